@@ -10,7 +10,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.backtest import scores, traces
@@ -26,8 +25,9 @@ POLICIES_DRAWN = {name: POLICIES[name] for name in POLICIES if not name.startswi
 ON_USAGE = ("n-sigma-v2", "calibrated, 1 %")
 
 
-def draw_peaks(axes: Axes, replayed: CellReplay) -> None:
+def draw_peaks(figure: Figure, replayed: CellReplay) -> None:
     """Draw requests, usage and two predictions of the first machine over five days."""
+    axes = figure.subplots()
     days = (np.arange(replayed.usage.shape[1]) / 24 + SETTING.first_prediction_day)[DRAWN_HOURS]
     requests = replayed.requests[0, DRAWN_HOURS]
     axes.step(days, requests, where="post", color="grey", label="requests")
@@ -39,22 +39,33 @@ def draw_peaks(axes: Axes, replayed: CellReplay) -> None:
     axes.set_xlabel("day")
     axes.set_ylabel("cores")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small", loc="upper right")
+    axes.grid(visible=True, alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=4, fontsize="small", frameon=False)
 
 
-def draw_trade(axes: Axes, replayed: CellReplay) -> None:
-    """Draw violations against savings, one point for each predictor."""
+def draw_trade(figure: Figure, replayed: CellReplay) -> None:
+    """Draw violations and savings side by side, a line for each predictor, the one that saves most at the top."""
+    rows = []
     for name, peaks in zip(POLICIES_DRAWN, replayed.peaks, strict=True):
         offered = np.minimum(peaks, replayed.requests)
         found = scores.score(offered, replayed.oracle, replayed.requests, SETTING.interval_hours)
-        at = 100 * found.violation_rate, 100 * found.savings
-        axes.plot(*at, "o", color="tab:orange" if name in CALIBRATED else "tab:blue")
-        axes.annotate(name, at, xytext=(5, 3), textcoords="offset points", fontsize="small")
-    axes.set_xscale("symlog", linthresh=0.5)
-    axes.set_xticks([0, 0.5, 1, 2, 5, 10, 20, 50], ["0", "0.5", "1", "2", "5", "10", "20", "50"])
-    axes.minorticks_off()
-    axes.set_xlabel("violations, % of the predictions for the next hour")
-    axes.set_ylabel("savings, % of the requests")
+        rows.append((100 * found.savings, 100 * found.violation_rate, name))
+    savings, violations, names = zip(*sorted(rows), strict=True)
+    colors = ["tab:orange" if name in CALIBRATED else "tab:blue" for name in names]
+    risk, gain = figure.subplots(ncols=2, sharey=True, width_ratios=(3, 2))
+    risk.axvline(1, color="grey", linestyle="--", linewidth=1)
+    risk.scatter(violations, names, c=colors, clip_on=False, zorder=3)
+    risk.set_xscale("symlog", linthresh=0.5)
+    risk.set_xticks([0, 0.5, 1, 2, 5, 10, 20], ["0", "0.5", "1", "2", "5", "10", "20"])
+    risk.minorticks_off()
+    risk.set_xlim(left=0)
+    risk.set_xlabel("violations, % of the predictions for the next hour")
+    gain.barh(names, savings, color=colors)
+    gain.bar_label(gain.containers[0], fmt="%.0f", padding=2, fontsize="small")
+    gain.set_xlim(0, 100)
+    gain.set_xlabel("savings, % of the requests")
+    risk.grid(visible=True, alpha=0.3)
+    gain.grid(visible=True, axis="x", alpha=0.3)
 
 
 def main() -> None:
@@ -64,9 +75,7 @@ def main() -> None:
     replayed = replay_cell(traces.read(Path(folder) / TRACE), SETTING, list(POLICIES_DRAWN.values()))
     for path, draw in ((USAGE, draw_peaks), (TRADE, draw_trade)):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-        axes = figure.subplots()
-        draw(axes, replayed)
-        axes.grid(visible=True, alpha=0.3)
+        draw(figure, replayed)
         figure.savefig(path, metadata={"Date": None})
 
 
