@@ -35,7 +35,7 @@ def path_of(folder: Path, content: Mapping[str, Any]) -> Path:
 def load(path: Path) -> NodeHistory | None:
     """Return a saved history, None where there is none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
             usage = {resource: file[f"usage-{resource}"] for resource in RESOURCES}
             whole = {resource: file[f"node-{resource}"] for resource in RESOURCES} if meta["whole"] else None
