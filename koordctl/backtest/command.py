@@ -27,7 +27,7 @@ from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Serve
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
 
-FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_LOOK, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
 
@@ -45,7 +45,7 @@ def run(options: Namespace) -> int:
     except (WrongUsage, BadQuery) as error:
         return _fail(str(error), WRONG_USAGE)
     except (CannotRead, NoSeries) as error:
-        return _fail(str(error), CANNOT_LOOK)
+        return _fail(str(error), CANNOT_READ)
     except KeyboardInterrupt:
         return _fail("interrupted; the same command resumes with the nodes in --cache", INTERRUPTED)
 

@@ -80,7 +80,7 @@ def replay(
     wanted = {step: column for column, step in enumerate(predict_at)}
     for step in range(max(wanted, default=-1) + 1):
         running = oracle.running_at(node.stays, step)
-        numbers = np.flatnonzero(running)
+        numbers = np.flatnonzero(running).tolist()
         here = [node.bound[number] for number in numbers]
         at_seconds = START_SECONDS + step * node.step_seconds
         used = np.stack([usage[resource][numbers, step] for resource in RESOURCES], axis=1)

@@ -48,7 +48,8 @@ def load(path: Path) -> NodeHistory | None:
         msgspec.convert(meta["stays"], list[Pod]),
         usage,
         whole,
-        *(WholeAmounts(*each) if each else None for each in (meta["capacity"], meta["allocatable"])),
+        WholeAmounts(*meta["capacity"]) if meta["capacity"] else None,
+        WholeAmounts(*meta["allocatable"]) if meta["allocatable"] else None,
     )
 
 

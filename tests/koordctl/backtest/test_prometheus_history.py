@@ -168,7 +168,6 @@ def test_an_unreachable_server_is_named_without_its_credentials(tmp_path):
     assert "secret" not in errors
 
 
-
 def test_json_has_what_merge_reads(server, tmp_path):
     code, out, _ = run("--prometheus", server.url, *times(), "-o", "json")
     file = tmp_path / "part.json"
