@@ -30,6 +30,8 @@ from koordctl.backtest.sources import PrometheusSource, Source
 FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
+_COMPLETE: Final = 0.9
+"""Share of the forecasts below which a node's data counts as partial."""
 
 
 class WrongUsage(Exception):
@@ -81,7 +83,12 @@ def _replay_node(
     except NoSeries as error:
         return [], f"left out: {error}"
     rows = results.rows_of(history, candidates, span)
-    return rows, None if rows else f"left out: node {node}: no forecast with a complete history and horizon"
+    if not rows:
+        return [], f"left out: node {node}: no forecast with a complete history and horizon"
+    wanted, seen = len(results.times_of(history, span)), min(row.forecasts for row in rows)
+    if seen < _COMPLETE * wanted:
+        return rows, f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
+    return rows, None
 
 
 def _each(work: functools.partial[tuple[list[Row], str | None]], nodes: Sequence[str], workers: int):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -63,11 +63,18 @@ class Span(msgspec.Struct, frozen=True):
     warm_up_seconds: int
 
 
+def times_of(node: NodeHistory, span: Span) -> range:
+    """Return the steps of the forecasts; the last one is a horizon before the end."""
+    step = node.step_seconds
+    horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
+    return range(span.warm_up_seconds // step, node.steps - horizon, interval)
+
+
 def rows_of(node: NodeHistory, candidates: Sequence[Candidate], span: Span) -> list[Row]:
     """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast."""
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
-    predict_at = range(span.warm_up_seconds // step, node.steps - horizon, interval)
+    predict_at = times_of(node, span)
     found = replay(node, [each.parameters for each in candidates], predict_at, horizon)
     return [
         row
@@ -79,7 +86,8 @@ def rows_of(node: NodeHistory, candidates: Sequence[Candidate], span: Span) -> l
 def _rows_of_resource(
     node: NodeHistory, resource: Resource, found: Forecasts, candidates: Sequence[Candidate], interval_hours: float
 ) -> list[Row]:
-    usable = np.isfinite(found.oracle) & np.isfinite(found.peaks).all(axis=0) & (found.requests > 0)
+    known = np.isfinite([found.oracle, found.usage, found.other_usage, *found.peaks]).all(axis=0)
+    usable = known & (found.requests > 0)
     if not usable.any():
         return []
     found = Forecasts(
