@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from api_types.colocation import presets
-from benchmarks.backtest import scores, traces
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, CellReplay, Setting, replay_cell
-from benchmarks.backtest.traces import Traces
+from koordctl.backtest import scores, traces
+from koordctl.backtest.traces import Traces
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.packages import installed
 from koordlet.prediction.parameters import PredictParameters

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.backtest import placement, traces
+from koordctl.backtest import placement, traces
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.backtest import placement
 from benchmarks.backtest.replay import replay
+from koordctl.backtest import placement
 from koordlet.samples import Resource
 
 HORIZON_HOURS = 24.0

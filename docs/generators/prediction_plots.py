@@ -12,9 +12,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.backtest import scores, traces
 from benchmarks.backtest.cell import CellReplay, Setting, replay_cell
 from benchmarks.bench_backtest import CALIBRATED, POLICIES
+from koordctl.backtest import scores, traces
 
 DOCS = Path(__file__).parents[1]
 USAGE, TRADE = DOCS / "concepts" / "prediction-peaks.svg", DOCS / "benchmarks" / "prediction-trade.svg"

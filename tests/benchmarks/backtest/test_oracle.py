@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.backtest import oracle
-from benchmarks.backtest.placement import Pod
+from koordctl.backtest import oracle
+from koordctl.backtest.placement import Pod
 
 # Series 0 peaks at step 2, series 1 at step 4.
 CORES = np.array([[1.0, 1.0, 4.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 6.0, 2.0]])

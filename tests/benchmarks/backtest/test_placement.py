@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.backtest import placement
+from koordctl.backtest import placement
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 60), st.floats(0.5, 100), st.integers())

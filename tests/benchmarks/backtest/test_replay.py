@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.backtest import cell, scores, traces
+from benchmarks.backtest import cell
 from benchmarks.backtest.cell import Setting, replay_cell
-from benchmarks.backtest.placement import Pod
 from benchmarks.backtest.replay import Unanswered, replay
-from benchmarks.backtest.traces import Traces
+from koordctl.backtest import scores, traces
+from koordctl.backtest.placement import Pod
+from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from benchmarks.backtest import scores
+from koordctl.backtest import scores
 
 ORACLE = np.array([[4.0, 4.0, 4.0, 4.0], [8.0, 8.0, 8.0, 8.0]])
 REQUESTS = np.array([[10.0, 10.0, 10.0, 10.0], [20.0, 20.0, 20.0, 20.0]])

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.backtest import traces
-from benchmarks.backtest.traces import Unit
+from koordctl.backtest import traces
+from koordctl.backtest.traces import Unit
 
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 

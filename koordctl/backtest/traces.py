@@ -50,7 +50,7 @@ def read(path: Path) -> Traces:
         raise ValueError(f"{path}: times are {steps.tolist()} s apart, want one step greater than 0")
     values = cells[:, 1:].T
     used = np.isfinite(values).any(axis=1)
-    values = _without_short_gaps(values[used], SHORT_GAP_SECONDS // int(steps[0]))
+    values = without_short_gaps(values[used], SHORT_GAP_SECONDS // int(steps[0]))
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is Unit.OWN_LARGEST else _DIVISOR[unit])
@@ -64,7 +64,7 @@ def _unit(values: np.ndarray) -> Unit:
     return next((unit for unit, limit in _LARGEST.items() if largest <= limit), Unit.OWN_LARGEST)
 
 
-def _without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
+def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
     """Fill gaps of at most `most_steps` steps with the value before each."""
     missing = np.isnan(values)
     known = np.where(missing, 0, np.arange(values.shape[1]))

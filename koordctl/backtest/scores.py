@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from koordlet.prediction.buckets import FloatArray
+
 ROUNDING_CORES = 1e-9
 HOURS_A_WEEK = 168
 
@@ -34,7 +36,7 @@ class Score:
     episodes_a_machine_week: float
 
 
-def score(peaks, oracle, requests, interval_hours):
+def score(peaks: FloatArray, oracle: FloatArray, requests: FloatArray, interval_hours: float) -> Score:
     """Score predictions; the three arrays are (machines, times), in cores."""
     violations = oracle - peaks > ROUNDING_CORES
     severity = np.where(violations, np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0), 0)

@@ -1,0 +1,95 @@
+"""The predictors and presets that a back-test compares, with the Mid policy of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+from api_types.colocation import controller_config, presets
+from api_types.colocation.controller_config import ColocationStrategy
+from koordlet.cluster import spec_in_force
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.predictors import registry
+from koordlet.samples import Resource
+
+LONGEST_CALIBRATED_SECONDS: Final = 10_800
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy to replay."""
+
+    name: str
+    parameters: PredictParameters
+    threshold_percent: dict[Resource, int]
+    reclaim_ratio_percent: int
+    unallocated_percent: int
+    snippet: str
+    """JSON of the keys of `clusterStrategy`; empty where the agent would use a larger peak than this one."""
+
+
+def all_candidates(horizon_seconds: int) -> list[Candidate]:
+    """Return every predictor, calibrated with targets of 1 and 2 %, and the presets as they are in force."""
+    plain = [
+        _candidate(
+            name,
+            PredictParameters(predictor=name),
+            ColocationStrategy(),
+            f'{{"enable": true, "nodePredictPolicy": {{"predictor": "{name}"}}}}',
+        )
+        for name in registry.PREDICTORS
+        if name not in ("calibrated", "max")
+    ]
+    of_presets = [
+        _candidate(
+            f"preset {preset}",
+            spec_in_force.predict_parameters(
+                presets.behind_gate(spec_in_force.predict_policy(strategy.node_predict_policy))
+            ),
+            strategy,
+            f'{{"enable": true, "preset": "{preset}"}}',
+        )
+        for preset, strategy in presets.PRESETS.items()
+    ]
+    calibrated = [
+        _candidate(
+            f"calibrated, {percent} %",
+            PredictParameters(predictor="calibrated", violation_target_percent=float(percent)),
+            ColocationStrategy(),
+            "",
+        )
+        for percent in (1, 2)
+    ]
+    usable = [
+        each
+        for each in [*plain, *calibrated, *of_presets]
+        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(each.parameters)
+    ]
+    watched = min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)
+    return [
+        dataclasses.replace(each, parameters=dataclasses.replace(each.parameters, horizon_seconds=watched))
+        for each in usable
+    ]
+
+
+def _is_calibrated(parameters: PredictParameters) -> bool:
+    return parameters.predictor == "calibrated" or "calibrated" in parameters.members
+
+
+def _candidate(name: str, parameters: PredictParameters, strategy: ColocationStrategy, snippet: str) -> Candidate:
+    def value(key: str) -> int:
+        given = getattr(strategy, key)
+        return int(getattr(controller_config.DEFAULTS, key) if given is None else given)
+
+    return Candidate(
+        name=name,
+        parameters=parameters,
+        threshold_percent={
+            Resource.CPU: value("mid_cpu_threshold_percent"),
+            Resource.MEMORY: value("mid_memory_threshold_percent"),
+        },
+        reclaim_ratio_percent=value("mid_reclaim_ratio_percent"),
+        unallocated_percent=value("mid_unallocated_percent"),
+        snippet=snippet,
+    )

@@ -1,0 +1,190 @@
+"""Replay one node step by step through the prediction of the agent, as on the node.
+
+A step is one training and one sample. Steps without a measured pod train nothing. The oracle counts the Prod pods that
+run at the time of the prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordctl.backtest import oracle
+from koordctl.backtest.node_history import BoundPod, NodeHistory
+from koordlet.metric_cache import series
+from koordlet.metric_cache.series import Reserved
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.packages.loaded import LoadedPredictors
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.predictors import registry
+from koordlet.prediction.server import PredictionServer
+from koordlet.samples import RESOURCES, Resource, SeriesKey, Snapshot, UsageSample
+
+START_SECONDS: Final = 1.7e9
+NOTHING: Final = UsageSample(0.0, 0.0)
+UNBOUNDED: Final = WholeAmounts(10**9, 2**50)
+"""Allocatable that bounds no Mid resources, of a node whose own is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Predictions and results of one resource of one node, in cores or bytes; `peaks` is (policies, times)."""
+
+    peaks: FloatArray
+    """As predicted, neither limited by the requests nor raised to the usage; NaN without a prediction."""
+    oracle: FloatArray
+    requests: FloatArray
+    usage: FloatArray
+    """Of the Prod pods at the time of the prediction, as `requests`."""
+    other_usage: FloatArray
+    """Of all but Prod and Mid pods: of the system, and of the memory of Batch and Free pods."""
+    mid_requests: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Result of a replay, and why a policy had no prediction (its index, and the reason)."""
+
+    forecasts: Mapping[Resource, Forecasts]
+    unanswered: Sequence[tuple[int, float, str]]
+    """Index of the policy, seconds since the first step, reason."""
+
+
+def check_policies(policies: Sequence[PredictParameters]) -> None:
+    """Raise ValueError for policies that cannot share one history."""
+    if len({(each.cpu_half_life_seconds, each.memory_half_life_seconds) for each in policies}) != 1:
+        raise ValueError("policies of different half-lives need a history each")
+    if len({each.horizon_seconds for each in policies}) != 1:
+        raise ValueError("policies of different horizons need a calibration each")
+
+
+def replay(
+    node: NodeHistory,
+    policies: Sequence[PredictParameters],
+    predict_at: Sequence[int],
+    horizon_steps: int,
+    packages: LoadedPredictors | None = None,
+) -> Replay:
+    """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
+
+    `packages` are the predictors that policies may name beside the built-in ones. Raises ValueError for policies that cannot share one history.
+    """
+    check_policies(policies)
+    usage = {resource: oracle.usage_of_pods(node.stays, node.usage[resource]) for resource in RESOURCES}
+    server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
+    of_packages = [each.predictor for each in policies if each.predictor not in registry.PREDICTORS]
+    is_calibrated = bool(of_packages) or any(
+        each.predictor == "calibrated" or "calibrated" in each.members for each in policies
+    )
+    unit = node.capacity or _sum_of_requests(node)
+    found = {resource: _empty(len(policies), len(predict_at)) for resource in node.resources}
+    unanswered: list[tuple[int, float, str]] = []
+    wanted = {step: column for column, step in enumerate(predict_at)}
+    for step in range(max(wanted, default=-1) + 1):
+        running = oracle.running_at(node.stays, step)
+        numbers = np.flatnonzero(running).tolist()
+        here = [node.bound[number] for number in numbers]
+        at_seconds = START_SECONDS + step * node.step_seconds
+        used = np.stack([usage[resource][numbers, step] for resource in RESOURCES], axis=1)
+        server.train(at_seconds, _measured(node, at_seconds, here, used, step))
+        if is_calibrated:
+            server.calibrate(at_seconds, here, unit)
+        server.inform_packages(at_seconds, here, node.capacity, of_packages)
+        if step in wanted:
+            column = wanted[step]
+            for row, policy in enumerate(policies):
+                if (same := policies.index(policy)) < row:  # the default predictor is also a preset
+                    for resource in node.resources:
+                        found[resource].peaks[row, column] = found[resource].peaks[same, column]
+                    continue
+                answer = server.predict(at_seconds, here, node.allocatable or UNBOUNDED, policy, node.capacity)
+                if isinstance(answer, NoPrediction):
+                    unanswered.append((row, step * node.step_seconds, answer.reason))
+                    continue
+                if problem := server.packages.problem_in_force(policy.predictor):
+                    unanswered.append((row, step * node.step_seconds, problem))
+                    continue
+                for resource in node.resources:
+                    found[resource].peaks[row, column] = answer.prod[resource].peak
+            for resource in node.resources:
+                _record(found[resource], node, resource, usage[resource], (step, column, horizon_steps))
+    return Replay(found, unanswered)
+
+
+def _record(
+    found: Forecasts, node: NodeHistory, resource: Resource, usage: FloatArray, at: tuple[int, int, int]
+) -> None:
+    step, column, horizon_steps = at
+    running = oracle.running_at(node.stays, step)
+    prod = running & node.prod()
+    requested = np.array([pod.request(resource) for pod in node.bound], float)
+    # Usage of traces is a share of the request, and never above it; a pod of a cluster may use more than it requests.
+    limits = requested if node.capacity is None else np.full(len(requested), np.inf)
+    found.oracle[column] = oracle.peak(usage, limits, prod, step, horizon_steps)
+    found.requests[column] = requested[prod].sum()
+    found.usage[column] = usage[prod, step].sum()
+    counted = [
+        resource is Resource.MEMORY and pod.priority_class in (PriorityClass.BATCH, PriorityClass.FREE)
+        for pod in node.bound
+    ]
+    system = 0.0
+    if node.node_usage is not None:
+        system = max(float(node.node_usage[resource][step] - np.nansum(usage[running, step])), 0.0)
+    found.other_usage[column] = np.nansum(usage[running & np.array(counted, bool), step]) + system
+    found.mid_requests[column] = sum(
+        pod.mid_cpu_request_millis / 1000 if resource is Resource.CPU else pod.mid_memory_request_bytes
+        for pod, runs in zip(node.bound, running, strict=True)
+        if runs
+    )
+
+
+def _measured(
+    node: NodeHistory, at_seconds: float, pods: Sequence[BoundPod], used: FloatArray, step: int
+) -> dict[SeriesKey, UsageSample]:
+    """Return the series of one step, as the agent derives them from its snapshot of the node."""
+    samples = {pod.uid: UsageSample(*each) for pod, each in zip(pods, used.tolist(), strict=True)}
+    measured = {
+        uid: each for uid, each in samples.items() if each.cpu_cores < math.inf and each.memory_bytes < math.inf
+    }
+    missing = frozenset(samples) - frozenset(measured)
+    of_node = UsageSample(*np.sum([NOTHING, *measured.values()], axis=0).tolist())
+    system: UsageSample | None = NOTHING
+    if node.node_usage is not None:
+        whole = UsageSample(*(float(node.node_usage[resource][step]) for resource in RESOURCES))
+        system = UsageSample(*(max(a - b, 0.0) for a, b in zip(whole, of_node, strict=True)))
+        of_node = whole
+    system = None if missing else system
+    classes = {pod.uid: pod.priority_class for pod in pods}
+    snapshot = Snapshot(at_seconds, of_node, system, measured, unmeasured_pods=missing)
+    return series.series_of(snapshot, classes, _reserved(node))
+
+
+def _reserved(node: NodeHistory) -> Reserved:
+    if node.capacity is None or node.allocatable is None:
+        return Reserved(0.0, 0.0)
+    cpu, memory = (
+        node.capacity.in_cores_or_bytes(resource) - node.allocatable.in_cores_or_bytes(resource)
+        for resource in RESOURCES
+    )
+    return Reserved(max(cpu, 0.0), max(memory, 0.0))
+
+
+def _sum_of_requests(node: NodeHistory) -> WholeAmounts:
+    """Return what every pod that ever ran requested; of a resource without a record the same number of cores or GiB."""
+    if node.resources == (Resource.CPU,):
+        cores = sum(pod.cpu_request_millis for pod in node.bound) / 1000
+    else:
+        cores = sum(pod.memory_request_bytes for pod in node.bound) / 2**30
+    return WholeAmounts(round(1000 * cores), round(cores * 2**30))
+
+
+def _empty(policies: int, times: int) -> Forecasts:
+    columns = [np.full(times, np.nan) for _ in range(5)]
+    return Forecasts(np.full((policies, times), np.nan), *columns)

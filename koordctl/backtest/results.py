@@ -1,0 +1,175 @@
+"""Results of a back-test: rows of one node, and their summary over the nodes. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import MidInputs
+from koordctl.backtest import scores
+from koordctl.backtest.candidates import Candidate
+from koordctl.backtest.node_history import GIB, NodeHistory
+from koordctl.backtest.replay import Forecasts, replay
+from koordlet.samples import Resource
+
+ORACLE: Final = "oracle"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Result of one candidate for one resource of one node; amounts in cores or GiB, violations in percent."""
+
+    node: str
+    resource: str
+    candidate: str
+    forecasts: int
+    violations_percent: float
+    severity_percent: float
+    episodes_a_week: float
+    requests: float
+    peak: float
+    """Mean over the forecasts, as `requests`; at most the requests."""
+    mid: float
+    mid_p10: float
+    """Over the forecasts."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Result of one candidate over all nodes."""
+
+    resource: str
+    candidate: str
+    nodes: int
+    forecasts: int
+    violations_percent: float
+    violations_percent_p90: float
+    violations_percent_p99: float
+    severity_percent: float
+    episodes_a_week: float
+    savings_percent: float
+    mid: float
+    """Of a node, mean over the nodes, as `mid_p10`."""
+    mid_p10: float
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Times of the forecasts."""
+
+    horizon_seconds: int
+    interval_seconds: int
+    warm_up_seconds: int
+
+
+def times_of(node: NodeHistory, span: Span) -> range:
+    """Return the steps of the forecasts; the last one is a horizon before the end."""
+    step = node.step_seconds
+    horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
+    return range(span.warm_up_seconds // step, node.steps - horizon, interval)
+
+
+def rows_of(node: NodeHistory, candidates: Sequence[Candidate], span: Span) -> list[Row]:
+    """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast."""
+    step = node.step_seconds
+    horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
+    predict_at = times_of(node, span)
+    found = replay(node, [each.parameters for each in candidates], predict_at, horizon)
+    return [
+        row
+        for resource in node.resources
+        for row in _rows_of_resource(node, resource, found.forecasts[resource], candidates, interval * step / 3600)
+    ]
+
+
+def _rows_of_resource(
+    node: NodeHistory, resource: Resource, found: Forecasts, candidates: Sequence[Candidate], interval_hours: float
+) -> list[Row]:
+    known = np.isfinite([found.oracle, found.usage, found.other_usage, *found.peaks]).all(axis=0)
+    usable = known & (found.requests > 0)
+    if not usable.any():
+        return []
+    found = Forecasts(
+        found.peaks[:, usable],
+        *(getattr(found, each)[usable] for each in ("oracle", "requests", "usage", "other_usage", "mid_requests")),
+    )
+    named = [(each.name, each) for each in candidates]
+    unit = 1.0 if resource is Resource.CPU else float(GIB)
+    rows = []
+    for (name, candidate), peaks in zip([*named, (ORACLE, candidates[0])], [*found.peaks, found.oracle], strict=True):
+        score = scores.score(peaks[np.newaxis], found.oracle[np.newaxis], found.requests[np.newaxis], interval_hours)
+        mid = _mid(node, resource, found, peaks, None if name == ORACLE else candidate) / unit
+        rows.append(
+            Row(
+                node=node.name,
+                resource=str(resource),
+                candidate=name,
+                forecasts=len(peaks),
+                violations_percent=100 * score.violation_rate,
+                severity_percent=100 * score.severity,
+                episodes_a_week=score.episodes_a_machine_week,
+                requests=float(found.requests.mean()) / unit,
+                peak=float(np.minimum(peaks, found.requests).mean()) / unit,
+                mid=float(mid.mean()),
+                mid_p10=float(np.percentile(mid, 10)),
+            )
+        )
+    return rows
+
+
+def _mid(
+    node: NodeHistory, resource: Resource, found: Forecasts, peaks: np.ndarray, candidate: Candidate | None
+) -> np.ndarray:
+    """Return the Mid resources of the product's formula; for the oracle (None) without threshold or share."""
+    scale = 1000.0 if resource is Resource.CPU else 1.0
+    values = []
+    for column, peak in enumerate(peaks):
+        requested = round(found.requests[column] * scale)
+        known = node.allocatable, node.capacity
+        allocatable, capacity = (
+            requested if each is None else round(each.in_cores_or_bytes(resource) * scale) for each in known
+        )
+        inputs = MidInputs(
+            allocatable=allocatable,
+            capacity=capacity,
+            allocated_prod=requested,
+            allocated_mid=round(found.mid_requests[column] * scale),
+            peak_prod=int(np.ceil(peak * scale)),
+            unused=round(allocatable - (found.usage[column] + found.other_usage[column]) * scale),
+            reclaim_ratio_percent=candidate.reclaim_ratio_percent if candidate else 100,
+            threshold_percent=candidate.threshold_percent[resource] if candidate else 100,
+            unallocated_percent=candidate.unallocated_percent if candidate else 0,
+            floor=False,
+        )
+        values.append(mid_resource.calculate(inputs).value / scale)
+    return np.array(values)
+
+
+def summarize(rows: Sequence[Row]) -> list[Summary]:
+    """Return one summary for each resource and candidate, in the order of their first rows."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda each: each.resource):
+        groups.setdefault((row.resource, row.candidate), []).append(row)
+    return [_summary(resource, candidate, group) for (resource, candidate), group in groups.items()]
+
+
+def _summary(resource: str, candidate: str, rows: Sequence[Row]) -> Summary:
+    def mean(name: str) -> float:
+        return float(np.mean([getattr(each, name) for each in rows]))
+
+    rates = [each.violations_percent for each in rows]
+    return Summary(
+        resource=resource,
+        candidate=candidate,
+        nodes=len(rows),
+        forecasts=sum(each.forecasts for each in rows),
+        violations_percent=mean("violations_percent"),
+        violations_percent_p90=float(np.percentile(rates, 90)),
+        violations_percent_p99=float(np.percentile(rates, 99)),
+        severity_percent=mean("severity_percent"),
+        episodes_a_week=mean("episodes_a_week"),
+        savings_percent=100 * (1 - mean("peak") / mean("requests")),
+        mid=mean("mid"),
+        mid_p10=mean("mid_p10"),
+    )

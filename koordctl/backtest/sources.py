@@ -1,0 +1,122 @@
+"""The two sources of a back-test: a folder of traces, and a Prometheus. Each node is loaded by its number."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from koordctl.backtest import cluster_history, node_history, placement, series_cache, traces
+from koordctl.backtest.cluster_history import Names
+from koordctl.backtest.node_history import NodeHistory
+from koordctl.backtest.prometheus import Prometheus, Server, TimeRange
+from koordlet.samples import Resource
+
+
+class Source(Protocol):
+    """Nodes with a history."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, in a fixed order."""
+
+    @property
+    def seconds(self) -> int:
+        """Length of the history."""
+
+    def load(self, node: str) -> NodeHistory:
+        """Return the history of a node."""
+
+
+@dataclass(frozen=True)
+class PrometheusSource:
+    """Nodes of a cluster."""
+
+    server: Server
+    names: Names
+    time_range: TimeRange
+    nodes: tuple[str, ...]
+    cache: Path | None = None
+
+    @property
+    def seconds(self) -> int:
+        """Length of the history."""
+        return self.time_range.steps * self.time_range.step_seconds
+
+    def load(self, node: str) -> NodeHistory:
+        """Return a node from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
+        content = {
+            "url": self.server.shown,
+            "time_range": list(self.time_range),
+            "node": node,
+            "metrics": dict(self.names.metrics),
+            "selector": self.names.selector,
+            "node_label": self.names.node_label,
+            "classes": {name: str(each) for name, each in self.names.classes.items()},
+            "rate_seconds": self.names.rate_seconds,
+        }
+        path = series_cache.path_of(self.cache, content) if self.cache else None
+        if path and (found := series_cache.load(path)) is not None:
+            return found
+        client = Prometheus(self.server)
+        try:
+            found = cluster_history.read(client, self.names, node, self.time_range)
+        finally:
+            client.close()
+        if path:
+            series_cache.save(path, found)
+        return found
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """Machines on which the series of one file are placed as pods, from a seed."""
+
+    file: Path
+    machines: int
+    pods: int
+    mean_life_days: float
+    seed: int
+    steps: int
+    step_seconds: int
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, in a fixed order."""
+        name = self.file.name.partition(".csv")[0]
+        return tuple(f"{name}/{number}" for number in range(self.machines))
+
+    @property
+    def seconds(self) -> int:
+        """Length of the history."""
+        return self.steps * self.step_seconds
+
+    def load(self, node: str) -> NodeHistory:
+        """Return a machine. Raises ValueError for a file that is no trace."""
+        found = traces.read(self.file)
+        requests = placement.draw_requests(len(found.names), self.seed)
+        rng = random.Random(f"placement {self.seed} {node}")  # noqa: S311  # not a secret
+        life_steps = self.mean_life_days * 86_400 / found.step_seconds
+        pods = placement.place(np.isfinite(found.shares), self.pods, life_steps, rng)
+        resource = Resource.MEMORY if "mem" in self.file.name else Resource.CPU
+        used = found.shares * np.array(requests)[:, np.newaxis]
+        return node_history.nodes_of_one_resource(node, pods, used, requests, found.step_seconds, resource)
+
+
+def trace_sources(folder: Path, machines: int, pods: int, mean_life_days: float, seed: int) -> list[TraceSource]:
+    """Return a source for each file. Raises ValueError without one, and for a file that is no trace."""
+    files = sorted(each for each in folder.iterdir() if each.name.endswith((".csv", ".csv.gz")))
+    if not files:
+        raise ValueError(f"--traces {folder}: no file ends in .csv or .csv.gz; want a column t and one for each series")
+    sources = []
+    for file in files:
+        found = traces.read(file)
+        count, steps = found.shares.shape
+        slots = min(pods, count - 1)
+        if slots < 1:
+            raise ValueError(f"--traces {file}: {count} series, want at least 2")
+        sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, found.step_seconds))
+    return sources

@@ -1,0 +1,86 @@
+"""`koordctl backtest` on traces, its shards and its errors."""
+
+import http.server
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from koordctl import __main__ as koordctl
+from koordctl.backtest import node_history, results
+from koordctl.backtest.candidates import all_candidates
+from koordctl.backtest.placement import Pod
+from koordctl.backtest.results import Span
+from koordlet.samples import Resource
+
+TRACES = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data"
+ON_TRACES = ("--traces", str(TRACES), "--machines", "3", "--pods", "4", "--interval", "6h", "-o", "json")
+
+
+def run(capsys, *arguments):
+    code = koordctl.main(["backtest", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_merged_shards_equal_the_whole(capsys, tmp_path, monkeypatch):
+    code, whole, _ = run(capsys, *ON_TRACES, "--workers", "2")
+    files = []
+    for index in range(2):
+        monkeypatch.setenv("JOB_COMPLETION_INDEX", str(index))
+        files.append(tmp_path / f"{index}.json")
+        files[-1].write_text(run(capsys, *ON_TRACES, "--workers", "1", "--shard", "/2")[1])
+    assert [len({row["node"] for row in json.loads(file.read_text())["nodes"]}) for file in files] == [2, 1]
+    merged = run(capsys, "merge", *files, "-o", "json")
+    assert merged[0] == code
+    assert json.loads(merged[1]) == json.loads(whole)
+
+
+def test_merge_refuses_two_results_of_one_node(capsys, tmp_path):
+    _, whole, _ = run(capsys, *ON_TRACES, "--workers", "1")
+    other = json.loads(whole)
+    other["nodes"][0]["peak"] += 1
+    for name, document in (("a", json.loads(whole)), ("b", other)):
+        (tmp_path / name).write_text(json.dumps(document))
+    code, out, errors = run(capsys, "merge", tmp_path / "a", tmp_path / "b")
+    assert (code, out) == (2, "")
+    assert "has another result in another file" in errors
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_credentials_are_named_without_the_token(capsys, tmp_path, status):
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            assert self.headers["Authorization"] == "Bearer secret-token"
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    token = tmp_path / "token"
+    token.write_text("secret-token\n")
+    with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, out, errors = run(capsys, "--prometheus", url, "--token-file", token)
+        server.shutdown()
+    assert (code, out) == (3, "")
+    assert f"{url} refused the credentials: {status}; give a token" in errors
+    assert "secret" not in errors
+
+
+def test_forecasts_over_a_gap_are_left_out():
+    used = np.ones((2, 200))
+    used[0, 100:120] = np.nan
+    node = node_history.nodes_of_one_resource("n", [Pod(0, 0, 200), Pod(1, 0, 200)], used, [2, 2], 300, Resource.CPU)
+    rows = results.rows_of(node, all_candidates(3600), Span(3600, 300, 50 * 300))
+    assert {row.forecasts for row in rows} == {50 - 12 + 200 - 12 - 120}
+
+
+def test_a_horizon_of_a_day_has_no_calibrated_candidate():
+    assert not [each for each in all_candidates(86_400) if "calibrated" in each.name or "balanced" in each.name]
