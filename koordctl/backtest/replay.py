@@ -24,7 +24,7 @@ from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction
 from koordlet.prediction.predictors import registry
-from koordlet.prediction.server import PredictionServer
+from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import RESOURCES, Resource, SeriesKey, Snapshot, UsageSample
 
 START_SECONDS: Final = 1.7e9
@@ -74,7 +74,8 @@ def replay(
 ) -> Replay:
     """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
 
-    `packages` are the predictors that policies may name beside the built-in ones. Raises ValueError for policies that cannot share one history.
+    `packages` are the predictors that policies may name beside the built-in ones.
+    Raises ValueError for policies that cannot share one history.
     """
     check_policies(policies)
     usage = {resource: oracle.usage_of_pods(node.stays, node.usage[resource]) for resource in RESOURCES}
@@ -99,23 +100,36 @@ def replay(
         server.inform_packages(at_seconds, here, node.capacity, of_packages)
         if step in wanted:
             column = wanted[step]
-            for row, policy in enumerate(policies):
-                if (same := policies.index(policy)) < row:  # the default predictor is also a preset
-                    for resource in node.resources:
-                        found[resource].peaks[row, column] = found[resource].peaks[same, column]
-                    continue
-                answer = server.predict(at_seconds, here, node.allocatable or UNBOUNDED, policy, node.capacity)
-                if isinstance(answer, NoPrediction):
-                    unanswered.append((row, step * node.step_seconds, answer.reason))
-                    continue
-                if problem := server.packages.problem_in_force(policy.predictor):
-                    unanswered.append((row, step * node.step_seconds, problem))
+            for row, answer in enumerate(_answers(server, policies, node, at_seconds, here)):
+                if isinstance(answer, str):
+                    unanswered.append((row, step * node.step_seconds, answer))
                     continue
                 for resource in node.resources:
                     found[resource].peaks[row, column] = answer.prod[resource].peak
             for resource in node.resources:
                 _record(found[resource], node, resource, usage[resource], (step, column, horizon_steps))
     return Replay(found, unanswered)
+
+
+def _answers(
+    server: PredictionServer,
+    policies: Sequence[PredictParameters],
+    node: NodeHistory,
+    at_seconds: float,
+    pods: Sequence[BoundPod],
+) -> list[Prediction | str]:
+    """Return the prediction of each policy, or why it has none. Equal policies are predicted once."""
+    answers: list[Prediction | str] = []
+    for row, policy in enumerate(policies):
+        if (same := policies.index(policy)) < row:  # the default predictor is also a preset
+            answers.append(answers[same])
+            continue
+        answer = server.predict(at_seconds, pods, node.allocatable or UNBOUNDED, policy, node.capacity)
+        if isinstance(answer, NoPrediction):
+            answers.append(answer.reason)
+        else:
+            answers.append(server.packages.problem_in_force(policy.predictor) or answer)
+    return answers
 
 
 def _record(

@@ -29,7 +29,8 @@ def test_chart_and_programs_have_the_same_version():
 
 
 def test_no_page_names_another_version_of_the_images_or_the_chart():
-    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*")]
+    examples = [path for path in (REPOSITORY / "examples").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *examples]
     named = {
         (page.name, found)
         for page in pages
