@@ -7,6 +7,7 @@ or empty text is a value. The annotations below are the only source of ranges an
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
@@ -79,10 +80,27 @@ SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor
 PREDICTOR_NAMES: Final[tuple[str, ...]] = (*SINGLE_PREDICTOR_NAMES, "max")
 """Names of the built-in predictors; the agent's registry has an entry for each."""
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-PREDICTOR_NAME_PATTERN: Final = f"^{_LABEL}(/{_LABEL})?$"
-"""Name of a predictor, built in or of a package that only the agents have: a DNS label, or `vendor/label`."""
+PACKAGE_PREDICTOR_PATTERN: Final = f"{_LABEL}/{_LABEL}"
+"""Name of a predictor of a package, `vendor/name`, which only the agents have: two DNS labels.
+
+The slash keeps a misspelt built-in name from being taken for one.
+"""
+PREDICTOR_NAME_PATTERN: Final = f"^({'|'.join(PREDICTOR_NAMES)}|{PACKAGE_PREDICTOR_PATTERN})$"
 LONGEST_PREDICTOR_NAME: Final = 128
-PredictorName = Annotated[str, pydantic.Field(pattern=PREDICTOR_NAME_PATTERN, max_length=LONGEST_PREDICTOR_NAME)]
+
+
+def _predictor_name(name: str) -> str:
+    if len(name) > LONGEST_PREDICTOR_NAME or not re.fullmatch(PREDICTOR_NAME_PATTERN, name):
+        wanted = f"want one of {', '.join(PREDICTOR_NAMES)}, or vendor/name of a package"
+        raise pydantic_core.PydanticCustomError("predictor_name", wanted)
+    return name
+
+
+PredictorName = Annotated[
+    str,
+    pydantic.AfterValidator(_predictor_name),
+    pydantic.WithJsonSchema({"type": "string", "pattern": PREDICTOR_NAME_PATTERN, "maxLength": LONGEST_PREDICTOR_NAME}),
+]
 MOST_EVALUATED: Final = 6
 """Predictors that are evaluated beside the one in force."""
 MOST_WINDOWS: Final = 16

@@ -242,7 +242,7 @@ def _add_problem_of(error: Any, model: type[pydantic.BaseModel], problems: _Prob
     path: KeyPath = error["loc"]
     wrong_type = error["type"].endswith("_type")
     effect = Effect.DOCUMENT_REFUSED if wrong_type else _effect_in(path)
-    custom = error["type"].startswith("duration_")  # custom errors, whose text names the wanted value
+    custom = error["type"].startswith(("duration_", "predictor_"))  # custom errors, whose text names the wanted value
     wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
     problems.add(path, error["input"], wanted, effect)
 

@@ -105,8 +105,6 @@ def in_words(schema: Mapping[str, Any]) -> str:
         "array": "a list",
         "object": "an object",
     }.get(str(schema.get("type")), "another value")
-    if kind == "text" and "pattern" in schema:
-        kind = f"text that matches `{schema['pattern']}`"
     bounds = [
         f"{words} {schema[bound]:g}"
         for bound, words in (

@@ -97,7 +97,11 @@ class Buildah:
         return name
 
     def _run(self, *words: object) -> str:
-        environment = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        environment = {
+            "STORAGE_DRIVER": "vfs",
+            "BUILDAH_ISOLATION": "chroot",
+            "CONTAINERS_CONF": str(self._configuration()),
+        }
         where = ["--root", self.storage / "storage", "--runroot", self.storage / "run"]
         had_cache, had_parent = BLOB_CACHE.exists(), BLOB_CACHE.parent.exists()
         try:
@@ -108,6 +112,13 @@ class Buildah:
             if not had_parent:
                 with contextlib.suppress(OSError):
                     BLOB_CACHE.parent.rmdir()
+
+    def _configuration(self) -> Path:
+        """Write buildah's configuration: its lock of networks, of which it uses none, is not in /etc/cni."""
+        file = self.storage / "containers.conf"
+        self.storage.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'[network]\nnetwork_config_dir = "{self.storage}/networks"\n')
+        return file
 
 
 class Docker:

@@ -22,13 +22,12 @@ from koordlet.prediction.packages.protocol import GROUP
 
 log = logging.getLogger(__name__)
 
-_NAME: Final = re.compile(controller_config.PREDICTOR_NAME_PATTERN)
+_NAME: Final = re.compile(controller_config.PACKAGE_PREDICTOR_PATTERN)
 
 
 def names() -> list[str]:
     """Return the names of the predictors in packages, without an import of them."""
-    usable = {point.name for point in metadata.entry_points(group=GROUP) if _NAME.fullmatch(point.name)}
-    return sorted(usable - set(controller_config.PREDICTOR_NAMES))
+    return sorted({point.name for point in metadata.entry_points(group=GROUP) if _NAME.fullmatch(point.name)})
 
 
 def load(node_name: str) -> LoadedPredictors:
@@ -66,7 +65,7 @@ def _problem(name: str, found: list[metadata.EntryPoint]) -> str | None:
     if name in controller_config.PREDICTOR_NAMES:
         return f"{origins}: the name is that of a built-in predictor; choose another one, such as vendor/{name}"
     if not _NAME.fullmatch(name):
-        return f"{origins}: the name does not match {controller_config.PREDICTOR_NAME_PATTERN}; rename its entry point"
+        return f"{origins}: the name does not match {_NAME.pattern}, want vendor/name; rename its entry point"
     if len(found) > 1:
         return f"{origins} have the same name; remove all but one"
     return None

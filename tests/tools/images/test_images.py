@@ -1,5 +1,8 @@
 """When an image is built, and with which inputs."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from tools.images import building, definitions, wheels
@@ -74,3 +77,14 @@ def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_export
         "manager": ["lightkube", "kopf"],
         "scheduler": ["lightkube", "numpy"],
     }
+
+
+@pytest.mark.skipif(shutil.which("buildah") is None, reason="needs buildah")
+def test_buildah_leaves_nothing_outside_its_storage(tmp_path, monkeypatch):
+    monkeypatch.setattr(building.Buildah, "storage", tmp_path / "buildah")
+    before = set(Path("/etc").glob("cni/**/*"))
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY file /\n")
+    (tmp_path / "file").write_text("")
+    building.Buildah().build(tmp_path / "Dockerfile", tmp_path, [], "docker.io/test/empty:1", tmp_path / "image.tar")
+    assert set(Path("/etc").glob("cni/**/*")) == before
+    assert (tmp_path / "buildah" / "networks" / "cni.lock").exists()

@@ -40,9 +40,9 @@ def test_an_installed_predictor_is_found_by_the_name_of_its_entry_point(folder, 
 
 def test_a_call_that_waits_is_not_slow_by_the_clock_of_the_loader(folder, caplog):
     source = "import time\n" + GOOD.replace("return", "time.sleep(0.03)\n        return")
-    installed_package.write(folder, "waits", {"waits": "waits:Good"}, source)
+    installed_package.write(folder, "waits", {"v/waits": "waits:Good"}, source)
     found, _log = loaded(caplog)
-    assert [found.by_name["waits"].predict(load()) for _ in range(4)] == [1.5] * 4
+    assert [found.by_name["v/waits"].predict(load()) for _ in range(4)] == [1.5] * 4
 
 
 def test_without_a_package_nothing_is_loaded(folder, caplog):
@@ -63,16 +63,18 @@ def test_a_built_in_predictor_is_not_replaced(folder, caplog, name):
 
 
 def test_two_packages_of_one_name_are_both_refused_and_named(folder, caplog):
-    installed_package.write(folder, "first", {"twice": "first:Good"}, GOOD)
-    installed_package.write(folder, "second", {"twice": "second:Good", "once": "second:Good"}, GOOD)
+    installed_package.write(folder, "first", {"v/twice": "first:Good"}, GOOD)
+    installed_package.write(folder, "second", {"v/twice": "second:Good", "v/once": "second:Good"}, GOOD)
     found, log = loaded(caplog)
-    assert list(found.by_name) == ["once"]
+    assert list(found.by_name) == ["v/once"]
     assert "first (first:Good)" in log[0]
     assert "second (second:Good) have the same name; remove all but one" in log[0]
-    assert "(" + found.refused["twice"] + ")" in found.missing("twice")
+    assert "(" + found.refused["v/twice"] + ")" in found.missing("v/twice")
 
 
-@pytest.mark.parametrize("name", ["Upper", "under_score", "-dash", "a/b/c", "a//b", "x" * 64, "dot.ted"])
+@pytest.mark.parametrize(
+    "name", ["Upper", "under_score", "-dash", "a/b/c", "a//b", "plain", "v/" + "x" * 64, "dot.ted"]
+)
 def test_an_invalid_name_is_refused(folder, caplog, name):
     installed_package.write(folder, "odd", {name: "odd:Good"}, GOOD)
     found, log = loaded(caplog)
@@ -93,23 +95,23 @@ def test_an_invalid_name_is_refused(folder, caplog, name):
     ],
 )
 def test_a_package_that_cannot_be_imported_costs_only_itself(folder, caplog, source):
-    installed_package.write(folder, "broken", {"broken": "broken:Good"}, source)
-    installed_package.write(folder, "good", {"good": "good:Good"}, GOOD)
+    installed_package.write(folder, "broken", {"v/broken": "broken:Good"}, source)
+    installed_package.write(folder, "good", {"v/good": "good:Good"}, GOOD)
     found, log = loaded(caplog)
-    assert list(found.by_name) == ["good"]
-    assert log[0].startswith("predictor broken is not used: broken (broken:Good) cannot be imported: ")
+    assert list(found.by_name) == ["v/good"]
+    assert log[0].startswith("predictor v/broken is not used: broken (broken:Good) cannot be imported: ")
 
 
 def test_a_constructor_that_exits_is_switched_off_from_the_start(folder, caplog):
     source = "class Good:\n    def __init__(self):\n        raise SystemExit(2)\n"
-    installed_package.write(folder, "exits", {"exits": "exits:Good"}, source)
+    installed_package.write(folder, "exits", {"v/exits": "exits:Good"}, source)
     found, log = loaded(caplog)
-    assert found.by_name["exits"].off_reason == "it cannot be built: SystemExit: 2"
-    assert log[0].startswith("predictor exits is switched off until the agent restarts: it cannot be built")
+    assert found.by_name["v/exits"].off_reason == "it cannot be built: SystemExit: 2"
+    assert log[0].startswith("predictor v/exits is switched off until the agent restarts: it cannot be built")
 
 
 def test_the_interrupt_of_a_user_ends_the_import(folder):
-    installed_package.write(folder, "stops", {"stops": "stops:Good"}, "raise KeyboardInterrupt")
+    installed_package.write(folder, "stops", {"v/stops": "stops:Good"}, "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         installed.load("n1")
 
