@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import multiprocessing
 import os
 import re
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +17,14 @@ import msgspec
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, report, results, sources
+from koordctl.backtest import cluster_history, report, results, sources, workers
 from koordctl.backtest.candidates import Candidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.progress import Progress
 from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server, TimeRange
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
+from koordctl.backtest.workers import WorkerEnded
 
 FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
@@ -46,7 +45,7 @@ def run(options: Namespace) -> int:
         return _backtest(options)
     except (WrongUsage, BadQuery) as error:
         return _fail(str(error), WRONG_USAGE)
-    except (CannotRead, NoSeries) as error:
+    except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
     except KeyboardInterrupt:
         return _fail(
@@ -67,7 +66,7 @@ def _backtest(options: Namespace) -> int:
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, span)
         progress = Progress(len(nodes))
-        for found, problem in _each(work, nodes, options.workers):
+        for found, problem in workers.each(work, nodes, options.workers):
             rows += found
             problems += [problem] if problem else []
             progress.advance()
@@ -92,14 +91,6 @@ def _replay_node(
     if seen < _COMPLETE * wanted:
         return rows, f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
     return rows, None
-
-
-def _each(work: functools.partial[tuple[list[Row], str | None]], nodes: Sequence[str], workers: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    if workers == 1:
-        yield from map(work, nodes)
-        return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(work, nodes)
 
 
 def _sources(options: Namespace) -> Sequence[Source]:

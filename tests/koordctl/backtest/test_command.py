@@ -84,3 +84,29 @@ def test_forecasts_over_a_gap_are_left_out():
 
 def test_a_horizon_of_a_day_has_no_calibrated_candidate():
     assert not [each for each in all_candidates(86_400) if "calibrated" in each.name or "balanced" in each.name]
+
+
+RECORDED = {
+    # candidate: violations %, savings %, Mid cores a node; as replayed before predictors shared their loads
+    "n-sigma-v1": (0.0, 60.589812, 7.503308),
+    "n-sigma-v2": (0.0, 47.977816, 5.941346),
+    "borg-default": (0.0, 9.090909, 1.1255),
+    "resource-central": (0.0, 60.624089, 7.507538),
+    "percentile": (11.538462, 63.564596, 7.872231),
+    "calibrated, 1 %": (0.0, 60.09835, 7.442308),
+    "calibrated, 2 %": (0.0, 61.794855, 7.652538),
+    "preset conservative": (0.0, 47.977816, 4.705423),
+    "preset balanced": (0.0, 47.977816, 5.934269),
+    "preset aggressive": (0.0, 47.977816, 5.941346),
+    "oracle": (0.0, 74.417702, 9.209308),
+}
+
+
+def test_numbers_of_the_bundled_trace_do_not_change(capsys):
+    _, out, _ = run(
+        capsys, "--traces", TRACES, "--machines", 2, "--pods", 4, "--interval", "6h", "--workers", 1, "-o", "json"
+    )
+    found = {each["candidate"]: each for each in json.loads(out)["summaries"]}
+    for candidate, wanted in RECORDED.items():
+        got = found[candidate]
+        assert (got["violations_percent"], got["savings_percent"], got["mid"]) == pytest.approx(wanted, abs=1e-6)
