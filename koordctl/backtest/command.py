@@ -17,11 +17,11 @@ import msgspec
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, report, results, sources, workers
+from koordctl.backtest import cluster_history, report, results, series_cache, sources, time_range, workers
 from koordctl.backtest.candidates import Candidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.progress import Progress
-from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server, TimeRange
+from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
 from koordctl.backtest.workers import WorkerEnded
@@ -47,9 +47,11 @@ def run(options: Namespace) -> int:
         return _fail(str(error), WRONG_USAGE)
     except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
+    except OSError as error:
+        return _fail(f"--cache {options.cache}: {error.strerror}; want a folder that can be written to", CANNOT_READ)
     except KeyboardInterrupt:
         return _fail(
-            "interrupted; the same command resumes with the nodes in --cache, where --from and --to are absolute times",
+            "interrupted; with --cache the same command reads no day of a node again",
             INTERRUPTED,
         )
 
@@ -66,9 +68,9 @@ def _backtest(options: Namespace) -> int:
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, span)
         progress = Progress(len(nodes))
-        for found, problem in workers.each(work, nodes, options.workers):
+        for found, found_problems in workers.each(work, nodes, options.workers):
             rows += found
-            problems += [problem] if problem else []
+            problems += found_problems
             progress.advance()
     for problem in problems:
         _warn(problem)
@@ -77,20 +79,21 @@ def _backtest(options: Namespace) -> int:
     return _print(options, rows, candidates, problems)
 
 
-def _replay_node(
-    source: Source, candidates: Sequence[Candidate], span: Span, node: str
-) -> tuple[list[Row], str | None]:
+def _replay_node(source: Source, candidates: Sequence[Candidate], span: Span, node: str) -> tuple[list[Row], list[str]]:
     try:
         history = source.load(node)
     except NoSeries as error:
-        return [], f"left out: {error}"
+        return [], [f"left out: {error}"]
     rows = results.rows_of(history, candidates, span)
+    problems = [f"partial data: node {node}: {each}" for each in history.warnings]
     if not rows:
-        return [], f"left out: node {node}: no forecast with a complete history and horizon"
+        return [], [*problems, f"left out: node {node}: no forecast with a complete history and horizon"]
     wanted, seen = len(results.times_of(history, span)), min(row.forecasts for row in rows)
     if seen < _COMPLETE * wanted:
-        return rows, f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
-    return rows, None
+        problems.append(
+            f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
+        )
+    return rows, problems
 
 
 def _sources(options: Namespace) -> Sequence[Source]:
@@ -103,16 +106,15 @@ def _sources(options: Namespace) -> Sequence[Source]:
             raise WrongUsage(str(error)) from None
     server = Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
     step = _seconds("--step", options.step)
-    start, end = _time("--from", options.start), _time("--to", options.end)
-    first = -(-start // step) * step
-    steps = (end - first) // step + 1
-    if steps < 2:
+    now = int(time.time())
+    start, end = _time("--from", options.start, now), _time("--to", options.end, now)
+    read = time_range.between(start, end, step)
+    if read.steps < 2:
         raise WrongUsage(f"--from {options.start} --to {options.end}: want at least two steps of {step} s")
-    time_range = TimeRange(first, step, steps)
     names = _names(options, step)
     client = Prometheus(server)
     try:
-        nodes = cluster_history.node_names(client, names, time_range)
+        nodes = cluster_history.node_names(client, names, read)
     finally:
         client.close()
     try:
@@ -121,7 +123,9 @@ def _sources(options: Namespace) -> Sequence[Source]:
         raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
     if not chosen:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
-    return [PrometheusSource(server, names, time_range, chosen, options.cache)]
+    if options.cache:
+        series_cache.clean(options.cache)
+    return [PrometheusSource(server, names, read, now, chosen, options.cache)]
 
 
 def _names(options: Namespace, step: int) -> Names:
@@ -198,8 +202,7 @@ def _seconds(flag: str, text: str) -> int:
     return seconds
 
 
-def _time(flag: str, text: str) -> int:
-    now = int(time.time())
+def _time(flag: str, text: str, now: int) -> int:
     if text == "now":
         return now
     if re.fullmatch(r"\d+", text):

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from koordlet.prediction.calibration.node_calibration import (
     NodeCalibrationState,
     WarmSeries,
 )
+from koordlet.prediction.instant import Instant, Loads
 from koordlet.prediction.packages import inputs
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.packages.protocol import Load
@@ -75,33 +76,6 @@ class Prediction:
     prod_allocated: WholeAmounts
     """Requests of the pods in `prod`."""
     prod_reclaimable: WholeAmounts
-
-
-@dataclass(frozen=True, slots=True)
-class _Loads:
-    warm: Sequence[ChargedPod]
-    cold_pods: int
-    by_resource: Mapping[Resource, ProdLoad]
-
-
-@dataclass(frozen=True)
-class _Instant:
-    """Pods and node of one call, and what its policies share."""
-
-    now_seconds: float
-    bound: Sequence[ChargedPod]
-    prod_pods: Sequence[ChargedPod]
-    allocatable: WholeAmounts | None
-    capacity: WholeAmounts | None
-    unmeasured: Container[str]
-    loads: dict[tuple[float, float], _Loads] = field(default_factory=dict)
-    """By cold-start period and N."""
-    node_peaks: dict[float, dict[Resource, NodePeak]] = field(default_factory=dict)
-    """By N."""
-
-    @functools.cached_property
-    def requested(self) -> WholeAmounts:
-        return allocation.requested_by(self.prod_pods)
 
 
 class PredictionServer:
@@ -202,11 +176,10 @@ class PredictionServer:
         unmeasured: Container[str] = (),
     ) -> list[Prediction | NoPrediction]:
         """Return what `predict` returns for each policy; what does not depend on the predictor is computed once."""
-        bound = list(pods)
-        instant = _Instant(now_seconds, bound, allocation.charged_to_prod(bound), allocatable, capacity, unmeasured)
+        instant = Instant(now_seconds, list(pods), allocatable, capacity, unmeasured)
         return [self._predict(instant, each) for each in policies]
 
-    def _predict(self, instant: _Instant, parameters: PredictParameters) -> Prediction | NoPrediction:
+    def _predict(self, instant: Instant, parameters: PredictParameters) -> Prediction | NoPrediction:
         parameters = self._answering(parameters)
         if instant.allocatable is None:
             return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
@@ -222,7 +195,6 @@ class PredictionServer:
             if isinstance(result, NoPrediction):
                 return result
             predicted[resource] = result
-        allocated = instant.requested
         peak = allocation.whole_peak(predicted[Resource.CPU].peak, predicted[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
@@ -232,8 +204,8 @@ class PredictionServer:
             node=self._node_peaks_once(instant, parameters.n),
             prod=predicted,
             prod_peak=peak,
-            prod_allocated=allocated,
-            prod_reclaimable=allocation.prod_reclaimable(allocated, peak, instant.allocatable),
+            prod_allocated=instant.requested,
+            prod_reclaimable=allocation.prod_reclaimable(instant.requested, peak, instant.allocatable),
         )
 
     def inform_packages(
@@ -315,7 +287,7 @@ class PredictionServer:
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
-    def _loads(self, instant: _Instant, parameters: PredictParameters) -> _Loads:
+    def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
         """Return the loads of both resources; policies of one cold-start period and N share them."""
         key = parameters.cold_start_period_seconds, parameters.n
         if (found := instant.loads.get(key)) is not None:
@@ -326,7 +298,7 @@ class PredictionServer:
             resource: self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
             for resource in RESOURCES
         }
-        instant.loads[key] = _Loads(warm, len(cold), by_resource)
+        instant.loads[key] = Loads(warm, len(cold), by_resource)
         return instant.loads[key]
 
     def _prod_load(
@@ -372,7 +344,7 @@ class PredictionServer:
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks_once(self, instant: _Instant, n: float) -> dict[Resource, NodePeak]:
+    def _node_peaks_once(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
         if n not in instant.node_peaks:
             instant.node_peaks[n] = self._node_peaks(instant.now_seconds, instant.bound, n, instant.capacity)
         return instant.node_peaks[n]
