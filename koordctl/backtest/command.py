@@ -219,4 +219,5 @@ def _fail(text: str, code: int) -> int:
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"koordctl: {text}\n")
+    printable = "".join(each if each.isprintable() else "?" for each in text)  # labels are of any client
+    sys.stderr.write(f"koordctl: {printable}\n")

@@ -5,20 +5,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import traces
+from koordctl.backtest import gaps
 from koordctl.backtest.node_history import BoundPod, NodeHistory
 from koordctl.backtest.placement import Pod
 from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
-
-_FILL_SECONDS: Final = traces.SHORT_GAP_SECONDS
 
 
 class Name(NamedTuple):
@@ -194,5 +192,5 @@ def _amounts(found: Mapping[str, float]) -> WholeAmounts | None:
 
 
 def _filled(values: FloatArray, step_seconds: int) -> FloatArray:
-    filled: FloatArray = traces.without_short_gaps(values[np.newaxis], _FILL_SECONDS // step_seconds)[0]
+    filled: FloatArray = gaps.without_short_gaps(values[np.newaxis], gaps.SHORT_GAP_SECONDS // step_seconds)[0]
     return filled

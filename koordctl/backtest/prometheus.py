@@ -5,6 +5,7 @@ The token is read from a file and is part of no message. Redirects are not follo
 
 from __future__ import annotations
 
+import math
 import re
 import ssl
 from collections.abc import Mapping, Sequence
@@ -109,7 +110,7 @@ class Prometheus:
     def instant(self, query: str, at_seconds: float) -> list[tuple[dict[str, str], float]]:
         """Return labels and value of every series at a time. Raises CannotRead and BadQuery."""
         data = self._get_once("query", {"query": query, "time": at_seconds}, _Results)
-        return [(each.metric, float(each.value[1])) for each in data.result]
+        return [(each.metric, _number(each.value[1])) for each in data.result]
 
     def range(self, query: str, time_range: TimeRange) -> list[Series]:
         """Return every series over the steps of a range. Raises CannotRead and BadQuery.
@@ -131,7 +132,7 @@ class Prometheus:
                 continue
             for each in data.result:
                 values = found.setdefault(tuple(sorted(each.metric.items())), np.full(time_range.steps, np.nan))
-                points = np.array([(at, float(value)) for at, value in each.values]).reshape(-1, 2)
+                points = np.array([(at, _number(value)) for at, value in each.values]).reshape(-1, 2)
                 steps = np.rint((points[:, 0] - time_range.start) / time_range.step_seconds).astype(int)
                 inside = (steps >= first) & (steps < first + part.steps)
                 values[steps[inside]] = points[inside, 1]
@@ -199,6 +200,13 @@ class Prometheus:
         if not token.isascii() or not token.isprintable():
             raise CannotRead(f"--token-file {self._server.token_file}: want one line of printable ASCII")
         return {"Authorization": f"Bearer {token}"}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def names_of(found: Sequence[tuple[Mapping[str, str], float]], label: str) -> list[str]:

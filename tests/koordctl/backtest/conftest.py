@@ -46,16 +46,28 @@ def of_days():
         yield from samples
 
 
-@pytest.fixture(scope="session")
-def four_days(tmp_path_factory):
-    """Yield the address of a Prometheus."""
-    folder = tmp_path_factory.mktemp("four-days")
-    backfill.write(folder, of_days())
+def serve(folder, *flags):
+    """Start a Prometheus on the blocks of `folder`, which are of the past."""
     prometheus = Prometheus(folder)
     (folder / "prometheus.json").write_text("{}")
     prometheus._start(
         f"--config.file={folder}/prometheus.json", f"--storage.tsdb.path={folder / DATA}",
-        f"--web.listen-address=127.0.0.1:{prometheus.port}", "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address=127.0.0.1:{prometheus.port}", "--storage.tsdb.retention.time=100y", *flags,
     )  # fmt: skip
+    return prometheus
+
+
+@pytest.fixture(scope="session")
+def blocks(tmp_path_factory):
+    """Return a folder with the blocks."""
+    folder = tmp_path_factory.mktemp("four-days")
+    backfill.write(folder, of_days())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def four_days(blocks):
+    """Yield the address of a Prometheus."""
+    prometheus = serve(blocks)
     yield prometheus.url
     prometheus.stop()
