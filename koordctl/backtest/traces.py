@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-SHORT_GAP_SECONDS = 3600
-"""A shorter gap has the value before it."""
+from koordctl.backtest import gaps
 
 
 class Unit(enum.StrEnum):
@@ -50,7 +49,7 @@ def read(path: Path) -> Traces:
         raise ValueError(f"{path}: times are {steps.tolist()} s apart, want one step greater than 0")
     values = cells[:, 1:].T
     used = np.isfinite(values).any(axis=1)
-    values = without_short_gaps(values[used], SHORT_GAP_SECONDS // int(steps[0]))
+    values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // int(steps[0]))
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is Unit.OWN_LARGEST else _DIVISOR[unit])
@@ -62,14 +61,3 @@ def read(path: Path) -> Traces:
 def _unit(values: np.ndarray) -> Unit:
     largest = np.nanmax(values)
     return next((unit for unit, limit in _LARGEST.items() if largest <= limit), Unit.OWN_LARGEST)
-
-
-def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
-    """Fill gaps of at most `most_steps` steps with the value before each."""
-    missing = np.isnan(values)
-    known = np.where(missing, 0, np.arange(values.shape[1]))
-    before = np.maximum.accumulate(known, axis=1)
-    filled = np.take_along_axis(values, before, axis=1)
-    after = np.flip(np.minimum.accumulate(np.flip(np.where(missing, values.shape[1], known), axis=1), axis=1), axis=1)
-    is_short = missing & (after - before - 1 <= most_steps) & (after < values.shape[1])
-    return np.where(is_short, filled, values)
