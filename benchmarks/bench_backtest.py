@@ -15,13 +15,14 @@ import argparse
 import dataclasses
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from api_types.colocation import presets
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, CellReplay, Setting, replay_cell
+from benchmarks.backtest.replay import Unanswered
 from koordctl.backtest import scores, traces
 from koordctl.backtest.traces import Traces
 from koordlet.cluster import spec_in_force
@@ -67,20 +68,29 @@ HEADER = (
 
 LIVES_DAYS = {"azure_v1_vm_cpu_avg": (4, 40)}
 """Mean lifetimes of the pods in each table of a set; 10 days for any other."""
+FEWEST_SERIES = 2  # a pod that arrives is not on the machine yet
 LARGE_SET, SLOTS, SLOTS_OF_A_SMALL_SET = 40, 16, 6
 SHARE_BEFORE, MOST_DAYS_BEFORE = 0.36, 10.0
 """Part of a trace before the first prediction that counts."""
 
 
 def cells(folder: Path | None, machines: int | None, seed: int) -> Iterator[tuple[str, Traces, Setting]]:
-    """Yield title, traces and setting of each table."""
+    """Yield title, traces and setting of each table; print a line for a file that cannot be read."""
     files = sorted(each for each in folder.iterdir() if each.name.endswith((".csv", ".csv.gz"))) if folder else []
     if folder and not files:
         print(f"no traces in {folder}: using the excerpt {EXCERPT}\n")
     if not files:
         yield f"{EXCERPT.name}, pods live 2 days", traces.read(EXCERPT), Setting(machines or 4, 8, 2, 2, seed=seed)
     for path in files:
-        name, found = path.name.partition(".csv")[0], traces.read(path)
+        name = path.name.partition(".csv")[0]
+        try:
+            found = traces.read(path)
+        except ValueError as error:
+            print(f"### {name}\n\nnot measured: {error}\n", flush=True)
+            continue
+        if len(found.names) < FEWEST_SERIES:
+            print(f"### {name}\n\nnot measured: {len(found.names)} series: want at least {FEWEST_SERIES}\n", flush=True)
+            continue
         days = found.shares.shape[1] * found.step_seconds / DAY_SECONDS
         slots = SLOTS if len(found.names) >= LARGE_SET else min(SLOTS_OF_A_SMALL_SET, len(found.names) - 1)
         resource = Resource.MEMORY if "mem" in name else Resource.CPU
@@ -108,7 +118,7 @@ def table(names: Iterable[str], replayed: CellReplay, interval_hours: float) -> 
             f"{100 * found.shortfall:.1f}" if found.violation_rate else "",
             f"{found.episodes_a_machine_week:.2f}",
             f"{100 * found.savings:.1f}",
-            f"{100 * found.savings / best:.0f}",
+            f"{100 * found.savings / best:.0f}" if best > 0 else "",
             f"{found.saved_cores:.0f}",
             f"{100 * at_least_usage.violation_rate:.2f}",
         )
@@ -121,14 +131,19 @@ def table(names: Iterable[str], replayed: CellReplay, interval_hours: float) -> 
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of(parser: argparse.ArgumentParser, horizons_hours: Sequence[float]) -> argparse.Namespace:
+    """Return the options of a benchmark over traces."""
     parser.add_argument("--traces", type=Path, help="folder of the whole traces")
     parser.add_argument("--machines", type=int, help="default: 24, of the excerpt 4")
     parser.add_argument("--seed", type=int, default=1, help="of requests and placement")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--horizons", type=float, nargs="+", default=HORIZONS_HOURS, help="hours of a forecast")
-    options = parser.parse_args()
+    parser.add_argument("--horizons", type=float, nargs="+", default=horizons_hours, help="hours of a forecast")
+    return parser.parse_args()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = options_of(parser, HORIZONS_HOURS)
     for horizon_hours in options.horizons:
         _print_tables(options, horizon_hours)
 
@@ -139,7 +154,11 @@ def _print_tables(options: argparse.Namespace, horizon_hours: float) -> None:
     for title, series, usual in cells(options.traces, options.machines, options.seed):
         setting = dataclasses.replace(usual, horizon_hours=horizon_hours)
         begin = time.perf_counter()
-        replayed = replay_cell(series, setting, list(policies.values()), options.processes)
+        try:
+            replayed = replay_cell(series, setting, list(policies.values()), options.processes)
+        except (ValueError, Unanswered) as error:
+            print(f"### {title}, horizon {horizon_hours:g} h\n\nnot measured: {error}\n", flush=True)
+            continue
         machines, times = replayed.oracle.shape
         days = series.shares.shape[1] * series.step_seconds / DAY_SECONDS
         is_memory = setting.resource is Resource.MEMORY

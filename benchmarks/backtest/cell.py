@@ -4,14 +4,22 @@ import dataclasses
 import functools
 import os
 import random
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from benchmarks.backtest import reference
 from benchmarks.backtest.replay import replay
 from koordctl.backtest import placement
+from koordctl.backtest.placement import Pod
+from koordctl.backtest.traces import Traces
+from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
+
+Result = TypeVar("Result")
 
 HORIZON_HOURS = 24.0
 LONGEST_CALIBRATED_SECONDS = 10_800
@@ -41,8 +49,24 @@ class CellReplay:
     usage: np.ndarray
 
 
-def replay_cell(traces, setting, policies, processes=None):
-    """Place the series of `traces` on machines, and predict each by every policy, for the horizon of the setting."""
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Pods on machines, and the times of the predictions."""
+
+    machines: Sequence[Sequence[Pod]]
+    used: np.ndarray
+    """(series, steps) in cores or GiB."""
+    requested: Sequence[float]
+    predict_at: range
+    horizon_steps: int
+    horizon_seconds: int
+    """Of `calibrated`: at most what it accepts."""
+    step_seconds: int
+    resource: Resource
+
+
+def _place(traces: Traces, setting: Setting) -> Cell:
+    """Place the series of `traces` on machines. Raises ValueError for traces that are too few or too short."""
     series_count, steps = traces.shares.shape
     steps_a_day = 86_400 / traces.step_seconds
     horizon_steps = round(setting.horizon_hours / 24 * steps_a_day)
@@ -50,24 +74,53 @@ def replay_cell(traces, setting, policies, processes=None):
         round(setting.first_prediction_day * steps_a_day),
         round(setting.interval_hours / 24 * steps_a_day),
     )
-    horizon_seconds = min(round(3600 * setting.horizon_hours), LONGEST_CALIBRATED_SECONDS)
-    requests = placement.draw_requests(series_count, setting.seed)
+    if min(horizon_steps, interval) < 1:
+        raise ValueError(
+            f"one value in {traces.step_seconds} s: want at least one in the horizon of {setting.horizon_hours:g} h "
+            f"and between two predictions"
+        )
+    predict_at = range(first, steps - horizon_steps, interval)
+    if not predict_at:
+        raise ValueError(
+            f"{steps} values: want more than {first} before the first prediction and {horizon_steps} in the horizon"
+        )
+    requested = placement.draw_requests(series_count, setting.seed)
     rng = random.Random(f"placement {setting.seed}")
-    machines = [
-        placement.place(np.isfinite(traces.shares), setting.slots, setting.mean_life_days * steps_a_day, rng)
-        for _ in range(setting.machines)
-    ]
-    work = functools.partial(
-        replay,
-        used=traces.shares * np.array(requests)[:, np.newaxis],
-        requested=requests,
-        policies=[dataclasses.replace(each, horizon_seconds=horizon_seconds) for each in policies],
-        predict_at=range(first, steps - horizon_steps, interval),
+    known = np.isfinite(traces.shares)
+    return Cell(
+        machines=[
+            placement.place(known, setting.slots, setting.mean_life_days * steps_a_day, rng)
+            for _ in range(setting.machines)
+        ],
+        used=traces.shares * np.array(requested)[:, np.newaxis],
+        requested=requested,
+        predict_at=predict_at,
         horizon_steps=horizon_steps,
+        horizon_seconds=min(round(3600 * setting.horizon_hours), LONGEST_CALIBRATED_SECONDS),
         step_seconds=traces.step_seconds,
         resource=setting.resource,
     )
-    found = _each(work, machines, processes or os.cpu_count() or 1)
+
+
+def replay_cell(
+    traces: Traces, setting: Setting, policies: Sequence[PredictParameters], processes: int | None = None
+) -> CellReplay:
+    """Place the series of `traces` on machines, and predict each by every policy, for the horizon of the setting.
+
+    Raises ValueError for traces that are too few or too short.
+    """
+    cell = _place(traces, setting)
+    work = functools.partial(
+        replay,
+        used=cell.used,
+        requested=cell.requested,
+        policies=[dataclasses.replace(each, horizon_seconds=cell.horizon_seconds) for each in policies],
+        predict_at=cell.predict_at,
+        horizon_steps=cell.horizon_steps,
+        step_seconds=cell.step_seconds,
+        resource=cell.resource,
+    )
+    found = _on_every_core(work, cell.machines, processes)
     return CellReplay(
         peaks=np.stack([each.peaks for each in found], axis=1),
         oracle=np.stack([each.oracle for each in found]),
@@ -76,7 +129,28 @@ def replay_cell(traces, setting, policies, processes=None):
     )
 
 
-def _each(work, machines, processes):
+def refer_cell(
+    traces: Traces, setting: Setting, target_shares: Sequence[float], processes: int | None = None
+) -> np.ndarray:
+    """Return the peaks of the reference on the same machines, (targets, machines, times), at most the requests."""
+    cell = _place(traces, setting)
+    work = functools.partial(
+        reference.peaks,
+        used=cell.used,
+        requested=cell.requested,
+        predict_at=cell.predict_at,
+        step_seconds=cell.step_seconds,
+        horizon_seconds=cell.horizon_seconds,
+        resource=cell.resource,
+        target_shares=target_shares,
+    )
+    return np.stack(_on_every_core(work, cell.machines, processes), axis=1)
+
+
+def _on_every_core(
+    work: Callable[[Sequence[Pod]], Result], machines: Sequence[Sequence[Pod]], processes: int | None = None
+) -> list[Result]:
+    processes = processes or os.cpu_count() or 1
     if processes == 1:
         return [work(machine) for machine in machines]
     with ProcessPoolExecutor(processes) as pool:

@@ -50,7 +50,13 @@ def score(peaks: FloatArray, oracle: FloatArray, requests: FloatArray, interval_
         severity=float(severity.mean()),
         severity_p99=float(np.percentile(severity, 99)),
         shortfall=float(severity[violations].mean()) if violations.any() else float("nan"),
-        savings=float((1 - peaks.sum(axis=0) / requests.sum(axis=0)).mean()),
+        savings=_savings(peaks.sum(axis=0), requests.sum(axis=0)),
         saved_cores=float((requests - peaks).sum(axis=0).mean()),
         episodes_a_machine_week=float(begins.sum() / (violations.size * interval_hours / HOURS_A_WEEK)),
     )
+
+
+def _savings(peaks: FloatArray, requests: FloatArray) -> float:
+    """Return the mean over the times at which a pod runs; NaN without one."""
+    is_used = requests > 0
+    return float((1 - peaks[is_used] / requests[is_used]).mean()) if is_used.any() else float("nan")

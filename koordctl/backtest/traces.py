@@ -1,17 +1,23 @@
 """Read usage traces from a wide CSV, gzipped or not: a column `t` of seconds, then one for each series.
 
-An empty cell is a missing value. The unit follows from the largest value of the file, see `Unit`.
+An empty cell is a missing value, and so is a negative one or `nan`. The unit follows from the largest value of the
+file, see `Unit`.
 """
 
 import csv
 import enum
 import gzip
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from koordctl.backtest import gaps
+
+_LEAST_ROWS = 2
+_MOST_MISSING = 20
+"""A file with less than one row of so many has a wrong time in it."""
 
 
 class Unit(enum.StrEnum):
@@ -38,24 +44,56 @@ class Traces:
 
 
 def read(path: Path) -> Traces:
-    """Return every series of a file that has a value. Raises ValueError where times are not evenly spaced."""
+    """Return every series of a file that has a value; a row that is missing is a missing value of every series.
+
+    Raises ValueError, with file and line, for a file without values and for cells or times that cannot be used.
+    """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", newline="") as file:
         rows = csv.reader(file)
-        names = next(rows)[1:]
-        cells = np.array([[value or "nan" for value in row] for row in rows]).astype(float)
-    steps = np.unique(np.diff(cells[:, 0]))
-    if len(steps) != 1 or steps[0] <= 0:
-        raise ValueError(f"{path}: times are {steps.tolist()} s apart, want one step greater than 0")
-    values = cells[:, 1:].T
-    used = np.isfinite(values).any(axis=1)
-    values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // int(steps[0]))
+        names = next(rows, [])[1:]
+        table = [_numbers(path, rows.line_num, row, len(names) + 1) for row in rows if row]
+    if len(table) < _LEAST_ROWS or not names:
+        raise ValueError(f"{path}: {len(table)} rows of {len(names)} series, want a header and at least {_LEAST_ROWS}")
+    cells = np.array(table)
+    step_seconds, positions = _evenly(path, cells[:, 0])
+    values = np.full((len(names), positions[-1] + 1), np.nan)
+    values[:, positions] = cells[:, 1:].T
+    values[~np.isfinite(values) | (values < 0)] = np.nan
+    used = np.flatnonzero(np.isfinite(values).any(axis=1))
+    if not len(used):
+        raise ValueError(f"{path}: no series has a value, want usage as numbers that are not negative")
+    values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // step_seconds)
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is Unit.OWN_LARGEST else _DIVISOR[unit])
-    return Traces(
-        tuple(name for name, is_used in zip(names, used, strict=True) if is_used), int(steps[0]), shares, unit
-    )
+    return Traces(tuple(names[index] for index in used), step_seconds, shares, unit)
+
+
+def _numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
+    """Return the cells of a line."""
+    if len(row) != count:
+        raise ValueError(f"{path}, line {line}: {len(row)} cells, want {count} as in the header")
+    try:
+        return [float(value) if value.strip() else math.nan for value in row]
+    except ValueError as error:
+        raise ValueError(f"{path}, line {line}: {error}; want numbers, or empty cells for missing values") from None
+
+
+def _evenly(path: Path, times: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return the step of the times in seconds, and the number of steps from the first to each."""
+    passed = np.diff(times)
+    step = float(passed.min())
+    if not step >= 1:  # also for NaN
+        raise ValueError(
+            f"{path}: times are {np.unique(passed).tolist()[:5]} s apart, want them to grow by whole steps"
+        )
+    positions = (times - times[0]) / step
+    if (positions != np.round(positions)).any() or step != round(step):
+        raise ValueError(f"{path}: times are {np.unique(passed).tolist()[:5]} s apart, want multiples of one step")
+    if positions[-1] >= _MOST_MISSING * len(times):
+        raise ValueError(f"{path}: {len(times)} rows of {positions[-1] + 1:.0f}, want at least one of {_MOST_MISSING}")
+    return round(step), positions.astype(int)
 
 
 def _unit(values: np.ndarray) -> Unit:

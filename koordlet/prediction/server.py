@@ -92,7 +92,8 @@ class PredictionServer:
         self._next_parameters = parameters
         self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
         self._models = self._new_models()
-        self.calibration = NodeCalibration()
+        self._new_calibration = functools.partial(NodeCalibration, training_interval_seconds)
+        self.calibration = self._new_calibration()
         self.packages = packages if packages is not None else LoadedPredictors()
 
     def configure(self, parameters: PredictParameters) -> None:
@@ -251,7 +252,7 @@ class PredictionServer:
     def forget(self) -> None:
         """Discard all models and their history."""
         self._models = self._new_models()
-        self.calibration = NodeCalibration()
+        self.calibration = self._new_calibration()
         self.packages.forget()
 
     def _answering(self, parameters: PredictParameters) -> PredictParameters:

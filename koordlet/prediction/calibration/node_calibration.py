@@ -13,7 +13,13 @@ import numpy as np
 
 from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.day_ring import SLOTS
-from koordlet.prediction.calibration.resource_calibration import CalibrationState, Level, Load, ResourceCalibration
+from koordlet.prediction.calibration.resource_calibration import (
+    LONGEST_GAP_SECONDS,
+    CalibrationState,
+    Level,
+    Load,
+    ResourceCalibration,
+)
 from koordlet.prediction.calibration.scores import CPU_SCALE, MEMORY_SCALE, Scale
 from koordlet.prediction.series_rows import SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey
@@ -66,7 +72,9 @@ class NodeCalibrationState:
 class NodeCalibration:
     """Calibrations of all resources, empty until the capacity of the node is known. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval_seconds: float = 0.0) -> None:
+        """`interval_seconds` is the time between two ticks, where it may be longer than `LONGEST_GAP_SECONDS`."""
+        self._longest_gap_seconds = max(LONGEST_GAP_SECONDS, interval_seconds)
         self.resources: dict[Resource, ResourceCalibration] = {}
         self._units: Mapping[Resource, float] = {}
         self._rows = SeriesRows()
@@ -93,9 +101,7 @@ class NodeCalibration:
         """
         if not self.resources:
             self._units = dict(capacity)
-            self.resources = {
-                resource: ResourceCalibration(SCALES[resource], horizon_seconds) for resource in RESOURCES
-            }
+            self.resources = {resource: self._calibration(resource, horizon_seconds) for resource in RESOURCES}
         bound = set(keys)
         gone = self._rows.release([key for key in self._rows if key not in bound])
         rows = self._rows.take(keys)
@@ -161,9 +167,12 @@ class NodeCalibration:
         restored = {}
         for resource in RESOURCES:
             stored = state.resources[resource]
-            calibration = ResourceCalibration(SCALES[resource], stored.scores.horizon_seconds)
+            calibration = self._calibration(resource, stored.scores.horizon_seconds)
             if not calibration.restore(stored, rows):
                 return False
             restored[resource] = calibration
         self._rows, self._units, self.resources = found, state.units, restored
         return True
+
+    def _calibration(self, resource: Resource, horizon_seconds: float) -> ResourceCalibration:
+        return ResourceCalibration(SCALES[resource], horizon_seconds, self._longest_gap_seconds)

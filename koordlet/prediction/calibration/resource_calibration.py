@@ -88,10 +88,11 @@ class CalibrationState:
 class ResourceCalibration:
     """State of one resource; rows are those of the caller's table of series."""
 
-    def __init__(self, scale: Scale, horizon_seconds: float) -> None:
+    def __init__(self, scale: Scale, horizon_seconds: float, longest_gap_seconds: float = LONGEST_GAP_SECONDS) -> None:
         self.ring = DayRing()
         self.scores = ScoreHistogram(scale, horizon_seconds)
         self._horizon_seconds = horizon_seconds
+        self._longest_gap_seconds = longest_gap_seconds
         self._seconds: float | None = None
         self._now = np.zeros(0)
         self._here = np.zeros(0, bool)
@@ -120,7 +121,7 @@ class ResourceCalibration:
     ) -> None:
         """Record the usage of all series that run. `is_capped` drops the label: usage was held down meanwhile."""
         self._ensure_rows(row_count)
-        if self._seconds is not None and not 0 <= now_seconds - self._seconds <= LONGEST_GAP_SECONDS:
+        if self._seconds is not None and not 0 <= now_seconds - self._seconds <= self._longest_gap_seconds:
             self._watched = None
         self._follow_day(now_seconds)
         self._seconds = now_seconds

@@ -57,10 +57,42 @@ def test_a_file_may_be_uncompressed(tmp_path):
     assert traces.read(tmp_path / "traces.csv").shares.tolist() == [[0.5, 1.0]]
 
 
-@pytest.mark.parametrize("times", [(0, 300, 900), (600, 300, 0)])
-def test_rejects_uneven_times_with_the_file(tmp_path, times):
-    path = written(tmp_path, "t,vm00\n" + "".join(f"{at},1\n" for at in times))
-    with pytest.raises(ValueError, match=r"traces.csv.gz: times are .* want one step greater than 0"):
+def test_a_missing_row_is_a_missing_value_of_every_series(tmp_path):
+    times = [step for step in range(60) if step not in MISSING - {0, 38, 39}]
+    found = traces.read(written(tmp_path, "t,a,b\n" + "".join(f"{300 * at},0.5,0.25\n" for at in times)))
+    assert (found.shares.shape, found.step_seconds) == ((2, 60), 300)
+    assert np.flatnonzero(np.isnan(found.shares[1])).tolist() == [*range(20, 33)]
+
+
+@pytest.mark.parametrize("cell", ["-1", "nan", "inf", "-inf", " "])
+def test_a_value_that_is_no_usage_is_missing(tmp_path, cell):
+    rows = [f"{300 * step},{cell if step < 20 else 0.5},1\n" for step in range(30)]
+    found = traces.read(written(tmp_path, "t,a,b\n" + "".join(rows) + "\n"))
+    assert np.isnan(found.shares[0]).sum() == 20
+    assert found.shares[0, 20] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 rows of 0 series, want a header and at least 2"),
+        ("t,a\n", "0 rows of 1 series"),
+        ("t,a\n0,1\n", "1 rows of 1 series"),
+        ("t\n0\n300\n", "2 rows of 0 series"),
+        ("t,a\n0,\n300,-1\n", "no series has a value"),
+        ("t,a,b\n0,1,1\n300,1\n", "line 3: 2 cells, want 3 as in the header"),
+        ("t,a\n0,1\n300,none\n", "line 3: could not convert string to float: 'none'; want numbers"),
+        ("t,a\n0,1\n300,1\n800,1\n", r"times are \[300.0, 500.0\] s apart, want multiples of one step"),
+        ("t,a\n0,1\n0.5,1\n1,1\n", "want them to grow by whole steps"),
+        ("t,a\n600,1\n300,1\n0,1\n", "want them to grow by whole steps"),
+        ("t,a\n0,1\n300,1\n300,1\n", "want them to grow by whole steps"),
+        ("t,a\n0,1\n,1\n600,1\n", "want them to grow by whole steps"),
+        ("t,a\n0,1\n300,1\n300000000,1\n", "3 rows of 1000001, want at least one of 20"),
+    ],
+)
+def test_rejects_a_file_that_cannot_be_used_and_names_it(tmp_path, text, message):
+    path = written(tmp_path, text)
+    with pytest.raises(ValueError, match=f"traces.csv.gz.*{message}"):
         traces.read(path)
 
 

@@ -1,84 +1,124 @@
 """Usage that changes in a way that no forecast has seen: how soon the target is kept again.
 
-Bounds of the first 6 hours: what was measured on 24 machines of real usage, and one forecast of the 36 more. Afterwards
-at most 1.5 times the target of 1 %.
+Bounds of the first day are what a study measured on 24 machines of real usage for a target of 1 %, then the target
+itself; allowed are two standard deviations of so many forecasts, and one forecast more.
 """
+
+import copy
+import functools
+import math
 
 import numpy as np
 import pytest
 
 from tests.koordlet.prediction.calibration.nodes import Node
 
-NODES, PODS, DAYS, CHANGE_DAY = 6, 12, 9, 5
+NODES, PODS, DAYS, CHANGE_DAY = 12, 12, 7, 4
 HOURS_A_DAY, STEPS_AN_HOUR = 24, 12
-ONE_OF_36 = 1.01 / (NODES * 6)
+STEPS_A_DAY = HOURS_A_DAY * STEPS_AN_HOUR
+CHANGE = CHANGE_DAY * STEPS_A_DAY
 REQUESTS = np.tile([2.0, 4.0, 1.0, 8.0], PODS // 4)
+TARGET = 0.01
 
 
+@functools.cache
 def usage_of(seed):
     """Return usage of each pod, (steps, pods), with a day, and noise that lasts for about an hour."""
     rng = np.random.default_rng(seed)
-    steps = DAYS * HOURS_A_DAY * STEPS_AN_HOUR
-    noise = np.zeros((steps, PODS))
-    for step in range(1, steps):
+    noise = np.zeros((DAYS * STEPS_A_DAY, PODS))
+    for step in range(1, len(noise)):
         noise[step] = 0.9 * noise[step - 1] + 0.12 * rng.normal(size=PODS)
-    hour = np.arange(steps)[:, np.newaxis] / (HOURS_A_DAY * STEPS_AN_HOUR) * 2 * np.pi
-    return REQUESTS * 0.12 * (1 + 0.5 * np.sin(hour + rng.uniform(0, 1, PODS))) * np.exp(noise)
+    hour = np.arange(len(noise))[:, np.newaxis] / STEPS_A_DAY * 2 * np.pi
+    return np.minimum(REQUESTS * 0.12 * (1 + 0.5 * np.sin(hour + rng.uniform(0, 1, PODS))) * np.exp(noise), REQUESTS)
 
 
-def doubled(usage, step, rng):
-    del rng
-    usage[step:] *= 2
+def unchanged(usage, seed):
+    del usage, seed
 
 
-def daily_spikes(usage, step, rng):
+def doubled(usage, seed):
+    del seed
+    usage[CHANGE:] *= 2
+
+
+def daily_spikes(usage, seed, first_step=CHANGE, end_step=DAYS * STEPS_A_DAY):
     """Let every pod use 90 % of its request for 10 minutes once a day, each at its own time."""
-    for pod, first in enumerate(rng.integers(0, HOURS_A_DAY * STEPS_AN_HOUR, PODS)):
-        for begin in range(step + first, len(usage), HOURS_A_DAY * STEPS_AN_HOUR):
+    for pod, first in enumerate(np.random.default_rng(100 + seed).integers(0, STEPS_A_DAY, PODS)):
+        for begin in range(first_step + first, end_step, STEPS_A_DAY):
             usage[begin : begin + 2, pod] = 0.9 * REQUESTS[pod]
 
 
-def unchanged(usage, step, rng):
-    del usage, step, rng
+def spikes_that_end(usage, seed):
+    daily_spikes(usage, seed, 0, CHANGE)
 
 
-def violations(change, *, replaced=False):
-    """Return whether each hourly forecast fell short, (nodes, hours)."""
-    short = np.zeros((NODES, DAYS * HOURS_A_DAY - 1), bool)
-    at = CHANGE_DAY * HOURS_A_DAY * STEPS_AN_HOUR
-    for number in range(NODES):
-        usage = usage_of(number)
-        change(usage, at, np.random.default_rng(100 + number))
-        usage = np.minimum(usage, REQUESTS)
-        node = Node(REQUESTS, capacity=64.0)
-        for step, now in enumerate(usage):
-            if replaced and step == at:
-                node.replace(range(PODS))
-            node.step(now)
-            hour, rest = divmod(step, STEPS_AN_HOUR)
-            if rest == 0 and hour < short.shape[1]:
-                largest = usage[step + 1 : step + 1 + STEPS_AN_HOUR].sum(axis=1).max()
-                short[number, hour] = largest > node.peak() + 1e-9
-    return short
+def forecasts(node, usage, first_step):
+    """Return whether each hourly forecast from a step on fell short, and its savings, (2, hours)."""
+    found = []
+    for step in range(first_step, len(usage)):
+        node.step(usage[step])
+        if step % STEPS_AN_HOUR == 0:
+            peak = node.peak()
+            ahead = usage[step + 1 : step + 1 + STEPS_AN_HOUR].sum(axis=1)
+            found.append((ahead.max() > peak + 1e-9, 1 - peak / REQUESTS.sum()))
+    return np.array(found, float).T
 
 
-def rate(short, first_hour, last_hour):
-    begin = CHANGE_DAY * HOURS_A_DAY
-    return float(short[:, begin + first_hour : begin + last_hour].mean())
+@functools.cache
+def before_the_change(seed):
+    """Return a node that has seen everything up to the change, and its forecasts."""
+    node = Node(REQUESTS, capacity=64.0)
+    return node, forecasts(node, usage_of(seed)[:CHANGE], 0)
+
+
+def after_the_change(change, *, is_replaced=False):
+    """Return violations and savings of every hour after the change, (2, nodes, hours)."""
+    found = []
+    for seed in range(NODES):
+        node, usage = copy.deepcopy(before_the_change(seed)[0]), usage_of(seed).copy()
+        change(usage, seed)
+        if is_replaced:
+            node.replace(range(PODS))
+        found.append(forecasts(node, np.minimum(usage, REQUESTS), CHANGE))
+    return np.stack(found, axis=1)
+
+
+def most(bound, count):
+    return bound + 2 * math.sqrt(bound * (1 - bound) / count) + 1 / count
+
+
+def test_before_the_change_the_target_is_kept():
+    short = np.stack([before_the_change(seed)[1][0] for seed in range(NODES)])[:, 2 * HOURS_A_DAY : -1]
+    assert short.mean() <= TARGET
 
 
 @pytest.mark.parametrize(
-    ("change", "replaced", "first_6_hours"),
+    ("change", "is_replaced", "first_6_hours", "rest_of_the_day"),
     [
-        (unchanged, False, 0.01 + ONE_OF_36),
-        (doubled, False, 0.104 + ONE_OF_36),
-        (daily_spikes, False, 0.125 + ONE_OF_36),
-        (unchanged, True, ONE_OF_36),
+        (unchanged, False, TARGET, TARGET),
+        (doubled, False, 0.104, 0.0),
+        (daily_spikes, False, 0.125, 0.021),
+        (unchanged, True, 0.0, 0.014),
     ],
     ids=["unchanged", "usage doubled", "new daily spikes", "all pods replaced"],
 )
-def test_a_new_regime_is_short_for_hours_and_not_for_days(change, replaced, first_6_hours):
-    short = violations(change, replaced=replaced)
-    assert rate(short, -48, -1) <= 0.01
-    assert rate(short, 0, 6) <= first_6_hours
-    assert rate(short, 24, 95) <= 0.015
+def test_a_new_regime_is_short_for_hours_and_not_for_days(change, is_replaced, first_6_hours, rest_of_the_day):
+    short = after_the_change(change, is_replaced=is_replaced)[0]
+    for first, last, bound in ((0, 6, first_6_hours), (6, 24, rest_of_the_day), (24, -1, TARGET)):
+        hours = short[:, first:last]
+        assert hours.mean() <= most(bound, hours.size), (first, last)
+
+
+def test_spikes_that_end_are_forgotten_in_a_day():
+    """The study: savings of 67 % with the spikes, 78 % a day after the last one, 82 % after three days."""
+    short, savings = [], []
+    for seed in range(NODES):
+        usage = usage_of(seed).copy()
+        spikes_that_end(usage, seed)
+        found = forecasts(Node(REQUESTS, capacity=64.0), usage, 0)[:, (CHANGE_DAY - 1) * HOURS_A_DAY :]
+        short.append(found[0, HOURS_A_DAY:-1])
+        savings.append(found[1])
+    assert np.mean(short) <= most(TARGET, np.size(short))
+    days = np.mean(savings, axis=0).reshape(-1, HOURS_A_DAY).mean(axis=1)  # that before the change, and three
+    assert days[2] >= days[0] + 0.11
+    assert days[3] >= days[2]
