@@ -26,7 +26,7 @@ PROFILES: Mapping[str, dict[str, Any]] = {
     "all-fields": {
         "selector": {"matchLabels": {"use": "mid"}},
         "labels": {"team": "a", "example.com/tier": "low"},
-        "annotations": {"example.com/note": 'say "now" + {x}\n'},
+        "annotations": {"example.com/note": 'a "quoted" + {x}\n'},
         "priorityClassName": "koord-mid",
         "koordinatorPriority": 7100,
         "qosClass": "BE",

@@ -6,8 +6,8 @@ from api_types.mid_pods import policy, profile
 from api_types.mid_pods.documents import Refused
 
 
-def read(annotations=None, **spec):
-    return profile.read({"metadata": {"name": "jobs", "annotations": annotations}, "spec": spec})
+def read(own=None, /, **spec):
+    return profile.read({"metadata": {"name": "jobs", "annotations": own}, "spec": spec})
 
 
 def test_an_error_never_refuses_a_pod_and_the_rules_run_again_after_other_changes():
