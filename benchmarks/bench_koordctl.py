@@ -74,28 +74,36 @@ def main():
             "--storage.tsdb.retention.time=100y",
         )
         try:
-            measure(server.url, steps, options)
+            measure(server, steps, options)
         finally:
             server.stop()
 
 
-def measure(url, steps, options):
+def cpu_seconds(server):
+    return sum(psutil.Process(server._process.pid).cpu_times()[:2])
+
+
+def measure(server, steps, options):
     begin, largest = time.perf_counter(), 0
+    of_server = cpu_seconds(server)
     times = ["--from", str(START), "--to", str(START + (steps - 1) * STEP)]
-    command = [sys.executable, "-m", "koordctl", "backtest", "--prometheus", url, *times]
+    command = [sys.executable, "-m", "koordctl", "backtest", "--prometheus", server.url, *times]
     process = psutil.Popen([*command, "--workers", str(options.workers)])
+    seen = {}
     while process.poll() is None:
         try:
             tree = [process, *process.children(recursive=True)]
             largest = max(largest, sum(each.memory_info().rss for each in tree))
+            seen |= {each.pid: sum(each.cpu_times()[:2]) for each in tree}
         except psutil.NoSuchProcess:
             continue
         time.sleep(0.2)
     seconds = time.perf_counter() - begin
-    print(f"\n| nodes | pods | days | workers | exit code | seconds | RSS MiB |\n|{'---|' * 7}")
+    print(f"\n| nodes | pods | days | workers | exit code | s | CPU s | CPU s of Prometheus | RSS MiB |\n|{'---|' * 9}")
     print(
         f"| {options.nodes} | {options.pods} | {options.days} | {options.workers} | {process.returncode} "
-        f"| {seconds:.0f} | {largest / 2**20:.0f} |"
+        f"| {seconds:.0f} | {sum(seen.values()):.0f} | {cpu_seconds(server) - of_server:.0f} "
+        f"| {largest / 2**20:.0f} |"
     )
 
 

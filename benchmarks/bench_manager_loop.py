@@ -149,7 +149,7 @@ async def measure_reports(
         to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
         async with session.connect(to, user_agent="bench/1") as api:
             tasks = []
-            watch = leader.node_metric_watch(api, parts, seen, leader.Leadership())
+            _, watch = leader.object_watches(api, parts, seen, leader.Leadership())
             parts.cache.node_metrics_are = Availability.UNREAD
             await measure(
                 f"first list of {nodes} NodeMetrics of {PODS_EACH} pods", turns, parts,

@@ -36,6 +36,7 @@ def main() -> None:
 
     chosen = kopf_watches.operator_settings(settings)
     chosen.persistence = kopf.OperatorSettings().persistence
+    chosen.watching.chunk_size = 100  # decoded, a page is several times as large as its bytes
     follow = kopf.operator(
         registry=handlers, settings=chosen, identity="floor", standalone=True, namespaces=[settings.namespace]
     )

@@ -1,7 +1,7 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, the tables of docs/reference/configuration.md, and the pages that
-`docs.generators` lists.
+Generated are the CRD, here and in the chart, the admission policy of Mid pods, the tables of
+docs/reference/configuration.md, and the pages that `docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 
 from api_types import names
 from api_types.kubernetes import yaml_text
+from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
 from crds import configuration_page
 from docs.generators import pages
@@ -19,15 +20,21 @@ from docs.generators import pages
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
 HEAD = "# Generated from api_types/node_metric/types.py by `make update`. Do not edit.\n"
+POLICY_HEAD = "# Generated from api_types/mid_pods/policy.py by `make update`. Do not edit.\n"
+POLICY, SCHEDULER_NAME = "koord-suite-mid-limits", "SCHEDULER_NAME"
+"""Name of the policy, and text that the chart replaces with the name of the scheduler."""
 
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
+    files = ROOT / "charts" / "koord-suite" / "files"
+    limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
-        ROOT / "charts" / "koord-suite" / "files" / FILE: crd,
+        files / FILE: crd,
+        files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

@@ -176,17 +176,15 @@ class NodeObserver:
             return
         bound = cluster.pods.active()
         plan = plan._replace(predictors=self.server.packages.evaluated(plan.predictors))
-        predicted = {
-            name: self.server.predict(
-                now_seconds,
-                bound,
-                cluster.allocatable,
-                plan.parameters.for_predictor(name),
-                cluster.capacity,
-                unmeasured=self.pods_in_system,
-            )
-            for name in plan.predictors
-        }
+        answers = self.server.predict_each(
+            now_seconds,
+            bound,
+            cluster.allocatable,
+            [plan.parameters.for_predictor(name) for name in plan.predictors],
+            cluster.capacity,
+            unmeasured=self.pods_in_system,
+        )
+        predicted = dict(zip(plan.predictors, answers, strict=True))
         in_force = plan.predictors[0]  # of any other one, the answer of a substitute does not count
         found = {
             each.parameters.predictor: each

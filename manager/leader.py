@@ -7,19 +7,19 @@ retried, and meanwhile counts as unknown: Mid resources are withdrawn when the l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
-import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 
 from api_types.kubernetes import pods
-from apiserver_client import backoff, connection, errors, objects, resources, session
+from apiserver_client import connection, errors, objects, resources, session
 from component_base import clock
 from manager import assembly
 from manager.cache import kopf_watches
-from manager.cache.node_metric_watch import NodeMetricWatch
+from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ClusterStore, ConfigMap
 from manager.cache.watch_health import WatchAges
 from manager.cache.watches import Watch
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 _HEARTBEAT_SECONDS = 0.2
 _STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
-_START_DELAYS = backoff.Backoff(first_seconds=0.5, longest_seconds=10.0)
 
 
 class Leadership:
@@ -92,20 +91,18 @@ async def lead(
         handlers = kopf_watches.registry(
             to, settings, parts.sink, loop=asyncio.get_running_loop(), seen=seen, clock=clock.utc_now
         )
-        nodes_and_config = Watch(
-            lambda: kopf_watches.follow(
-                handlers, settings, identity=identity, on_ready=lambda: leadership.show("start", None)
-            )
+        nodes, reports = object_watches(api, parts, seen, leadership)
+        config = functools.partial(
+            kopf_watches.follow, handlers, settings, identity=identity, on_ready=lambda: leadership.show("start", None)
         )
-        reports = node_metric_watch(api, parts, seen, leadership)
-        node_metrics = Watch(reports.follow)
-        parts.resync.restart_watches = functools.partial(_restart, nodes_and_config, node_metrics)
+        watches = [Watch(each) for each in (nodes.follow, reports.follow, config)]
+        parts.resync.restart_watches = functools.partial(_restart, watches)
+        parts.cache.node_metrics_are = Availability.UNREAD
         async with asyncio.TaskGroup() as group:
-            heartbeat = group.create_task(_heartbeat(leadership))
-            await _retry_until_done(lambda: _list_nodes(api, parts.cache), leadership, stop)
-            parts.cache.node_metrics_are = Availability.UNREAD
-            following_reports = group.create_task(node_metrics.run())
-            await reports.answered.wait()
+            *of_objects, of_config = watches
+            reading = [group.create_task(each) for each in (_heartbeat(leadership), *(w.run() for w in of_objects))]
+            await _until(nodes.listed, stop)
+            await _until(reports.answered, stop)
             await _read_config(api, settings, parts)
             writing = [
                 group.create_task(each)
@@ -114,28 +111,28 @@ async def lead(
                     parts.resync.run(settings.resync_seconds), parts.schema.run(settings.resync_seconds),
                 )
             ]  # fmt: skip
-            following = group.create_task(nodes_and_config.run())
+            following = group.create_task(of_config.run())
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
-            for task in (heartbeat, *writing, following_reports, stopping):
+            for task in (*reading, *writing, stopping):
                 task.cancel()
 
 
-def node_metric_watch(
+def object_watches(
     api: session.Session, parts: assembly.Components, seen: Callable[[str], None], leadership: Leadership
-) -> NodeMetricWatch:
-    """Wire the watch of NodeMetrics."""
-    return NodeMetricWatch(
-        api,
-        cache=parts.cache,
-        sink=parts.sink,
-        seen=lambda: seen(resources.NODE_METRICS.plural),
-        show_problem=lambda problem: leadership.show("nodemetrics", problem),
-        resync=parts.resync.request,
+) -> tuple[ObjectWatch, NodeMetricWatch]:
+    """Wire the watches of Nodes and of NodeMetrics."""
+    nodes = ObjectWatch(
+        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, seen=seen,
+        show_problem=leadership.show, resync=parts.resync.request,
+    )  # fmt: skip
+    reports = NodeMetricWatch(
+        api, parts.cache, sink=parts.sink, seen=seen, show_problem=leadership.show, resync=parts.resync.request
     )
+    return nodes, reports
 
 
-def _restart(*watches: Watch) -> None:
+def _restart(watches: Iterable[Watch]) -> None:
     for watch in watches:
         watch.restart()
 
@@ -146,16 +143,6 @@ def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> No
         telemetry.set_queue_depth(lane, functools.partial(queue.depth, lane))
     for resource in WATCHED:
         telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
-
-
-async def _list_nodes(api: session.Session, cache: ClusterStore) -> None:
-    """Fill the store before anything is decided: a node that is not stored does not exist.
-
-    Objects that cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
-    """
-    nodes = await objects.list_all(api, resources.NODES, decode=pods.Node, on_unreadable=log.warning)
-    for node in nodes.items:
-        cache.nodes.update(node)
 
 
 async def _read_config(api: session.Session, settings: ManagerSettings, parts: assembly.Components) -> None:
@@ -181,20 +168,12 @@ async def _list_config_map(api: session.Session, settings: ManagerSettings, cach
     cache.config_maps.replace(found.items)
 
 
-async def _retry_until_done(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:
-    """Retry a step of the start: nothing may be decided before the nodes are known."""
-    attempt = 0
-    while not stop.is_set():
-        try:
-            await step()
-        except errors.ApiServerError as error:
-            leadership.show("start", str(error))
-            delay = max(_START_DELAYS.seconds(attempt, random.random), error.retry_after_seconds or 0.0)
-            log.error("cannot start: %s; retrying in %.1f s", error, delay)  # noqa: TRY400  # the message is complete
-            attempt += 1
-            await asyncio.to_thread(stop.wait, delay)
-        else:
-            return
+async def _until(event: asyncio.Event, stop: threading.Event) -> None:
+    """Wait for an event, or for the end of the leadership."""
+    while not stop.is_set() and not event.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                await event.wait()
 
 
 async def _heartbeat(leadership: Leadership) -> None:

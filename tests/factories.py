@@ -79,3 +79,29 @@ _UPSTREAM_NODE_METRIC: dict[str, Any] = {
 def upstream_node_metric(**overrides: Any) -> dict[str, Any]:
     """Return a NodeMetric with every field that Koordinator's agent can write, by Koordinator's CRD."""
     return _merge(copy.deepcopy(_UPSTREAM_NODE_METRIC), overrides)
+
+
+_MID_RESOURCES = {"kubernetes.io/mid-cpu": "500", "kubernetes.io/mid-memory": "268435456"}
+_LIMITED_MID_POD: dict[str, Any] = {
+    "metadata": {"name": "mid-0", "namespace": "jobs", "uid": "aaaaaaaa-0000-4000-8000-000000000000"},
+    "spec": {
+        "priorityClassName": "koord-mid",
+        "priority": 7000,
+        "nodeName": "worker-1",
+        "containers": [
+            {
+                "name": "work",
+                "resources": {
+                    "requests": {"cpu": "0", "memory": "0", **_MID_RESOURCES},
+                    "limits": {"cpu": "500m", "memory": "268435456", **_MID_RESOURCES},
+                },
+            }
+        ],
+    },
+    "status": {"phase": "Running", "qosClass": "Burstable", "startTime": "2026-11-22T00:00:00Z"},
+}
+
+
+def limited_mid_pod(**overrides: Any) -> dict[str, Any]:
+    """Return a Mid pod with native limits, as the admission rules leave it: Burstable for Kubernetes."""
+    return _merge(copy.deepcopy(_LIMITED_MID_POD), overrides)

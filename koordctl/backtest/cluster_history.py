@@ -1,4 +1,4 @@
-"""Read the history of the nodes of a cluster from series of cAdvisor and kube-state-metrics.
+"""Read the nodes of a cluster from series of cAdvisor and kube-state-metrics, one node and day at a time.
 
 Series of the two Prometheus of an HA pair are merged by their maximum. Counters are read by `rate`, which handles their
 resets. A pod is identified by its UID: one that moves or is created again is another pod.
@@ -7,6 +7,7 @@ resets. A pod is identified by its UID: one that moves or is created again is an
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,11 +15,10 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import prometheus, traces
-from koordctl.backtest.node_history import BoundPod, NodeHistory
-from koordctl.backtest.placement import Pod
-from koordctl.backtest.prometheus import Prometheus, TimeRange
-from koordlet.prediction.allocation import WholeAmounts
+from koordctl.backtest import prometheus
+from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest.prometheus import Prometheus, Series
+from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
 
@@ -31,7 +31,8 @@ METRICS: Final[Mapping[str, str]] = {
     "allocatable": "kube_node_status_allocatable",
 }
 _SOURCES: Final[Mapping[str, str]] = {"cpu": "cAdvisor of the kubelets", "memory": "cAdvisor of the kubelets"}
-_FILL_SECONDS: Final = traces.SHORT_GAP_SECONDS
+_CONTAINERS: Final = ('container!=""', 'container!="POD"')
+_ROOT: Final = 'id="/"'
 
 
 class NoSeries(Exception):
@@ -56,15 +57,6 @@ class Names:
         return f"{self.metrics[metric]}{{{','.join([*matchers, *filter(None, [self.selector])])}}}"
 
 
-def class_of(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClass:
-    """Return the class of the name of a Kubernetes PriorityClass; Prod for any other, which errs on the safe side."""
-    if name in classes:
-        return classes[name]
-    suffix = name.removeprefix("koord-").removeprefix("koordinator-")
-    known = {"mid": PriorityClass.MID, "batch": PriorityClass.BATCH, "free": PriorityClass.FREE}
-    return known.get(suffix, PriorityClass.PROD)
-
-
 def node_names(server: Prometheus, names: Names, time_range: TimeRange) -> list[str]:
     """Return the nodes with a capacity in the time range. Raises NoSeries where a metric has no series."""
     for metric in ("cpu", "memory", "pods", "requests", "capacity"):
@@ -75,127 +67,89 @@ def node_names(server: Prometheus, names: Names, time_range: TimeRange) -> list[
                 f"no series {selector} from {time_range.start} to {time_range.end}; is {source} scraped? "
                 f"else give --metric {metric}=NAME, --selector or another --from and --to"
             )
-    window = f"[{time_range.end - time_range.start + time_range.step_seconds}s]"
     selector = names.select("capacity", 'resource="cpu"')
-    query = f"max by (node) (last_over_time({selector}{window}))"
+    query = f"max by (node) (last_over_time({selector}{_window(time_range)}))"
     return prometheus.names_of(server.instant(query, time_range.end), "node")
 
 
-def read(server: Prometheus, names: Names, node: str, time_range: TimeRange) -> NodeHistory:
-    """Return the history of one node. Raises NoSeries where none of its pods was measured."""
+def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange) -> NodeDay:
+    """Return the series of one node. Raises CannotRead and BadQuery."""
     of_node = f"node={json.dumps(node)}"
     measured_on = f"{names.node_label}={json.dumps(node)}"
     info = server.range(f"max by (namespace, pod, uid, priority_class) ({names.select('pods', of_node)})", time_range)
-    requests = _requests(server, names, of_node, time_range)
     usage = {
         Resource.CPU: _by_pod(server, names.select("cpu", measured_on, *_CONTAINERS), time_range, names.rate_seconds),
         Resource.MEMORY: _by_pod(server, names.select("memory", measured_on, *_CONTAINERS), time_range),
     }
-    bound: list[BoundPod] = []
-    stays: list[Pod] = []
-    rows: dict[Resource, list[FloatArray]] = {resource: [] for resource in RESOURCES}
-    for series in info:
-        labels = series.labels
-        key = labels.get("namespace", ""), labels.get("pod", "")
-        of_pod = {resource: usage[resource].get(key) for resource in RESOURCES}
-        cpu, memory = of_pod[Resource.CPU], of_pod[Resource.MEMORY]
-        present = np.isfinite(series.values)
-        if cpu is None or memory is None:
-            continue
-        known = present & np.isfinite(cpu) & np.isfinite(memory)
-        if not known.any():
-            continue
-        first, last = int(np.argmax(known)), int(len(known) - np.argmax(known[::-1]))
-        uid = labels.get("uid") or "/".join(key)
-        bound.append(_bound(uid, labels, requests, names.classes))
-        stays.append(Pod(len(stays), first, last))
-        for resource, values in ((Resource.CPU, cpu), (Resource.MEMORY, memory)):
-            rows[resource].append(np.where(known, values, np.nan))
-    if not bound:
-        raise NoSeries(
-            f"node {node}: no pod has usage and requests; do cAdvisor's series have the label {names.node_label}? "
-            "else give --node-label"
-        )
-    filled = {resource: _filled(np.array(each), time_range.step_seconds) for resource, each in rows.items()}
-    capacity = _amounts(server, names.select("capacity", of_node), time_range)
-    allocatable = _amounts(server, names.select("allocatable", of_node), time_range) or capacity
-    whole = _whole_node(server, names, measured_on, time_range)
-    return NodeHistory(node, time_range.step_seconds, bound, stays, filled, whole, capacity, allocatable)
-
-
-_CONTAINERS: Final = ('container!=""', 'container!="POD"')
-
-
-def _by_pod(
-    server: Prometheus, selector: str, time_range: TimeRange, rate_seconds: int = 0
-) -> dict[tuple[str, str], FloatArray]:
-    inner = f"rate({selector}[{rate_seconds}s])" if rate_seconds else selector
-    query = f"sum by (namespace, pod) (max by (namespace, pod, container) ({inner}))"
-    return {
-        (each.labels.get("namespace", ""), each.labels.get("pod", "")): each.values
-        for each in server.range(query, time_range)
+    whole = {
+        Resource.CPU: f"max(rate({names.select('cpu', measured_on, _ROOT)}[{names.rate_seconds}s]))",
+        Resource.MEMORY: f"max({names.select('memory', measured_on, _ROOT)})",
     }
-
-
-def _requests(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[tuple[str, str], float]:
-    """Return requests by UID (else namespace and pod, joined) and resource."""
-    window = f"[{time_range.end - time_range.start + time_range.step_seconds}s]"
-    inner = f"max_over_time({names.select('requests', of_node)}{window})"
-    by = "namespace, pod, uid, resource"
-    query = f"sum by ({by}) (max by ({by}, container) ({inner}))"
-    found = {}
-    for labels, value in server.instant(query, time_range.end):
-        uid = labels.get("uid") or f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
-        found[uid, labels.get("resource", "")] = value
-    return found
-
-
-def _bound(
-    uid: str,
-    labels: Mapping[str, str],
-    requests: Mapping[tuple[str, str], float],
-    classes: Mapping[str, PriorityClass],
-) -> BoundPod:
-    without_uid = f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
-
-    def requested(resource: str) -> float:
-        return requests.get((uid, resource), requests.get((without_uid, resource), 0.0))
-
-    return BoundPod(
-        uid=uid,
-        priority_class=class_of(labels.get("priority_class", ""), classes),
-        cpu_request_millis=round(1000 * requested("cpu")),
-        memory_request_bytes=round(requested("memory")),
-        mid_cpu_request_millis=round(requested("kubernetes_io_mid_cpu")),
-        mid_memory_request_bytes=round(requested("kubernetes_io_mid_memory")),
+    of_root = {resource: server.range(whole[resource], time_range) for resource in RESOURCES}
+    of_status = _status(server, names, of_node, time_range)
+    return NodeDay(
+        time_range=time_range,
+        pods=[_labels(each.labels) for each in info],
+        is_bound=_stacked(info, time_range) > 0,
+        measured={resource: [_name(each.labels) for each in found] for resource, found in usage.items()},
+        usage={resource: _usable(_stacked(found, time_range)) for resource, found in usage.items()},
+        node_usage={resource: _usable(_only(found, time_range)) for resource, found in of_root.items()},
+        requests=_requests(server, names, of_node, time_range),
+        capacity=of_status[names.metrics["capacity"]],
+        allocatable=of_status[names.metrics["allocatable"]],
     )
 
 
-def _amounts(server: Prometheus, selector: str, time_range: TimeRange) -> WholeAmounts | None:
-    window = f"[{time_range.end - time_range.start + time_range.step_seconds}s]"
-    found = server.instant(f"max by (resource) (last_over_time({selector}{window}))", time_range.end)
-    by_resource = {labels.get("resource"): value for labels, value in found}
-    if not {"cpu", "memory"} <= by_resource.keys():
-        return None
-    return WholeAmounts(round(1000 * by_resource["cpu"]), round(by_resource["memory"]))
+def _by_pod(server: Prometheus, selector: str, time_range: TimeRange, rate_seconds: int = 0) -> list[Series]:
+    inner = f"rate({selector}[{rate_seconds}s])" if rate_seconds else selector
+    return server.range(f"sum by (namespace, pod) (max by (namespace, pod, container) ({inner}))", time_range)
 
 
-def _whole_node(
-    server: Prometheus, names: Names, measured_on: str, time_range: TimeRange
-) -> dict[Resource, FloatArray] | None:
-    """Return the usage of the root cgroup; None where a step has none."""
-    root = 'id="/"'
-    queries = {
-        Resource.CPU: f"max(rate({names.select('cpu', measured_on, root)}[{names.rate_seconds}s]))",
-        Resource.MEMORY: f"max({names.select('memory', measured_on, root)})",
-    }
-    found = {resource: server.range(query, time_range) for resource, query in queries.items()}
-    if not all(found.values()):
-        return None
-    return {
-        resource: _filled(each[0].values[np.newaxis], time_range.step_seconds)[0] for resource, each in found.items()
-    }
+def _requests(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
+    """Return the largest requests of the time by UID (else namespace and pod, joined) and resource."""
+    by = "namespace, pod, uid, resource"
+    inner = f"max_over_time({names.select('requests', of_node)}{_window(time_range)})"
+    found: dict[str, dict[str, float]] = {}
+    for labels, value in server.instant(f"sum by ({by}) (max by ({by}, container) ({inner}))", time_range.end):
+        if np.isfinite(value):
+            found.setdefault(_labels(labels).uid, {})[labels.get("resource", "")] = value
+    return found
 
 
-def _filled(values: FloatArray, step_seconds: int) -> FloatArray:
-    return traces.without_short_gaps(values, _FILL_SECONDS // step_seconds)
+def _status(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
+    """Return capacity and allocatable by metric and resource."""
+    metrics = [names.metrics[each] for each in ("capacity", "allocatable")]
+    both = f"__name__=~{json.dumps('|'.join(map(re.escape, metrics)))}"
+    selector = ",".join([both, of_node, *filter(None, [names.selector])])
+    query = f"max by (__name__, resource) (last_over_time({{{selector}}}{_window(time_range)}))"
+    found: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
+    for labels, value in server.instant(query, time_range.end):
+        if np.isfinite(value):
+            found[labels["__name__"]][labels.get("resource", "")] = value
+    return found
+
+
+def _labels(labels: Mapping[str, str]) -> PodLabels:
+    name = _name(labels)
+    return PodLabels(name, labels.get("uid") or "/".join(name), labels.get("priority_class", ""))
+
+
+def _name(labels: Mapping[str, str]) -> Name:
+    return Name(labels.get("namespace", ""), labels.get("pod", ""))
+
+
+def _stacked(found: list[Series], time_range: TimeRange) -> FloatArray:
+    return np.array([each.values for each in found]).reshape(-1, time_range.steps)
+
+
+def _only(found: list[Series], time_range: TimeRange) -> FloatArray:
+    return found[0].values if found else np.full(time_range.steps, np.nan)
+
+
+def _usable(values: FloatArray) -> FloatArray:
+    """Return the values that are usage; NaN for an infinite or a negative one."""
+    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
+
+
+def _window(time_range: TimeRange) -> str:
+    return f"[{time_range.steps * time_range.step_seconds}s]"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import multiprocessing
 import os
 import re
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +17,14 @@ import msgspec
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, report, results, sources
+from koordctl.backtest import cluster_history, report, results, series_cache, sources, time_range, workers
 from koordctl.backtest.candidates import Candidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.progress import Progress
-from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server, TimeRange
+from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
+from koordctl.backtest.workers import WorkerEnded
 
 FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
@@ -46,11 +45,13 @@ def run(options: Namespace) -> int:
         return _backtest(options)
     except (WrongUsage, BadQuery) as error:
         return _fail(str(error), WRONG_USAGE)
-    except (CannotRead, NoSeries) as error:
+    except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
+    except OSError as error:
+        return _fail(f"--cache {options.cache}: {error.strerror}; want a folder that can be written to", CANNOT_READ)
     except KeyboardInterrupt:
         return _fail(
-            "interrupted; the same command resumes with the nodes in --cache, where --from and --to are absolute times",
+            "interrupted; with --cache the same command reads no day of a node again",
             INTERRUPTED,
         )
 
@@ -67,9 +68,9 @@ def _backtest(options: Namespace) -> int:
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, span)
         progress = Progress(len(nodes))
-        for found, problem in _each(work, nodes, options.workers):
+        for found, found_problems in workers.each(work, nodes, options.workers):
             rows += found
-            problems += [problem] if problem else []
+            problems += found_problems
             progress.advance()
     for problem in problems:
         _warn(problem)
@@ -78,28 +79,21 @@ def _backtest(options: Namespace) -> int:
     return _print(options, rows, candidates, problems)
 
 
-def _replay_node(
-    source: Source, candidates: Sequence[Candidate], span: Span, node: str
-) -> tuple[list[Row], str | None]:
+def _replay_node(source: Source, candidates: Sequence[Candidate], span: Span, node: str) -> tuple[list[Row], list[str]]:
     try:
         history = source.load(node)
     except NoSeries as error:
-        return [], f"left out: {error}"
+        return [], [f"left out: {error}"]
     rows = results.rows_of(history, candidates, span)
+    problems = [f"partial data: node {node}: {each}" for each in history.warnings]
     if not rows:
-        return [], f"left out: node {node}: no forecast with a complete history and horizon"
+        return [], [*problems, f"left out: node {node}: no forecast with a complete history and horizon"]
     wanted, seen = len(results.times_of(history, span)), min(row.forecasts for row in rows)
     if seen < _COMPLETE * wanted:
-        return rows, f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
-    return rows, None
-
-
-def _each(work: functools.partial[tuple[list[Row], str | None]], nodes: Sequence[str], workers: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    if workers == 1:
-        yield from map(work, nodes)
-        return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(work, nodes)
+        problems.append(
+            f"partial data: node {node}: {seen} of {wanted} forecasts have complete series; check the scrapes"
+        )
+    return rows, problems
 
 
 def _sources(options: Namespace) -> Sequence[Source]:
@@ -112,16 +106,15 @@ def _sources(options: Namespace) -> Sequence[Source]:
             raise WrongUsage(str(error)) from None
     server = Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
     step = _seconds("--step", options.step)
-    start, end = _time("--from", options.start), _time("--to", options.end)
-    first = -(-start // step) * step
-    steps = (end - first) // step + 1
-    if steps < 2:
+    now = int(time.time())
+    start, end = _time("--from", options.start, now), _time("--to", options.end, now)
+    read = time_range.between(start, end, step)
+    if read.steps < 2:
         raise WrongUsage(f"--from {options.start} --to {options.end}: want at least two steps of {step} s")
-    time_range = TimeRange(first, step, steps)
     names = _names(options, step)
     client = Prometheus(server)
     try:
-        nodes = cluster_history.node_names(client, names, time_range)
+        nodes = cluster_history.node_names(client, names, read)
     finally:
         client.close()
     try:
@@ -130,7 +123,9 @@ def _sources(options: Namespace) -> Sequence[Source]:
         raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
     if not chosen:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
-    return [PrometheusSource(server, names, time_range, chosen, options.cache)]
+    if options.cache:
+        series_cache.clean(options.cache)
+    return [PrometheusSource(server, names, read, now, chosen, options.cache)]
 
 
 def _names(options: Namespace, step: int) -> Names:
@@ -207,8 +202,7 @@ def _seconds(flag: str, text: str) -> int:
     return seconds
 
 
-def _time(flag: str, text: str) -> int:
-    now = int(time.time())
+def _time(flag: str, text: str, now: int) -> int:
     if text == "now":
         return now
     if re.fullmatch(r"\d+", text):
@@ -225,4 +219,5 @@ def _fail(text: str, code: int) -> int:
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"koordctl: {text}\n")
+    printable = "".join(each if each.isprintable() else "?" for each in text)  # labels are of any client
+    sys.stderr.write(f"koordctl: {printable}\n")

@@ -54,6 +54,8 @@ class NodeHistory:
     allocatable: WholeAmounts | None = None
     resources: tuple[Resource, ...] = (Resource.CPU, Resource.MEMORY)
     """Resources that are recorded; usage of another is a constant."""
+    warnings: tuple[str, ...] = ()
+    """Of the source: the history may be incomplete."""
 
     @property
     def steps(self) -> int:

@@ -13,28 +13,33 @@ from collections.abc import Sequence
 import numpy as np
 
 from koordctl.backtest.placement import Pod
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.buckets import FloatArray, IntArray
 
 
-def usage_of_pods(pods: Sequence[Pod], cores: FloatArray) -> FloatArray:
-    """Return the usage of each pod, (pods, steps): that of its series while it runs, 0 before and after.
+class Stays:
+    """When each pod runs. Arrays have one element for each pod, in the order of the sequence."""
 
-    `cores` is (series, steps).
-    """
-    usage: FloatArray = np.zeros((len(pods), cores.shape[1]))
-    for row, pod in enumerate(pods):
-        usage[row, pod.start : pod.end] = cores[pod.series, pod.start : pod.end]
-    return usage
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        self.series: IntArray = np.array([pod.series for pod in pods], np.intp)
+        self._start: IntArray = np.array([pod.start for pod in pods], np.intp)
+        self._end: IntArray = np.array([pod.end for pod in pods], np.intp)
+
+    def running_at(self, step: int) -> IntArray:
+        """Return the indices of the pods that run at a step, ascending."""
+        return np.flatnonzero((self._start <= step) & (step < self._end))
+
+    def usage_after(self, used: FloatArray, pods: IntArray, step: int, steps: int) -> FloatArray:
+        """Return the usage of pods that run at `step` in the steps that follow, (pods, steps); 0 after the end of each.
+
+        `used` is (series, steps). There are fewer steps at the end of the series.
+        """
+        future = used[self.series[pods], step + 1 : step + 1 + steps]
+        later = np.arange(step + 1, step + 1 + future.shape[1])
+        return np.where(later < self._end[pods][:, np.newaxis], future, 0.0)
 
 
-def running_at(pods: Sequence[Pod], step: int) -> np.ndarray:
-    """Return whether each pod runs at a step."""
-    return np.array([pod.start <= step < pod.end for pod in pods], bool)
-
-
-def peak(usage: FloatArray, limits: FloatArray, running: np.ndarray, step: int, horizon_steps: int) -> float:
-    """Return the oracle at a step, in cores, from usage (pods, steps), limits and running pods (one element each)."""
-    future = usage[running, step + 1 : step + 1 + horizon_steps]
+def peak(future: FloatArray, limits: FloatArray) -> float:
+    """Return the oracle in the unit of usage, from the usage that follows, (pods, steps), and the limits, (pods,)."""
     if future.shape[1] == 0:
-        return float(limits[running].sum())
-    return float(np.minimum(future, limits[running, np.newaxis]).sum(axis=0).max())
+        return float(limits.sum())
+    return float(np.minimum(future, limits[:, np.newaxis]).sum(axis=0).max())

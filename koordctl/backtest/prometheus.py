@@ -5,21 +5,28 @@ The token is read from a file and is part of no message. Redirects are not follo
 
 from __future__ import annotations
 
+import math
 import re
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import httpx2
 import msgspec
 import numpy as np
 
+from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.buckets import FloatArray
 
 _MOST_POINTS: Final = 10_000  # Prometheus refuses more than 11,000 points a series
+_SHORTEST_SECONDS: Final = 3600
 _LONGEST_TEXT: Final = 300
+_TOO_MUCH: Final = re.compile(r"too many samples|exceeded|max(imum)? number|limit", re.IGNORECASE)
+_HINT: Final = "PromQL info"
+"""Begin of a hint about a query, which some versions return as a warning."""
+DataT = TypeVar("DataT")
 _USER_INFO: Final = re.compile(r"//[^/@]*@")
 
 
@@ -31,17 +38,26 @@ class BadQuery(Exception):
     """Prometheus does not accept a query: a selector or a metric name of the user is wrong."""
 
 
-class TimeRange(NamedTuple):
-    """Steps of a back-test: `start` is the first, Unix seconds."""
+class _TooMuch(Exception):
+    """A query reads more than Prometheus allows; the text is its answer."""
 
-    start: int
-    step_seconds: int
-    steps: int
 
-    @property
-    def end(self) -> int:
-        """Time of the last step."""
-        return self.start + (self.steps - 1) * self.step_seconds
+class _Result(msgspec.Struct):
+    metric: dict[str, str]
+    value: tuple[float, str] = (0.0, "nan")
+    values: list[tuple[float, str]] = []
+
+
+class _Results(msgspec.Struct):
+    result: list[_Result]
+
+
+class _Reply(msgspec.Struct, rename={"error_type": "errorType"}):
+    status: Literal["success", "error"]
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] = []
 
 
 class Series(NamedTuple):
@@ -77,6 +93,9 @@ class Prometheus:
             )
         except (OSError, ssl.SSLError) as error:
             raise CannotRead(f"--ca-file {server.ca_file}: {error}; want a PEM file of certificates") from None
+        self.warnings: set[str] = set()
+        """What Prometheus, or a proxy of several, added to its results: they may be incomplete."""
+        self._most_steps = _MOST_POINTS
         self._client = httpx2.Client(verify=verify, timeout=server.timeout_seconds, follow_redirects=False)
 
     def close(self) -> None:
@@ -85,31 +104,48 @@ class Prometheus:
 
     def exists(self, selector: str, time_range: TimeRange) -> bool:
         """Return whether any series matches in the time range. Raises CannotRead and BadQuery."""
-        data = self._get("series", {"match[]": selector, "start": time_range.start, "end": time_range.end, "limit": 1})
-        return bool(data)
+        asked = {"match[]": selector, "start": time_range.start, "end": time_range.end, "limit": 1}
+        return bool(self._get_once("series", asked, list[dict[str, str]]))
 
     def instant(self, query: str, at_seconds: float) -> list[tuple[dict[str, str], float]]:
         """Return labels and value of every series at a time. Raises CannotRead and BadQuery."""
-        data = self._get("query", {"query": query, "time": at_seconds})
-        return [(each["metric"], float(each["value"][1])) for each in data["result"]]
+        data = self._get_once("query", {"query": query, "time": at_seconds}, _Results)
+        return [(each.metric, _number(each.value[1])) for each in data.result]
 
     def range(self, query: str, time_range: TimeRange) -> list[Series]:
-        """Return every series over the steps of a range. Raises CannotRead and BadQuery."""
+        """Return every series over the steps of a range. Raises CannotRead and BadQuery.
+
+        A query that reads more than Prometheus allows is divided, down to an hour.
+        """
+        least = max(1, _SHORTEST_SECONDS // time_range.step_seconds)
         found: dict[tuple[tuple[str, str], ...], FloatArray] = {}
-        for first in range(0, time_range.steps, _MOST_POINTS):
-            last = min(first + _MOST_POINTS, time_range.steps) - 1
-            start, end = (time_range.start + each * time_range.step_seconds for each in (first, last))
-            data = self._get(
-                "query_range", {"query": query, "start": start, "end": end, "step": time_range.step_seconds}
-            )
-            for each in data["result"]:
-                values = found.setdefault(tuple(sorted(each["metric"].items())), np.full(time_range.steps, np.nan))
-                points = np.array([(at, float(value)) for at, value in each["values"]])
+        first = 0
+        while first < time_range.steps:
+            part = time_range.part(first, min(self._most_steps, time_range.steps - first))
+            asked = {"query": query, "start": part.start, "end": part.end, "step": part.step_seconds}
+            try:
+                data = self._get("query_range", asked, _Results)
+            except _TooMuch as error:
+                if part.steps <= least:
+                    raise self._too_much(error) from None
+                self._most_steps = max(part.steps // 2, least)
+                continue
+            for each in data.result:
+                values = found.setdefault(tuple(sorted(each.metric.items())), np.full(time_range.steps, np.nan))
+                points = np.array([(at, _number(value)) for at, value in each.values]).reshape(-1, 2)
                 steps = np.rint((points[:, 0] - time_range.start) / time_range.step_seconds).astype(int)
-                values[steps] = points[:, 1]
+                inside = (steps >= first) & (steps < first + part.steps)
+                values[steps[inside]] = points[inside, 1]
+            first += part.steps
         return [Series(dict(labels), values) for labels, values in found.items()]
 
-    def _get(self, path: str, parameters: Mapping[str, Any]) -> Any:
+    def _get_once(self, path: str, parameters: Mapping[str, Any], type_: type[DataT]) -> DataT:
+        try:
+            return self._get(path, parameters, type_)
+        except _TooMuch as error:
+            raise self._too_much(error) from None
+
+    def _get(self, path: str, parameters: Mapping[str, Any], type_: type[DataT]) -> DataT:
         shown = self._server.shown
         try:
             reply = self._client.post(
@@ -118,7 +154,7 @@ class Prometheus:
         except httpx2.TimeoutException:
             raise CannotRead(
                 f"{shown} did not respond within {self._server.timeout_seconds:g} s; "
-                "raise --timeout, or read less with a shorter --from and --to"
+                "raise --timeout, or read less with --nodes or a longer --step"
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             text = f"{shown} cannot be reached: {type(error).__name__}: {_USER_INFO.sub('//', str(error))}"
@@ -128,24 +164,30 @@ class Prometheus:
                 f"{shown} refused the credentials: {reply.status_code}; give a token that may query with --token-file"
             )
         try:
-            body = msgspec.json.decode(reply.content)
+            body = msgspec.json.decode(reply.content, type=_Reply)
+            if body.status != "success":
+                self._refuse(body.error_type, body.error[:_LONGEST_TEXT], parameters)
+            data = msgspec.json.decode(body.data, type=type_)
         except msgspec.DecodeError:
-            body = None
-        if not isinstance(body, dict) or "status" not in body:
-            raise CannotRead(f"{shown} returned {reply.status_code} and no result of Prometheus; check the address")
-        if body["status"] != "success":
-            self._refuse(str(body.get("errorType")), str(body.get("error"))[:_LONGEST_TEXT], parameters)
-        return body["data"]
+            raise CannotRead(
+                f"{shown} returned {reply.status_code} and no result of Prometheus; check the address"
+            ) from None
+        self.warnings.update(each[:_LONGEST_TEXT] for each in body.warnings if not each.startswith(_HINT))
+        return data
 
     def _refuse(self, kind: str, text: str, parameters: Mapping[str, Any]) -> None:
         query = parameters.get("query", parameters.get("match[]"))
-        if "too many samples" in text or "exceeded maximum" in text or kind == "timeout":
-            raise CannotRead(
-                f"{self._server.shown}: too much data for one query: {text}; use a longer --step or a shorter --from"
-            )
         if kind == "bad_data":
             raise BadQuery(f"{self._server.shown} rejects {query}: {text}; check --selector and the metric names")
+        if kind == "timeout" or _TOO_MUCH.search(text):
+            raise _TooMuch(text)
         raise CannotRead(f"{self._server.shown} failed: {kind}: {text}")
+
+    def _too_much(self, error: _TooMuch) -> CannotRead:
+        return CannotRead(
+            f"{self._server.shown}: too much data for one query: {error}; raise "
+            "--query.max-samples and --query.timeout of Prometheus, or read less with --selector or a longer --step"
+        )
 
     def _headers(self) -> dict[str, str]:
         if self._server.token_file is None:
@@ -158,6 +200,13 @@ class Prometheus:
         if not token.isascii() or not token.isprintable():
             raise CannotRead(f"--token-file {self._server.token_file}: want one line of printable ASCII")
         return {"Authorization": f"Bearer {token}"}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def names_of(found: Sequence[tuple[Mapping[str, str], float]], label: str) -> list[str]:

@@ -16,10 +16,11 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import oracle
 from koordctl.backtest.node_history import BoundPod, NodeHistory
+from koordctl.backtest.oracle import Stays
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.buckets import FloatArray, IntArray
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction
@@ -78,7 +79,7 @@ def replay(
     Raises ValueError for policies that cannot share one history.
     """
     check_policies(policies)
-    usage = {resource: oracle.usage_of_pods(node.stays, node.usage[resource]) for resource in RESOURCES}
+    stays = Stays(node.stays)
     server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
     of_packages = [each.predictor for each in policies if each.predictor not in registry.PREDICTORS]
     is_calibrated = bool(of_packages) or any(
@@ -87,13 +88,13 @@ def replay(
     unit = node.capacity or _sum_of_requests(node)
     found = {resource: _empty(len(policies), len(predict_at)) for resource in node.resources}
     unanswered: list[tuple[int, float, str]] = []
+    records = {resource: _Recorder(found[resource], node, resource, stays) for resource in node.resources}
     wanted = {step: column for column, step in enumerate(predict_at)}
     for step in range(max(wanted, default=-1) + 1):
-        running = oracle.running_at(node.stays, step)
-        numbers = np.flatnonzero(running).tolist()
-        here = [node.bound[number] for number in numbers]
+        running = stays.running_at(step)
+        here = [node.bound[number] for number in running]
         at_seconds = START_SECONDS + step * node.step_seconds
-        used = np.stack([usage[resource][numbers, step] for resource in RESOURCES], axis=1)
+        used = np.stack([node.usage[resource][stays.series[running], step] for resource in RESOURCES], axis=1)
         server.train(at_seconds, _measured(node, at_seconds, here, used, step))
         if is_calibrated:
             server.calibrate(at_seconds, here, unit)
@@ -106,8 +107,8 @@ def replay(
                     continue
                 for resource in node.resources:
                     found[resource].peaks[row, column] = answer.prod[resource].peak
-            for resource in node.resources:
-                _record(found[resource], node, resource, usage[resource], (step, column, horizon_steps))
+            for record in records.values():
+                record(running, step, column, horizon_steps)
     return Replay(found, unanswered)
 
 
@@ -119,44 +120,48 @@ def _answers(
     pods: Sequence[BoundPod],
 ) -> list[Prediction | str]:
     """Return the prediction of each policy, or why it has none. Equal policies are predicted once."""
-    answers: list[Prediction | str] = []
-    for row, policy in enumerate(policies):
-        if (same := policies.index(policy)) < row:  # the default predictor is also a preset
-            answers.append(answers[same])
-            continue
-        answer = server.predict(at_seconds, pods, node.allocatable or UNBOUNDED, policy, node.capacity)
+    different = list(dict.fromkeys(policies))  # the default predictor is also a preset
+    predicted = server.predict_each(at_seconds, pods, node.allocatable or UNBOUNDED, different, node.capacity)
+    answers: dict[PredictParameters, Prediction | str] = {}
+    for policy, answer in zip(different, predicted, strict=True):
         if isinstance(answer, NoPrediction):
-            answers.append(answer.reason)
+            answers[policy] = answer.reason
         else:
-            answers.append(server.packages.problem_in_force(policy.predictor) or answer)
-    return answers
+            answers[policy] = server.packages.problem_in_force(policy.predictor) or answer
+    return [answers[policy] for policy in policies]
 
 
-def _record(
-    found: Forecasts, node: NodeHistory, resource: Resource, usage: FloatArray, at: tuple[int, int, int]
-) -> None:
-    step, column, horizon_steps = at
-    running = oracle.running_at(node.stays, step)
-    prod = running & node.prod()
-    requested = np.array([pod.request(resource) for pod in node.bound], float)
-    # Usage of traces is a share of the request, and never above it; a pod of a cluster may use more than it requests.
-    limits = requested if node.capacity is None else np.full(len(requested), np.inf)
-    found.oracle[column] = oracle.peak(usage, limits, prod, step, horizon_steps)
-    found.requests[column] = requested[prod].sum()
-    found.usage[column] = usage[prod, step].sum()
-    counted = [
-        resource is Resource.MEMORY and pod.priority_class in (PriorityClass.BATCH, PriorityClass.FREE)
-        for pod in node.bound
-    ]
-    system = 0.0
-    if node.node_usage is not None:
-        system = max(float(node.node_usage[resource][step] - np.nansum(usage[running, step])), 0.0)
-    found.other_usage[column] = np.nansum(usage[running & np.array(counted, bool), step]) + system
-    found.mid_requests[column] = sum(
-        pod.mid_cpu_request_millis / 1000 if resource is Resource.CPU else pod.mid_memory_request_bytes
-        for pod, runs in zip(node.bound, running, strict=True)
-        if runs
-    )
+class _Recorder:
+    """Writes the oracle, requests and usage of one resource into forecasts."""
+
+    def __init__(self, found: Forecasts, node: NodeHistory, resource: Resource, stays: Stays) -> None:
+        self._found = found
+        self._stays = stays
+        self._used = node.usage[resource]
+        self._of_node = None if node.node_usage is None else node.node_usage[resource]
+        self._is_prod = node.prod()
+        self._requested = np.array([pod.request(resource) for pod in node.bound], float)
+        # Usage of traces is a share of the request, never above it; a pod of a cluster may use more than it requests.
+        self._limits = self._requested if node.capacity is None else np.full(len(self._requested), np.inf)
+        counted = (PriorityClass.BATCH, PriorityClass.FREE) if resource is Resource.MEMORY else ()
+        self._is_counted = np.array([pod.priority_class in counted for pod in node.bound], bool)
+        self._mid_requested = [
+            pod.mid_cpu_request_millis / 1000 if resource is Resource.CPU else pod.mid_memory_request_bytes
+            for pod in node.bound
+        ]
+
+    def __call__(self, running: IntArray, step: int, column: int, horizon_steps: int) -> None:
+        """Record the pods that run at a step."""
+        found, stays = self._found, self._stays
+        prod = running[self._is_prod[running]]
+        used = self._used[stays.series[running], step]
+        future = stays.usage_after(self._used, prod, step, horizon_steps)
+        found.oracle[column] = oracle.peak(future, self._limits[prod])
+        found.requests[column] = self._requested[prod].sum()
+        found.usage[column] = used[self._is_prod[running]].sum()
+        system = 0.0 if self._of_node is None else max(float(self._of_node[step] - np.nansum(used)), 0.0)
+        found.other_usage[column] = np.nansum(used[self._is_counted[running]]) + system
+        found.mid_requests[column] = sum(self._mid_requested[number] for number in running)
 
 
 def _measured(

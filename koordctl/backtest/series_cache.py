@@ -1,7 +1,7 @@
-"""Folder of downloaded histories, so that an interrupted back-test resumes.
+"""Folder of downloaded days, so that an interrupted or repeated back-test reads them once.
 
-A file has the hash of everything that the history depends on as its name, and appears by a rename: it is complete or
-absent. A file that cannot be read counts as absent.
+A file has the hash of everything that a day depends on as its name, and appears by a rename: it is complete or absent.
+A file that cannot be read counts as absent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,62 +19,92 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from koordctl.backtest.node_history import BoundPod, NodeHistory
-from koordctl.backtest.placement import Pod
-from koordlet.prediction.allocation import WholeAmounts
+from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest.time_range import TimeRange
 from koordlet.samples import RESOURCES
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_PART: Final = ".part"
+_OLD_SECONDS: Final = 3600
+
+
+class _Meta(msgspec.Struct):
+    """What is not an array."""
+
+    time_range: TimeRange
+    pods: list[PodLabels]
+    measured: dict[str, list[Name]]
+    requests: dict[str, dict[str, float]]
+    capacity: dict[str, float]
+    allocatable: dict[str, float]
 
 
 def path_of(folder: Path, content: Mapping[str, Any]) -> Path:
-    """Return the file of a history; `content` is what was asked, as JSON values."""
+    """Return the file of a day; `content` is what was asked, as JSON values."""
     text = json.dumps({"version": _VERSION, **content}, sort_keys=True)
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.npz"
 
 
-def load(path: Path) -> NodeHistory | None:
-    """Return a saved history, None where there is none."""
+def clean(folder: Path) -> None:
+    """Remove what a killed process left behind."""
+    for part in folder.glob(f"*{_PART}"):
+        try:
+            if time.time() - part.stat().st_mtime > _OLD_SECONDS:
+                part.unlink()
+        except OSError:
+            continue  # removed by another process
+
+
+def load(path: Path) -> NodeDay | None:
+    """Return a saved day, None where there is none."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            meta = json.loads(str(file["meta"]))
-            usage = {resource: file[f"usage-{resource}"] for resource in RESOURCES}
-            whole = {resource: file[f"node-{resource}"] for resource in RESOURCES} if meta["whole"] else None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            meta = msgspec.json.decode(str(file["meta"]), type=_Meta)
+            day = NodeDay(
+                meta.time_range,
+                meta.pods,
+                file["is_bound"],
+                {resource: meta.measured[resource] for resource in RESOURCES},
+                {resource: file[f"usage-{resource}"] for resource in RESOURCES},
+                {resource: file[f"node-{resource}"] for resource in RESOURCES},
+                meta.requests,
+                meta.capacity,
+                meta.allocatable,
+            )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.DecodeError):
         return None
-    return NodeHistory(
-        meta["name"],
-        meta["step_seconds"],
-        msgspec.convert(meta["bound"], list[BoundPod]),
-        msgspec.convert(meta["stays"], list[Pod]),
-        usage,
-        whole,
-        WholeAmounts(*meta["capacity"]) if meta["capacity"] else None,
-        WholeAmounts(*meta["allocatable"]) if meta["allocatable"] else None,
-    )
+    return day if _fits(day) else None
 
 
-def save(path: Path, node: NodeHistory) -> None:
-    """Save a history. Raises OSError."""
+def save(path: Path, day: NodeDay) -> None:
+    """Save a day. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    meta = {
-        "name": node.name,
-        "step_seconds": node.step_seconds,
-        "bound": msgspec.to_builtins(list(node.bound)),
-        "stays": msgspec.to_builtins(list(node.stays)),
-        "whole": node.node_usage is not None,
-        "capacity": node.capacity,
-        "allocatable": node.allocatable,
-    }
-    arrays = {f"usage-{resource}": values for resource, values in node.usage.items()}
-    arrays |= {f"node-{resource}": values for resource, values in (node.node_usage or {}).items()}
-    number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    meta = _Meta(
+        day.time_range,
+        list(day.pods),
+        {str(resource): list(names) for resource, names in day.measured.items()},
+        {uid: dict(amounts) for uid, amounts in day.requests.items()},
+        dict(day.capacity),
+        dict(day.allocatable),
+    )
+    arrays = {"is_bound": day.is_bound, "meta": np.array(msgspec.json.encode(meta).decode())}
+    arrays |= {f"usage-{resource}": values for resource, values in day.usage.items()}
+    arrays |= {f"node-{resource}": values for resource, values in day.node_usage.items()}
+    number, name = tempfile.mkstemp(dir=path.parent, suffix=_PART)
     try:
         with os.fdopen(number, "wb") as file:
-            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _fits(day: NodeDay) -> bool:
+    steps = day.time_range.steps
+    return day.is_bound.shape == (len(day.pods), steps) and all(
+        day.usage[resource].shape == (len(day.measured[resource]), steps) and day.node_usage[resource].shape == (steps,)
+        for resource in RESOURCES
+    )

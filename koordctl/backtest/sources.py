@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from koordctl.backtest import cluster_history, node_history, placement, series_cache, traces
-from koordctl.backtest.cluster_history import Names
+from koordctl.backtest import cluster_history, node_day, node_history, placement, series_cache, time_range, traces
+from koordctl.backtest.cluster_history import Names, NoSeries
+from koordctl.backtest.node_day import NodeDay
 from koordctl.backtest.node_history import NodeHistory
-from koordctl.backtest.prometheus import Prometheus, Server, TimeRange
+from koordctl.backtest.prometheus import Prometheus, Server
+from koordctl.backtest.time_range import Day, TimeRange
 from koordlet.samples import Resource
 
 
@@ -38,6 +41,7 @@ class PrometheusSource:
     server: Server
     names: Names
     time_range: TimeRange
+    now_seconds: float
     nodes: tuple[str, ...]
     cache: Path | None = None
 
@@ -47,28 +51,44 @@ class PrometheusSource:
         return self.time_range.steps * self.time_range.step_seconds
 
     def load(self, node: str) -> NodeHistory:
-        """Return a node from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
+        """Return a node, of each day from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
+        client = Prometheus(self.server)
+        try:
+            days = (self._day(client, node, each) for each in time_range.days_of(self.time_range, self.now_seconds))
+            found = node_day.history_of(node, self.time_range, days, self.names.classes)
+        finally:
+            client.close()
+        if not found.bound:
+            raise NoSeries(
+                f"node {node}: no pod has usage and requests; do cAdvisor's series have the label "
+                f"{self.names.node_label}, and two samples in each --step? else give --node-label, or a longer --step"
+            )
+        return dataclasses.replace(found, warnings=tuple(sorted(client.warnings)))
+
+    def _day(self, client: Prometheus, node: str, day: Day) -> NodeDay:
+        """Return a day. One that is not over, or whose results came with a warning, is not saved."""
+        path = self._path_of(node, day.time_range) if self.cache and day.is_complete else None
+        if path and (saved := series_cache.load(path)) is not None:
+            return saved
+        warnings, client.warnings = client.warnings, set()
+        found = cluster_history.read_day(client, self.names, node, day.time_range)
+        if path and not client.warnings:
+            series_cache.save(path, found)
+        client.warnings |= warnings
+        return found
+
+    def _path_of(self, node: str, day: TimeRange) -> Path:
         content = {
             "url": self.server.shown,
-            "time_range": list(self.time_range),
+            "time_range": list(day),
             "node": node,
             "metrics": dict(self.names.metrics),
             "selector": self.names.selector,
             "node_label": self.names.node_label,
-            "classes": {name: str(each) for name, each in self.names.classes.items()},
             "rate_seconds": self.names.rate_seconds,
         }
-        path = series_cache.path_of(self.cache, content) if self.cache else None
-        if path and (found := series_cache.load(path)) is not None:
-            return found
-        client = Prometheus(self.server)
-        try:
-            found = cluster_history.read(client, self.names, node, self.time_range)
-        finally:
-            client.close()
-        if path:
-            series_cache.save(path, found)
-        return found
+        assert self.cache
+        return series_cache.path_of(self.cache, content)
 
 
 @dataclass(frozen=True)

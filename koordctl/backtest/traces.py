@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-SHORT_GAP_SECONDS = 3600
-"""A shorter gap has the value before it."""
+from koordctl.backtest import gaps
 
 _LEAST_ROWS = 2
 _MOST_MISSING = 20
@@ -64,7 +63,7 @@ def read(path: Path) -> Traces:
     used = np.flatnonzero(np.isfinite(values).any(axis=1))
     if not len(used):
         raise ValueError(f"{path}: no series has a value, want usage as numbers that are not negative")
-    values = without_short_gaps(values[used], SHORT_GAP_SECONDS // step_seconds)
+    values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // step_seconds)
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is Unit.OWN_LARGEST else _DIVISOR[unit])
@@ -100,14 +99,3 @@ def _evenly(path: Path, times: np.ndarray) -> tuple[int, np.ndarray]:
 def _unit(values: np.ndarray) -> Unit:
     largest = np.nanmax(values)
     return next((unit for unit, limit in _LARGEST.items() if largest <= limit), Unit.OWN_LARGEST)
-
-
-def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
-    """Fill gaps of at most `most_steps` steps with the value before each."""
-    missing = np.isnan(values)
-    known = np.where(missing, 0, np.arange(values.shape[1]))
-    before = np.maximum.accumulate(known, axis=1)
-    filled = np.take_along_axis(values, before, axis=1)
-    after = np.flip(np.minimum.accumulate(np.flip(np.where(missing, values.shape[1], known), axis=1), axis=1), axis=1)
-    is_short = missing & (after - before - 1 <= most_steps) & (after < values.shape[1])
-    return np.where(is_short, filled, values)

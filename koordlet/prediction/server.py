@@ -25,6 +25,7 @@ from koordlet.prediction.calibration.node_calibration import (
     NodeCalibrationState,
     WarmSeries,
 )
+from koordlet.prediction.instant import Instant, Loads
 from koordlet.prediction.packages import inputs
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.packages.protocol import Load
@@ -138,12 +139,13 @@ class PredictionServer:
         unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
         horizon = parameters.horizon_seconds
         self.calibration.tick(now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, capped=capped)
-        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
-        for resource, calibration in self.calibration.resources.items():
-            if not calibration.is_watching:
+        idle = [resource for resource, each in self.calibration.resources.items() if not each.is_watching]
+        if idle:
+            warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+            for resource in idle:
                 load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
                 if (found := self._calibrated(load, warm, parameters.n)) is not None:
-                    calibration.watch(found.load)
+                    self.calibration.resources[resource].watch(found.load)
 
     def predict(
         self,
@@ -162,36 +164,50 @@ class PredictionServer:
         `unmeasured` are UIDs of pods whose usage is part of the system's: they are cold, whatever was recorded before.
         The parameters of the result name the predictor that answered: n-sigma-v2 for one that is switched off.
         """
-        parameters = self._answering(parameters or self._parameters)
-        if allocatable is None:
+        policies = [parameters or self._parameters]
+        return self.predict_each(now_seconds, pods, allocatable, policies, capacity, unmeasured=unmeasured)[0]
+
+    def predict_each(
+        self,
+        now_seconds: float,
+        pods: Iterable[ChargedPod],
+        allocatable: WholeAmounts | None,
+        policies: Sequence[PredictParameters],
+        capacity: WholeAmounts | None = None,
+        *,
+        unmeasured: Container[str] = (),
+    ) -> list[Prediction | NoPrediction]:
+        """Return what `predict` returns for each policy; what does not depend on the predictor is computed once."""
+        instant = Instant(now_seconds, list(pods), allocatable, capacity, unmeasured)
+        return [self._predict(instant, each) for each in policies]
+
+    def _predict(self, instant: Instant, parameters: PredictParameters) -> Prediction | NoPrediction:
+        parameters = self._answering(parameters)
+        if instant.allocatable is None:
             return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
         since_seconds = self._since_seconds()
         if since_seconds is None:
             return NoPrediction("the Prod class has no sample yet")
-        bound = list(pods)
-        prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+        loads = self._loads(instant, parameters)
         predicted: dict[Resource, Peak] = {}
-        for resource in RESOURCES:
-            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
-            result = self._peak(now_seconds, load, warm, parameters)
+        for resource, load in loads.by_resource.items():
+            result = self._peak(instant.now_seconds, load, loads.warm, parameters)
             if self._answering(parameters) is not parameters:  # this call has switched it off
-                return self.predict(now_seconds, bound, allocatable, parameters, capacity, unmeasured=unmeasured)
+                return self._predict(instant, parameters)
             if isinstance(result, NoPrediction):
                 return result
             predicted[resource] = result
-        allocated = allocation.requested_by(prod_pods)
         peak = allocation.whole_peak(predicted[Resource.CPU].peak, predicted[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
-            warm_pods=len(warm),
-            cold_pods=len(cold),
-            node=self._node_peaks(now_seconds, bound, parameters.n, capacity),
+            warm_pods=len(loads.warm),
+            cold_pods=loads.cold_pods,
+            node=self._node_peaks_once(instant, parameters.n),
             prod=predicted,
             prod_peak=peak,
-            prod_allocated=allocated,
-            prod_reclaimable=allocation.prod_reclaimable(allocated, peak, allocatable),
+            prod_allocated=instant.requested,
+            prod_reclaimable=allocation.prod_reclaimable(instant.requested, peak, instant.allocatable),
         )
 
     def inform_packages(
@@ -273,6 +289,20 @@ class PredictionServer:
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
+    def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
+        """Return the loads of both resources; policies of one cold-start period and N share them."""
+        key = parameters.cold_start_period_seconds, parameters.n
+        if (found := instant.loads.get(key)) is not None:
+            return found
+        now_seconds, capacity = instant.now_seconds, instant.capacity
+        warm, cold = self._warm_and_cold(instant.prod_pods, key[0], instant.unmeasured)
+        by_resource = {
+            resource: self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
+            for resource in RESOURCES
+        }
+        instant.loads[key] = Loads(warm, len(cold), by_resource)
+        return instant.loads[key]
+
     def _prod_load(
         self,
         now_seconds: float,
@@ -296,7 +326,7 @@ class PredictionServer:
             unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
             prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
         )
-        return dataclasses.replace(load, calibrated=functools.partial(self._calibrated, load, warm, n))
+        return dataclasses.replace(load, calibrated=functools.cache(lambda: self._calibrated(load, warm, n)))
 
     def _calibrated(self, load: ProdLoad, warm_pods: Sequence[ChargedPod], n: float) -> Calibrated | None:
         if load.unreserved_system is None:
@@ -315,6 +345,11 @@ class PredictionServer:
         series = self._models.statistics(resource, [key])
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
+
+    def _node_peaks_once(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
+        if n not in instant.node_peaks:
+            instant.node_peaks[n] = self._node_peaks(instant.now_seconds, instant.bound, n, instant.capacity)
+        return instant.node_peaks[n]
 
     def _node_peaks(
         self, now_seconds: float, bound: Sequence[ChargedPod], n: float, capacity: WholeAmounts | None

@@ -1,8 +1,8 @@
-"""Watches of nodes and the ConfigMap, by kopf. The only module that imports kopf.
+"""Watch of the ConfigMap, by kopf. The only module that imports kopf.
 
 Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
-watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012). Only
-NodeMetrics, whose events are too many for it, are watched elsewhere (`node_metric_watch`, decision 0019).
+watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012). Nodes and
+NodeMetrics, whose events are too many for it, are watched elsewhere (`object_watches`, decision 0019).
 
 kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,
@@ -23,18 +23,18 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 import kopf
 import msgspec
 
-from apiserver_client import backoff, connection, exec_program
+from apiserver_client import backoff, connection, exec_program, resources
 from manager.cache.event_sink import EventSink
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)
 
+_PLURAL: Final = resources.CONFIG_MAPS.plural
 _TOKEN_LIFE: Final = dt.timedelta(minutes=10)
 """kopf logs in again after this time: the kubelet replaces a token long before it expires."""
 _USABLE_SHARE: Final = 0.8
@@ -46,10 +46,6 @@ _EXIT_SECONDS: Final = 10.0
 
 class UnsupportedCredentials(Exception):
     """kopf has no setting for this kind of credentials."""
-
-
-class CannotFollow(Exception):
-    """A condition that ends kopf, and that kopf survives where it is started again."""
 
 
 async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
@@ -118,34 +114,30 @@ def registry(
     """Register all handlers. `loop` is the main loop; `seen` gets the resource of each event, in kopf's thread."""
     handlers = kopf.OperatorRegistry()
 
-    def hand_over(plural: str, event: kopf.RawEvent) -> None:
-        seen(plural)
+    def hand_over(event: kopf.RawEvent) -> None:
+        seen(_PLURAL)
         wire: Mapping[str, Any] = event["object"]
         metadata = wire["metadata"]
         if event["type"] == "DELETED":
-            loop.call_soon_threadsafe(sink.deleted, plural, metadata["name"], metadata.get("uid"))
+            loop.call_soon_threadsafe(sink.deleted, _PLURAL, metadata["name"], metadata.get("uid"))
             return
         try:
-            decoded = sink.decode(plural, wire)
+            decoded = sink.decode(_PLURAL, wire)
         except msgspec.ValidationError as error:
-            log.warning("cannot decode %s %s: %s", wire.get("kind", "object"), metadata["name"], error)
+            log.warning("cannot decode ConfigMap %s: %s", metadata["name"], error)
         else:
             listed = event["type"] is None  # kopf's mark of an object of a list
-            loop.call_soon_threadsafe(functools.partial(sink.updated, plural, decoded, listed=listed))
+            loop.call_soon_threadsafe(functools.partial(sink.updated, _PLURAL, decoded, listed=listed))
 
     @kopf.on.login(registry=handlers)
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return await log_in(to, clock())
 
-    @kopf.on.event("", "v1", "nodes", registry=handlers)
-    async def node(event: kopf.RawEvent, **_: Any) -> None:
-        hand_over("nodes", event)
-
-    @kopf.on.event("", "v1", "configmaps", registry=handlers)
+    @kopf.on.event("", "v1", _PLURAL, registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:
         metadata = event["object"]["metadata"]
         if (metadata.get("namespace"), metadata["name"]) == (settings.namespace, settings.config_map):
-            hand_over("configmaps", event)
+            hand_over(event)
 
     return handlers
 
@@ -163,7 +155,6 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
     chosen.watching.inactivity_timeout = 90  # bookmarks come every 60 to 62 s
-    chosen.watching.chunk_size = 100  # decoded, a page is several times as large as its bytes
     chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
     chosen.queueing.idle_timeout = 0.05  # an idle worker holds its last event in memory until it exits
     chosen.queueing.exit_timeout = 0.5
@@ -244,7 +235,7 @@ class _KopfThread:
                 settings=operator_settings(self._settings),
                 identity=self._identity,  # type: ignore[arg-type]  # a NewType of str that kopf does not export
                 standalone=True,
-                namespaces=[self._settings.namespace],  # of the ConfigMap; nodes have none
+                namespaces=[self._settings.namespace],  # of the ConfigMap
                 ready_flag=self.ready,
                 stop_flag=self.stop,
             )
@@ -257,7 +248,7 @@ async def follow(
 ) -> None:
     """Run kopf until cancelled. Call from the main loop; `on_ready` is called there once kopf has started.
 
-    Raises CannotFollow; any other exception of kopf is unexpected.
+    Raises what has ended kopf.
     """
     thread = _KopfThread(handlers, settings, identity)
     thread.start()
@@ -274,6 +265,4 @@ async def follow(
             log.warning("kopf has not stopped within %g s, its thread is left behind", _EXIT_SECONDS)
         failure = ended.exception() if ended.done() else None
     if failure is not None:
-        if getattr(failure, "status", None) == HTTPStatus.GONE:  # kopf does not export the class
-            raise CannotFollow("a list took longer than the apiserver keeps it: 410 between two pages") from failure
         raise failure

@@ -181,6 +181,7 @@ def test_every_value_has_a_comment():
     grouping = (
         "crds",
         "priorityClasses",
+        "admission",
         "admissionPolicies",
         "networkPolicies",
         "sloControllerConfig",

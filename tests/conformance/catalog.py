@@ -11,6 +11,7 @@ MODULES = (
     "prediction_adapters",
     "reclaimable_adapters",
     "manager_adapters",
+    "mid_pods_adapters",
     "loadaware_adapters",
     "trimaran_formula_adapters",
     "load_watcher_adapters",

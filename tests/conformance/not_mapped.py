@@ -23,6 +23,8 @@ NOT_MAPPED: Final = (
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),
     ("*istogram.IsEmpty", "no component needs it: a percentile of an empty histogram is NaN"),
     ("*istogram.Merge", "no component merges histograms"),
+    ("extended resource spec annotation", "no annotation is written: its reader knows Batch only"),
+    ("pod validating webhook*", "no pod is refused for its QoS class: only Batch and exclusive CPUs need those rules"),
     ("priority value with default", "no component reads the default number of a priority class"),
     ("kep61.overCapacityRisk", "no plugin computes this probability"),
     ("kep61.parseWatcherPayload", "the load watcher writes the payload of KEP-61 and never reads it"),

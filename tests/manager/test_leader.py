@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import backoff
 from component_base import clock
 from manager import leader as leading
-from manager.cache import kopf_watches, node_metric_watch, resync
+from manager.cache import kopf_watches, object_watches, resync
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
@@ -21,7 +21,7 @@ from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts, used
 
-PAGE = kopf_watches.operator_settings(ManagerSettings()).watching.chunk_size
+PAGE = object_watches._PAGE_SIZE
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def no_kill(monkeypatch):
 def _quick_retries(monkeypatch):
     """Let the watches try again at once, and lists follow soon; the delays have tests of their own."""
     monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
-    monkeypatch.setattr(node_metric_watch, "RETRIES", backoff.Backoff(0.1, 0.1))
+    monkeypatch.setattr(object_watches, "RETRIES", backoff.Backoff(0.1, 0.1))
     monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.2))
 
 

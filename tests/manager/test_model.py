@@ -82,11 +82,10 @@ class Manager:
         )
         self.sink = self.parts.sink
         self.cursor = len(self.life.server.changes)
-        await leading._list_nodes(api, self.parts.cache)
-        reports = leading.node_metric_watch(api, self.parts, lambda _: None, leading.Leadership())
-        first_list = asyncio.create_task(reports.follow())
-        await reports.answered.wait()
-        first_list.cancel()
+        for watch in leading.object_watches(api, self.parts, lambda _: None, leading.Leadership()):
+            first_list = asyncio.create_task(watch.follow())
+            await watch.answered.wait()
+            first_list.cancel()
         await leading._read_config(api, SETTINGS, self.parts)
         await worked_off(self.parts.config_queue)
 

@@ -1,6 +1,6 @@
 """The three programs, with their real code: the agent on its node, the leading manager, the cluster state of the guard.
 
-Replaced are the cgroup files (by what the world does), kopf's watches, the threads, and the sockets.
+Replaced are the cgroup files (by what the world does), kopf's watch, the threads, and the sockets.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ GUARD_ONLY = {
     "filter": {"enabled": [{"name": "MidGuard"}], "disabled": [{"name": "*"}]},
     "score": {"disabled": [{"name": "*"}]},
 }
-
-
-_BY_KOPF = ("nodes", "configmaps")
+_BY_KOPF = "configmaps"
 
 
 def patched(monkeypatch, tick_seconds: float) -> None:
@@ -66,12 +64,11 @@ async def _connect(_to, *, user_agent, may_write=lambda: True, **_):
 
 
 async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
-    """Deliver every node and the configuration, and their changes, to the manager, as kopf does."""
+    """Deliver the configuration and its changes to the manager, as kopf does."""
     server = _SERVERS[HOST.get().name]
     position = len(server.log)
-    for plural in _BY_KOPF:
-        for item in server.all(plural):
-            _deliver(sink, settings, "ADDED", plural, item)
+    for item in server.all(_BY_KOPF):
+        _deliver(sink, settings, "ADDED", _BY_KOPF, item)
     on_ready()
     with server.sleeper() as changed:
         while True:
@@ -84,7 +81,7 @@ async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
 
 
 def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:
-    if plural not in _BY_KOPF or (plural == "configmaps" and item["metadata"]["name"] != settings.config_map):
+    if (plural, item["metadata"]["name"]) != (_BY_KOPF, settings.config_map):
         return
     if kind == "DELETED":
         sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])

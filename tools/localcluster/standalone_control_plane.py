@@ -14,8 +14,9 @@ import signal
 import ssl
 import sys
 import tempfile
+import types
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, NoReturn
 
 import psutil
@@ -35,12 +36,13 @@ class ControlPlane(NamedTuple):
     places: layout.Layout
     binaries: pathlib.Path
     audited: bool = False
+    apiserver_flags: Mapping[str, object] = types.MappingProxyType({})
 
     def start_apiserver(self) -> None:
         """Start the apiserver, also again after it has ended, and wait until it is ready."""
         flags = control_plane.audit_flags(self.places) if self.audited else {}
         program = control_plane.kube_apiserver(
-            self.places, self.binaries, disable_admission_plugins=_NOT_ADMITTING, **flags
+            self.places, self.binaries, disable_admission_plugins=_NOT_ADMITTING, **flags, **self.apiserver_flags
         )
         control_plane.start_one(program, self.places)
 
@@ -164,10 +166,10 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(*, audited: bool = False) -> Iterator[ControlPlane]:
+def running(*, audited: bool = False, **apiserver_flags: object) -> Iterator[ControlPlane]:
     """Start etcd and kube-apiserver, with an audit log if `audited`; end everything afterwards.
 
-    Raises ClusterProblem.
+    `apiserver_flags` are more flags of kube-apiserver, with `_` for `-`. Raises ClusterProblem.
     """
     binaries = go_binaries.everything()
     state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-control-plane-"))
@@ -177,7 +179,7 @@ def running(*, audited: bool = False) -> Iterator[ControlPlane]:
     try:
         control_plane.make_identities(places)
         control_plane.start_one(control_plane.etcd(places, binaries), places)
-        plane = ControlPlane(places, binaries, audited)
+        plane = ControlPlane(places, binaries, audited, apiserver_flags)
         plane.start_apiserver()
         yield plane
     finally:

@@ -271,3 +271,42 @@ securityContext:
 resources: {{- toYaml .resources | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/* Non-empty if Koordinator's webhook changes pods in this cluster. Without a cluster (helm template) it is not seen. */}}
+{{- define "koord-suite.upstreamPodWebhook" -}}
+{{- range (lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "").items -}}
+{{- range .webhooks -}}
+{{- if regexMatch "^mpod.*[.]koordinator[.]sh$" .name -}}{{ .name }} {{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* How new Mid pods get their limits: policy or none. */}}
+{{- define "koord-suite.admissionMode" -}}
+{{- $served := printf "admissionregistration.k8s.io/%s/MutatingAdmissionPolicy" .Values.admission.policyVersion -}}
+{{- if include "koord-suite.upstreamPodWebhook" . -}}none
+{{- else if ne .Values.admission.mode "auto" -}}{{ .Values.admission.mode }}
+{{- else if .Capabilities.APIVersions.Has $served -}}policy
+{{- else -}}none
+{{- end -}}
+{{- end }}
+
+{{/* Scheduler of Mid pods that name none. */}}
+{{- define "koord-suite.midScheduler" -}}
+{{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
+{{- end }}
+
+{{/* Conditions of the advice for Mid pods and their templates. */}}
+{{- define "koord-suite.midPodConditions" -}}
+- name: spec-created-or-changed
+  expression: request.operation == 'CREATE' || object.spec != oldObject.spec
+# Objects of a controller are skipped: the author of the template gets the warning for the template.
+- name: without-controller
+  expression: >-
+    !object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))
+- name: a-mid-pod
+  expression: >-
+    (object.kind == 'Pod' ? object.spec : object.spec.template.spec).?priorityClassName.orValue('') == 'koord-mid'
+    || (object.kind == 'Pod' ? object.metadata : object.spec.template.?metadata.orValue({}))
+    .?labels[?'koordinator.sh/priority-class'].orValue('') == 'koord-mid'
+{{- end }}

@@ -151,6 +151,7 @@ def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> 
 
 CREATE = ("create", "--dry-run=server", "--filename=-")
 RIGHT = {MID_CPU: "500", MID_MEMORY: "64Mi"}
+NATIVE, NO_NATIVE = {"cpu": "500m", "memory": "64Mi"}, {"cpu": "0", "memory": "0"}
 
 
 @pytest.mark.parametrize("wrong", [{MID_CPU: "500m"}, {MID_MEMORY: "0.5"}])
@@ -167,8 +168,8 @@ def test_fractions_of_mid_resources_are_refused(
 @pytest.mark.parametrize(
     ("requests", "limits", "text"),
     [
-        (RIGHT, RIGHT, None),
-        ({}, RIGHT, None),
+        ({**RIGHT, **NO_NATIVE}, {**RIGHT, **NATIVE}, None),
+        (RIGHT, RIGHT, "has no native limit"),
         ({}, {}, 'such as {kubernetes.io/mid-cpu: "500"'),
         ({MID_CPU: "500"}, {MID_CPU: "500"}, "kubernetes.io/mid-memory"),
         (RIGHT, {**RIGHT, MID_CPU: "900"}, "set the limit equal to the request"),

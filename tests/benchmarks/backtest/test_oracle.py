@@ -14,8 +14,9 @@ ROOMY = np.array([10.0, 10.0])
 
 
 def peak(pods, step, horizon_steps, limits=ROOMY, cores=CORES):
-    usage = oracle.usage_of_pods(pods, cores)
-    return oracle.peak(usage, limits, oracle.running_at(pods, step), step, horizon_steps)
+    stays = oracle.Stays(pods)
+    running = stays.running_at(step)
+    return oracle.peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
 
 
 BOTH = [Pod(0, 0, 6), Pod(1, 0, 6)]

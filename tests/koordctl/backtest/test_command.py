@@ -1,19 +1,23 @@
 """`koordctl backtest` on traces, its shards and its errors."""
 
+import gc
 import http.server
 import json
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.backtest import node_history, results
+from koordctl.backtest import node_history, results, sources
 from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.placement import Pod
 from koordctl.backtest.results import Span
 from koordlet.samples import Resource
+from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 TRACES = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data"
 ON_TRACES = ("--traces", str(TRACES), "--machines", "3", "--pods", "4", "--interval", "6h", "-o", "json")
@@ -84,3 +88,76 @@ def test_forecasts_over_a_gap_are_left_out():
 
 def test_a_horizon_of_a_day_has_no_calibrated_candidate():
     assert not [each for each in all_candidates(86_400) if "calibrated" in each.name or "balanced" in each.name]
+
+
+RECORDED = {
+    # candidate: violations %, savings %, Mid cores a node; as replayed before predictors shared their loads
+    "n-sigma-v1": (0.0, 60.589812, 7.503308),
+    "n-sigma-v2": (0.0, 47.977816, 5.941346),
+    "borg-default": (0.0, 9.090909, 1.1255),
+    "resource-central": (0.0, 60.624089, 7.507538),
+    "percentile": (11.538462, 63.564596, 7.872231),
+    "calibrated, 1 %": (0.0, 60.09835, 7.442308),
+    "calibrated, 2 %": (0.0, 61.794855, 7.652538),
+    "preset conservative": (0.0, 47.977816, 4.705423),
+    "preset balanced": (0.0, 47.977816, 5.934269),
+    "preset aggressive": (0.0, 47.977816, 5.941346),
+    "oracle": (0.0, 74.417702, 9.209308),
+}
+
+
+def test_numbers_of_the_bundled_trace_do_not_change(capsys):
+    _, out, _ = run(
+        capsys, "--traces", TRACES, "--machines", 2, "--pods", 4, "--interval", "6h", "--workers", 1, "-o", "json"
+    )
+    found = {each["candidate"]: each for each in json.loads(out)["summaries"]}
+    for candidate, wanted in RECORDED.items():
+        got = found[candidate]
+        assert (got["violations_percent"], got["savings_percent"], got["mid"]) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_one_node_is_in_memory_at_a_time(capsys, monkeypatch):
+    loaded = []
+    load = sources.TraceSource.load
+
+    def recorded(source, node):
+        gc.collect()
+        assert not [each for each in loaded if each() is not None]
+        found = load(source, node)
+        loaded.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(sources.TraceSource, "load", recorded)
+    run(capsys, *ON_TRACES, "--workers", "1")
+    assert len(loaded) == 3
+
+
+def test_a_worker_that_is_killed_is_named_with_the_fix(capsys, tmp_path):
+    class Killing(Proxy):
+        """Kills the worker that reads a node."""
+
+        def answer(self, path, body):
+            if path.endswith("query_range"):
+                (worker, *_) = [each for each in psutil.Process().children() if "spawn_main" in str(each.cmdline())]
+                worker.kill()
+            return super().answer(path, body)
+
+    def change(name, parameters, status, content):
+        found = [{"metric": {"node": node}, "value": [0, "1"]} for node in ("a", "b")]
+        data = found if name == "series" else {"result": found}
+        return 200, json.dumps({"status": "success", "data": [{}] if name == "series" else data}).encode()
+
+    with serving(Killing(change=change)) as proxy:
+        code, out, errors = run(capsys, "--prometheus", proxy.url, "--workers", "2")
+    assert (code, out) == (3, "")
+    assert "a worker process was killed, as the kernel does where memory is short; use fewer --workers" in errors
+
+
+def test_labels_cannot_write_to_the_terminal(capsys):
+    def change(name, parameters, status, content):
+        return 422, json.dumps({"status": "error", "errorType": "execution", "error": "\x1b[2Jno\n such"}).encode()
+
+    with serving(Proxy(change=change)) as proxy:
+        _, _, errors = run(capsys, "--prometheus", proxy.url)
+    assert "failed: execution: ?[2Jno? such" in errors
+    assert "\x1b" not in errors

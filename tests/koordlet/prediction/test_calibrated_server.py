@@ -12,7 +12,8 @@ from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.calibration import state_format
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.server import PredictionServer
+from koordlet.prediction.predictors import registry
+from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import Resource, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod
 
@@ -236,3 +237,17 @@ def test_10_000_pods_an_hour_need_no_more_rows_than_run_at_a_time():
     assert all(len(each.ring.values) == 896 for each in node.server.calibration.resources.values())
     node.step()
     assert len(state_format.encode(node.server.export_calibration())) < 30_000
+
+
+def test_policies_that_are_predicted_together_get_the_answers_of_each_alone():
+    node = Node(CALIBRATED).run(75)
+    policies = [
+        PredictParameters(predictor=name, n=n, cold_start_period_seconds=cold, members=("n-sigma-v1", "calibrated"))
+        for name in (*registry.PREDICTORS, "no-such-predictor")
+        for n in (3.0, 5.0)
+        for cold in (7200.0, 400_000.0)
+    ]
+    together = node.server.predict_each(node.now, PODS, ALLOCATABLE, policies, CAPACITY, unmeasured={"b"})
+    alone = [node.server.predict(node.now, PODS, ALLOCATABLE, each, CAPACITY, unmeasured={"b"}) for each in policies]
+    assert together == alone
+    assert len({each.prod[Resource.CPU].peak for each in together if isinstance(each, Prediction)}) == 10

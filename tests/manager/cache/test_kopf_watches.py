@@ -131,15 +131,7 @@ async def test_kopf_runs_in_its_own_thread_until_the_task_is_cancelled(monkeypat
             await asyncio.sleep(0.01)
 
 
-async def test_names_a_failure_that_a_new_start_survives(monkeypatch):
-    failure = RuntimeError("kopf")
-    failure.status = 410
-    monkeypatch.setattr(kopf, "operator", lambda **given: fake_operator(fails=failure, **given))
-    with pytest.raises(kopf_watches.CannotFollow, match="410 between two pages"):
-        await kopf_watches.follow(kopf.OperatorRegistry(), ManagerSettings(), identity="test", on_ready=lambda: None)
-
-
-async def test_raises_any_other_failure_unchanged(monkeypatch):
+async def test_raises_what_has_ended_kopf(monkeypatch):
     monkeypatch.setattr(kopf, "operator", lambda **given: fake_operator(fails=KeyError("a bug"), **given))
     with pytest.raises(KeyError, match="a bug"):
         await kopf_watches.follow(kopf.OperatorRegistry(), ManagerSettings(), identity="test", on_ready=lambda: None)

@@ -1,9 +1,9 @@
-"""Watch of NodeMetrics in the main loop, into the store.
+"""Watches of Nodes and NodeMetrics in the main loop, into the store.
 
 kopf has a task, a queue and a memory for each object, and decodes it with the standard library: 2 ms of CPU for a
-report of 50 pods, at a report a node and minute most of what the manager costs (decision 0019). This watch is the one
-of the agent and the scheduler plugin (`apiserver_client.watching`), which also survives a missing CRD, and knows when
-it ends.
+report of 50 pods, and as much for the write to the Node that follows it (decision 0019). These watches are the one of
+the agent and the scheduler plugin (`apiserver_client.watching`), which also survives a missing CRD, and knows when it
+ends.
 
 Events come in the order of the apiserver, but the responses to the manager's own writes overtake them: the store keeps
 the newer version.
@@ -15,23 +15,22 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from apiserver_client import backoff, errors, resources, session, watching
 from manager.cache.event_sink import EventSink
-from manager.cache.store import Availability, ClusterStore, NodeMetric, version_number
+from manager.cache.store import Availability, ClusterStore, NodeMetric, Store, version_number
 
 log = logging.getLogger(__name__)
 
-_PLURAL: Final = resources.NODE_METRICS.plural
 _PAGE_SIZE: Final = 100
 """A page of reports of 50 pods is 1.5 MB."""
 RETRIES: Final = backoff.Backoff(first_seconds=0.8, longest_seconds=10.0)
 """Delays after failures; the last one is how often NodeMetrics are requested while their CRD is missing."""
 
 
-class NodeMetricWatch:
-    """`follow` watches until it is cancelled.
+class ObjectWatch:
+    """Watch of the objects of one kind, `decode` their type; `follow` watches until it is cancelled.
 
     `sink` gets each change, `seen` is called for it; `show_problem` gets why the watch fails, None where it works;
     `resync` is called where the versions of the apiserver went back.
@@ -40,21 +39,27 @@ class NodeMetricWatch:
     def __init__(
         self,
         api: session.Session,
+        resource: resources.Resource,
         *,
-        cache: ClusterStore,
+        store: Store[Any],
+        decode: type,
         sink: EventSink,
-        seen: Callable[[], None],
-        show_problem: Callable[[str | None], None],
+        seen: Callable[[str], None],
+        show_problem: Callable[[str, str | None], None],
         resync: Callable[[], None],
     ) -> None:
         self._api = api
-        self._cache = cache
+        self._resource = resource
+        self._store = store
+        self._decode = decode
         self._sink = sink
         self._seen = seen
         self._show_problem = show_problem
         self._resync = resync
         self._newest = 0
         """Highest version that the watch delivered."""
+        self.listed = asyncio.Event()
+        """Set once a whole list is in the store."""
         self.answered = asyncio.Event()
         """Set once a whole list is in the store, or the first attempt has failed."""
 
@@ -63,8 +68,8 @@ class NodeMetricWatch:
         self._newest = 0
         events = watching.list_then_watch(
             self._api,
-            resources.NODE_METRICS,
-            decode=NodeMetric,
+            self._resource,
+            decode=self._decode,
             page_size=_PAGE_SIZE,
             remember=lambda key: key.name,
             on_state=self._note,
@@ -78,38 +83,57 @@ class NodeMetricWatch:
                     log.exception("unexpected error, dropped the event of %s", getattr(event, "key", "a list's end"))
                 del event  # the next may come much later
 
-    def _apply(self, event: watching.Event[NodeMetric]) -> None:
+    def _apply(self, event: watching.Event[Any]) -> None:
         if isinstance(event, watching.Synced):
-            self._listed(event)
+            self._list_ended(event)
             return
-        self._seen()
+        plural = self._resource.plural
+        self._seen(plural)
         if isinstance(event, watching.Changed):
             self._newest = max(self._newest, version_number(event.object.metadata.resource_version))
-            self._sink.updated(_PLURAL, event.object)
+            self._sink.updated(plural, event.object)
         elif isinstance(event, watching.Deleted):
-            self._sink.deleted(_PLURAL, event.key.name, event.object.metadata.uid if event.object else None)
+            self._sink.deleted(plural, event.key.name, event.object.metadata.uid if event.object else None)
         else:
-            log.warning("cannot decode NodeMetric %s: %s; keeping what is known", event.key.name, event.reason)
+            kind = self._resource.kind
+            log.warning("cannot decode %s %s: %s; keeping what is known", kind, event.key.name, event.reason)
 
-    def _listed(self, event: watching.Synced) -> None:
-        """Drop what a list no longer has; after the first list, and after one without the CRD, requeue every node."""
-        for name in self._cache.node_metrics.gone(event.keys, event.resource_version):
-            self._sink.deleted(_PLURAL, name, None)
-        if self._cache.node_metrics_are is not Availability.LISTED:
-            self._cache.node_metrics_are = Availability.LISTED
-            self._sink.requeue(self._cache.nodes.names())
+    def _list_ended(self, event: watching.Synced) -> None:
+        """Drop what the list no longer has."""
+        for name in self._store.gone(event.keys, event.resource_version):
+            self._sink.deleted(self._resource.plural, name, None)
         version = version_number(event.resource_version)
         if version < self._newest:
             self._resync()
         self._newest = version
+        self.listed.set()
 
     def _note(self, state: watching.WatchState) -> None:
         error = state.last_error
-        self._show_problem(None if error is None else str(error))
+        self._show_problem(self._resource.plural, None if error is None else str(error))
+        self.answered.set()
+
+
+class NodeMetricWatch(ObjectWatch):
+    """Watch of NodeMetrics, whose CRD may be missing: then there are none, and the store knows why."""
+
+    def __init__(self, api: session.Session, cache: ClusterStore, *, sink: EventSink, **shared: Any) -> None:
+        super().__init__(api, resources.NODE_METRICS, store=cache.node_metrics, decode=NodeMetric, sink=sink, **shared)
+        self._cache = cache
+
+    def _list_ended(self, event: watching.Synced) -> None:
+        """Drop what the list no longer has; after the first list, and after one without the CRD, requeue every node."""
+        super()._list_ended(event)
+        if self._cache.node_metrics_are is not Availability.LISTED:
+            self._cache.node_metrics_are = Availability.LISTED
+            self._sink.requeue(self._cache.nodes.names())
+
+    def _note(self, state: watching.WatchState) -> None:
+        error = state.last_error
         if isinstance(error, errors.UnknownResource) and self._cache.node_metrics_are is not Availability.NOT_SERVED:
             log.error("there are no NodeMetrics: %s; retrying every %g s", error, RETRIES.longest_seconds)
             gone = self._cache.node_metrics.names()
             self._cache.node_metrics.replace(())
             self._cache.node_metrics_are = Availability.NOT_SERVED
             self._sink.requeue(gone)
-        self.answered.set()
+        super()._note(state)

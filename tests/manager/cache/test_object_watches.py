@@ -1,4 +1,4 @@
-"""The watch of NodeMetrics, against a scripted apiserver."""
+"""The watches of Nodes and NodeMetrics, against a scripted apiserver."""
 
 import asyncio
 import contextlib
@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from api_types.kubernetes import pods
 from apiserver_client import backoff, resources
-from manager.cache import node_metric_watch
+from manager.cache import object_watches
 from manager.cache.event_sink import EventSink
-from manager.cache.node_metric_watch import NodeMetricWatch
+from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ClusterStore
 from tests.fakes import apiserver
 from tests.fakes.apiserver import HANG, After, Stream
@@ -29,28 +30,38 @@ def reported(name, version, time):
 
 
 class Run:
-    """A watch over a script; what it tells the manager."""
+    """A watch over a script; what it tells the manager. Of NodeMetrics, or with `nodes` of Nodes."""
 
-    def __init__(self, server, api):
+    def __init__(self, server, api, *, nodes=False):
         self.server = server
         self.cache = ClusterStore()
         self.cache.node_metrics_are = Availability.UNREAD
         self.cache.nodes.update(self.cache.nodes.decode(metric("bare", 1)))
         self.requeued, self.problems, self.seen, self.resyncs = [], [], 0, 0
         sink = EventSink(self.cache, add=self.requeued.append, add_config=None)
-        self.subject = NodeMetricWatch(
-            api, cache=self.cache, sink=sink, seen=self.see, show_problem=self.problems.append, resync=self.resync
+        shared = {"sink": sink, "seen": self.see, "show_problem": self.show, "resync": self.resync}
+        self.plural = "nodes" if nodes else "nodemetrics"
+        self.store = self.cache.nodes if nodes else self.cache.node_metrics
+        self.subject = (
+            ObjectWatch(api, resources.NODES, store=self.cache.nodes, decode=pods.Node, **shared)
+            if nodes
+            else NodeMetricWatch(api, self.cache, **shared)
         )
 
-    def see(self):
+    def see(self, plural):
+        assert plural == self.plural
         self.seen += 1
+
+    def show(self, part, problem):
+        assert part == self.plural
+        self.problems.append(problem)
 
     def resync(self):
         self.resyncs += 1
 
     @property
     def names(self):
-        return sorted(self.cache.node_metrics.names())
+        return sorted(self.store.names())
 
     async def until(self, condition):
         async with asyncio.timeout(10):
@@ -60,18 +71,19 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
-    monkeypatch.setattr(node_metric_watch, "RETRIES", backoff.Backoff(0.01, 0.01))
+    monkeypatch.setattr(object_watches, "RETRIES", backoff.Backoff(0.01, 0.01))
 
 
 @contextlib.asynccontextmanager
-async def watching(lists=(), watches=(), **connection):
+async def watching(lists=(), watches=(), *, nodes=False, **connection):
     """Watch with these answers to lists and watches; a quiet watch follows the last one."""
+    path = resources.NODES.path() if nodes else PATH
     async with apiserver.running() as server:
         if lists:
-            server.on("GET", PATH, *lists)
-        server.on("WATCH", PATH, *watches, Stream(HANG))
+            server.on("GET", path, *lists)
+        server.on("WATCH", path, *watches, Stream(HANG))
         async with server.session(**connection) as api:
-            run = Run(server, api)
+            run = Run(server, api, nodes=nodes)
             run.task = asyncio.create_task(run.subject.follow())
             try:
                 yield run
@@ -126,6 +138,34 @@ async def test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped
         await run.until(lambda: run.names == ["n1", "own"])
         assert set(run.requeued) == {"n1", "n2"}
         assert run.resyncs == 0
+
+
+async def test_nodes_follow_the_list_and_the_watch():
+    events = [
+        apiserver.event("MODIFIED", metric("n1", 10, status={"allocatable": {"cpu": "4"}})),
+        apiserver.event("DELETED", metric("n2", 11)),
+        apiserver.event("ADDED", metric("n3", 12)),
+    ]
+    async with watching(
+        [apiserver.page("9", metric("n1", 5), metric("n2", 6))], [Stream(*events, HANG)], nodes=True
+    ) as run:
+        await run.until(lambda: run.names == ["n1", "n3"])
+        assert run.store.get("n1").status.allocatable == {"cpu": "4"}
+        assert run.requeued == ["n1", "n2", "bare", "n1", "n2", "n3"], "the node of before the list is gone"
+
+
+async def test_nodes_are_listed_only_once_every_page_is_read():
+    """Nothing may be decided before: a node that is not stored does not exist."""
+    rest = asyncio.Event()
+    first, whole = apiserver.page("9", metric("n1", 5), more="2"), apiserver.page("9", metric("n1", 5), metric("n2", 6))
+    later = Stream(After(rest), apiserver.ABORT)
+    async with watching([first, later, whole], nodes=True) as run:
+        await run.until(lambda: "n1" in run.names)
+        assert not run.subject.listed.is_set()
+        rest.set()
+        async with asyncio.timeout(10):
+            await run.subject.listed.wait()
+        assert run.names == ["n1", "n2"]
 
 
 async def test_a_list_of_an_older_version_asks_for_a_resync():

@@ -1,0 +1,117 @@
+"""Set the limits of one container of a Mid pod.
+
+The rules, for CPU and memory each:
+
+    L, R  mid limit and mid request: as stated under the Mid name, else the native ones in the unit of Mid resources;
+          a missing one is the other
+    L = 0, or nothing stated: the container keeps its values, as a limit of 0 means unlimited.
+    native limit    = the author's, where it is above 0 and at most L, else L
+    native request  = 0
+
+CPU quota and memory limit then hold from the first process on, the container requests Mid resources alone, and the
+rules applied again change nothing. Koordinator's webhook renames in the same way; it also overwrites stated Mid
+resources, and sets no native limit. CPU is rounded up to milli-cores and memory to bytes, as the kubelet does.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from api_types import names
+from api_types.kubernetes import quantities
+from api_types.mid_pods.documents import Refused, mapping
+
+REQUESTS, LIMITS = "requests", "limits"
+
+
+class Pair(NamedTuple):
+    """Names of a resource: the native one, and that of the Mid resource."""
+
+    native: str
+    mid: str
+
+
+PAIRS: Final = (Pair(names.CPU, names.MID_CPU), Pair(names.MEMORY, names.MID_MEMORY))
+_NONE: Final = "0"
+
+
+def limited(resources: object, place: str) -> dict[str, Any]:
+    """Return the `resources` of a container under the rules; values that they keep have the author's text.
+
+    `place` is the path of the container, for the text of an error. Raises Refused.
+    """
+    given = mapping(resources, f"{place}.resources")
+    requests = dict(mapping(given.get(REQUESTS), f"{place}.resources.requests"))
+    limits = dict(mapping(given.get(LIMITS), f"{place}.resources.limits"))
+    for pair in PAIRS:
+        _limit(pair, requests, limits, f"{place}.resources")
+    return {**given, **({REQUESTS: requests} if requests else {}), **({LIMITS: limits} if limits else {})}
+
+
+def states_an_amount(resources: object, pair: Pair) -> bool:
+    """Return whether a container has a limit above 0 after the rules, of this resource. Raises Refused."""
+    limits = mapping(mapping(resources, "resources").get(LIMITS), "resources.limits")
+    return pair.mid in limits and _amount(limits[pair.mid], pair.mid) > 0
+
+
+def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: str) -> None:
+    """Apply the rules to one resource, in place."""
+    for where, amounts in ((REQUESTS, requests), (LIMITS, limits)):
+        for name in pair:
+            if name in amounts:
+                _check(name, amounts[name], f"{place}.{where}")
+    source, convert = (pair.mid, _as_it_is) if pair.mid in requests or pair.mid in limits else (pair.native, _mid_text)
+    stated = [amounts[source] for amounts in (limits, requests) if source in amounts]
+    if not stated or _amount(stated[0], source) == 0:
+        return
+    limit = convert(pair, stated[0])
+    request = convert(pair, requests.get(source, stated[0]))
+    if _amount(request, pair.mid) > _amount(limit, pair.mid):
+        raise Refused(
+            f"{place}: the request of {source}, {requests[source]}, is above its limit, {stated[0]}; "
+            "want a limit of at least the request"
+        )
+    requests[pair.mid], limits[pair.mid] = request, limit
+    cap = _native_text(pair, limit)
+    if not 0 < _amount(limits.get(pair.native, _NONE), pair.native) <= _amount(cap, pair.native):
+        limits[pair.native] = cap
+    if pair.native not in requests or _amount(requests[pair.native], pair.native):
+        requests[pair.native] = _NONE
+
+
+def _check(name: str, value: object, place: str) -> None:
+    amount = _amount(value, name, place)
+    if amount < 0:
+        raise Refused(f"{place}: {name}: {value} is negative; want 0 or more")
+    if amount > quantities.MOST:
+        raise Refused(f"{place}: {name}: {value} is more than Kubernetes counts; want a smaller amount")
+    if name in names.MID_RESOURCES and amount != int(amount):
+        raise Refused(
+            f'{place}: {name}: {value} is not a whole number; mid-cpu is counted in milli-cores ("1000" is one core), '
+            'mid-memory in bytes ("64Mi")'
+        )
+
+
+def _amount(value: object, name: str, place: str = "resources") -> Decimal:
+    """Return the exact amount in cores, bytes or the unit of the Mid resource."""
+    try:
+        return quantities.parse(value)  # type: ignore[arg-type]
+    except quantities.InvalidQuantity as error:
+        raise Refused(f"{place}: {name}: {error}") from None
+
+
+def _as_it_is(_pair: Pair, value: Any) -> Any:
+    return value
+
+
+def _mid_text(pair: Pair, native: Any) -> Any:
+    """Return a native quantity as one of the Mid resource."""
+    if pair.native == names.CPU:
+        return str(quantities.cpu_millis(native))
+    return native if quantities.parse(native) == (whole := quantities.whole_units(native)) else str(whole)
+
+
+def _native_text(pair: Pair, mid: Any) -> Any:
+    """Return a whole quantity of the Mid resource as a native one."""
+    return quantities.format_cpu_millis(quantities.whole_units(mid)) if pair.native == names.CPU else mid

@@ -1,0 +1,95 @@
+"""Rules for a Mid pod, or for the template of one: which pods they apply to, and what they change.
+
+Containers, init containers and sidecars get the limits of `resources`. `overhead` stays native, because the admission
+of its RuntimeClass refuses another one. The scheduler's name is replaced only where it is Kubernetes' default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from api_types import names
+from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+from api_types.mid_pods import resources
+from api_types.mid_pods.documents import Refused, mapping, sequence, text
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+CONTAINER_LISTS: Final = ("initContainers", "containers")
+POD_LEVEL_RESOURCES: Final = (
+    "spec.resources: resources of a pod as a whole cannot name Mid resources; want resources of each container instead"
+)
+
+
+MID_CLASSES: Final = (PriorityClass.MID.value,)
+"""PriorityClasses of Mid pods, for manifests: only the API server knows the priority of another one."""
+
+
+def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASSES) -> bool:
+    """Return whether a pod is Mid: by the label of its class, else by its priority, else by its PriorityClass.
+
+    The priority is absent in manifests: the API server adds it. Raises Refused.
+    """
+    labels = mapping(_metadata(template).get("labels"), "metadata.labels")
+    spec = _spec(template)
+    if names.LABEL_PRIORITY_CLASS in labels:
+        return bool(labels[names.LABEL_PRIORITY_CLASS] == PriorityClass.MID.value)
+    priority = spec.get("priority")
+    if priority is not None:
+        if type(priority) is not int:
+            raise Refused(f"spec.priority: seen {priority!r}, want an integer")
+        return class_of_priority(priority) is PriorityClass.MID
+    return text(spec.get("priorityClassName"), "spec.priorityClassName") in mid_classes
+
+
+def limited(
+    template: Mapping[str, Any], scheduler_name: str = "", mid_classes: Collection[str] = MID_CLASSES
+) -> dict[str, Any]:
+    """Return a Mid pod or template under the rules; any other one as it is.
+
+    `scheduler_name` replaces Kubernetes' default scheduler; empty keeps it. The argument stays as it is.
+    Raises Refused.
+    """
+    if not is_mid(template, mid_classes):
+        return dict(template)
+    spec = dict(_spec(template))
+    of_pod = mapping(spec.get("resources"), "spec.resources")
+    if of_pod.get(resources.REQUESTS) or of_pod.get(resources.LIMITS):
+        raise Refused(POD_LEVEL_RESOURCES)
+    for field in CONTAINER_LISTS:
+        if field in spec and spec[field] is not None:
+            spec[field] = [
+                _limited_container(container, f"spec.{field}[{index}]")
+                for index, container in enumerate(sequence(spec[field], f"spec.{field}"))
+            ]
+    if scheduler_name and text(spec.get("schedulerName"), "spec.schedulerName") in ("", DEFAULT_SCHEDULER):
+        spec["schedulerName"] = scheduler_name
+    return {**template, "spec": spec}
+
+
+def advice(template: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what remains without a limit in a Mid pod under the rules, and how to limit it. Raises Refused."""
+    for field in CONTAINER_LISTS:
+        for index, container in enumerate(sequence(_spec(template).get(field), f"spec.{field}")):
+            own = mapping(container, f"spec.{field}[{index}]")
+            missing = [each for each in resources.PAIRS if not resources.states_an_amount(own.get("resources"), each)]
+            if missing:
+                native, mid = (" and ".join(name) for name in zip(*missing, strict=True))
+                yield (
+                    f"container {own.get('name', index)} has no limit of {native}, so the pod has none: "
+                    f"set requests and limits of {mid}"
+                )
+
+
+def _limited_container(container: object, place: str) -> dict[str, Any]:
+    given = mapping(container, place)
+    own = resources.limited(given.get("resources"), place)
+    return {**given, "resources": own} if own else dict(given)
+
+
+def _metadata(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(template.get("metadata"), "metadata")
+
+
+def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(template.get("spec"), "spec")

@@ -1,0 +1,61 @@
+"""Create pods in a namespace with an admission rule and in one without, and compare what the API server would store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.apiserver_requests import Connection, RequestError
+from tools.localcluster.standalone_control_plane import ControlPlane
+
+PLAIN = "without-rules"
+"""Namespace without any rule."""
+PRIORITIES = {"koord-prod": 9000, "koord-mid": 7000, "koord-free": 3000, "low-mid": 7100}
+
+
+@contextlib.contextmanager
+def running(namespaces: Iterable[str], **apiserver_flags: object) -> Iterator[tuple[ControlPlane, Connection]]:
+    """Start an API server with the PriorityClasses and with namespaces, each labelled `rules` with its name."""
+    with standalone_control_plane.running(**apiserver_flags) as plane, contextlib.closing(plane.connect()) as api:
+        for name, value in PRIORITIES.items():
+            body = {"metadata": {"name": name}, "value": value}
+            api.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        for name in (PLAIN, *namespaces):
+            api.send("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": {"rules": name}}})
+        yield plane, api
+
+
+def stored(api: Connection, namespace: str, pod: dict[str, Any]) -> dict[str, Any] | None:
+    """Return labels, annotations and spec of a pod as they would be stored; None where it is refused as invalid."""
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    try:
+        made = api.send("POST", path, pod)
+    except RequestError as error:
+        if error.status in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.BAD_REQUEST):
+            return None
+        raise
+    spec = made["spec"]
+    if not spec.get("initContainers"):
+        spec.pop("initContainers", None)
+    kept = {key: made["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    return {**kept, "spec": spec, "qosClass": made["status"]["qosClass"]}
+
+
+def completed(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod with the number of its PriorityClass, which the API server adds before policies and webhooks."""
+    name = pod["spec"].get("priorityClassName")
+    return {**pod, "spec": {**pod["spec"], **({"priority": PRIORITIES[name]} if name else {})}}
+
+
+def difference(one: Any, other: Any, path: str = "") -> str:
+    """Return path and values of each difference of two objects, one a line; empty where they are equal."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted({*one, *other})
+        return "".join(difference(one.get(key), other.get(key), f"{path}/{key}") for key in keys)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return "".join(difference(*pair, f"{path}/{index}") for index, pair in enumerate(zip(one, other, strict=True)))
+    return "" if one == other else f"\n{path}: {json.dumps(one)} and {json.dumps(other)}"

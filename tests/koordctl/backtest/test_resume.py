@@ -1,0 +1,144 @@
+"""Downloads and replays that are killed, repeated and shared: the result is that of one uninterrupted run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from koordctl import __main__ as koordctl
+from koordctl.backtest import command
+from tests.koordctl.backtest.conftest import DAY, DAYS, NODES, START, STEP
+from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
+
+pytestmark = pytest.mark.timeout(180)
+END = START + DAYS * DAY - STEP
+OPTIONS = ("--step", "15m", "--from", START, "--to", END, "--interval", "1h", "-o", "json")
+
+
+def run(capsys, *arguments):
+    code = koordctl.main(["backtest", *map(str, arguments), "--workers", "1"])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def proxy(four_days):
+    with serving(Proxy(four_days)) as found:
+        yield found
+
+
+def started(url, cache, tmp_path):
+    argv = [sys.executable, "-m", "koordctl", "backtest", "--prometheus", url, *map(str, OPTIONS)]
+    with (tmp_path / "out.json").open("wb") as out:
+        return subprocess.Popen([*argv, "--cache", cache, "--workers", "2"], stdout=out, start_new_session=True)
+
+
+def kill_all_at(process, is_time):
+    """Send SIGKILL to the parent alone when it is time; return its children, which have to end by themselves."""
+    until = time.monotonic() + 60
+    while not is_time():
+        assert process.poll() is None, "ended before it was killed"
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return children
+
+
+def days_in(folder):
+    return len(list(folder.glob("*.npz"))) if folder.exists() else 0
+
+
+def test_killed_in_a_download_it_resumes_with_the_result_of_one_run(capsys, proxy, four_days, tmp_path):
+    cache = tmp_path / "cache"
+    proxy.before = lambda name, _: time.sleep(0.05 if name == "query_range" else 0)
+    process = started(proxy.url, cache, tmp_path)
+    children = kill_all_at(process, lambda: days_in(cache) >= 3)
+    assert 3 <= days_in(cache) < NODES * DAYS
+    assert not psutil.wait_procs(children, timeout=10)[1], "workers outlive their parent"
+    proxy.before = None
+    kept, asked = days_in(cache), len(proxy.queries())
+    resumed = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", cache)
+    assert resumed[0] in (0, 1)
+    assert len(proxy.queries()) - asked == 5 * (NODES * DAYS - kept)
+    assert resumed[:2] == run(capsys, "--prometheus", proxy.url, *OPTIONS)[:2]
+    assert len(json.loads(resumed[1])["nodes"]) > 0
+
+
+def test_killed_in_a_replay_it_resumes_without_a_download(capsys, proxy, tmp_path):
+    cache = tmp_path / "cache"
+    process = started(proxy.url, cache, tmp_path)
+    children = kill_all_at(process, lambda: days_in(cache) == NODES * DAYS)  # the last node is replayed now
+    assert (tmp_path / "out.json").read_bytes() == b""
+    assert not psutil.wait_procs(children, timeout=10)[1]
+    asked = len(proxy.queries())
+    resumed = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", cache)
+    assert len(proxy.queries()) == asked
+    assert resumed[:2] == run(capsys, "--prometheus", proxy.url, *OPTIONS)[:2]
+
+
+def test_relative_times_read_the_days_that_are_over_once(capsys, proxy, tmp_path, monkeypatch):
+    def at(seconds, *more):
+        monkeypatch.setattr(command.time, "time", lambda: float(seconds))
+        before = len(proxy.queries())
+        found = run(capsys, "--prometheus", proxy.url, "--from", "2d", "--step", "15m", "-o", "json", *more)
+        return found[:2], (len(proxy.queries()) - before) / 5 / NODES
+
+    noon = START + 3 * DAY + DAY // 2
+    first, days = at(noon, "--cache", tmp_path)
+    assert days == 3  # two whole days, and this one
+    later, days = at(noon + 2 * 3600, "--cache", tmp_path)
+    assert days == 1
+    assert later == at(noon + 2 * 3600)[0] != first
+    _, days = at(START + 4 * DAY + 1800, "--cache", tmp_path)  # the third day ended half an hour ago
+    assert days == 2
+    _, days = at(START + 4 * DAY + 7200, "--cache", tmp_path)
+    assert days == 2  # it is over now, and the next one begins
+    _, days = at(START + 4 * DAY + 7300, "--cache", tmp_path)
+    assert days == 1
+
+
+def test_a_day_with_a_warning_is_reported_and_not_kept(capsys, proxy, tmp_path):
+    def warn(name, parameters, status, content):
+        if name == "query_range" and "kube_pod_info" in parameters["query"] and '"n1"' in parameters["query"]:
+            content = content[:-1] + b',"warnings":["store store-2 is unavailable","PromQL info: not a counter"]}'
+        return status, content
+
+    proxy.change = warn
+    found = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path)
+    assert "partial data: node n1: store store-2 is unavailable" in found[2]
+    assert "PromQL info" not in found[2]
+    assert days_in(tmp_path) == (NODES - 1) * DAYS
+    proxy.change = None
+    again = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path)
+    assert again[2] == ""
+    assert days_in(tmp_path) == NODES * DAYS
+
+
+def test_damaged_and_foreign_files_count_as_absent_and_old_parts_are_removed(capsys, proxy, tmp_path):
+    first = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path)
+    files = sorted(tmp_path.glob("*.npz"))
+    files[0].write_bytes(files[0].read_bytes()[:400])  # as after a crash of the machine
+    files[1].write_bytes(b"")
+    files[2].write_bytes(b"\x80\x04N." * 9)  # a pickle
+    old, fresh = tmp_path / "old.part", tmp_path / "fresh.part"
+    for part in (old, fresh):
+        part.write_bytes(b"x")
+    os.utime(old, (time.time() - 7200,) * 2)
+    asked = len(proxy.queries())
+    assert run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path)[:2] == first[:2]
+    assert len(proxy.queries()) - asked == 5 * 3
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_a_cache_that_cannot_be_written_is_named(capsys, proxy, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, errors = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path / "file" / "folder")
+    assert (code, out) == (3, "")
+    assert f"--cache {tmp_path}/file/folder: Not a directory; want a folder" in errors
