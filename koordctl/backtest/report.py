@@ -20,7 +20,7 @@ PEAK_TO_MEAN_OF_A_POD: Final = 2.7
 PEAKS_NOTE: Final = (
     "A rate over the step of a query is a mean and hides shorter peaks. In the agent's own samples of each second, the "
     f"largest 30 s of 5 minutes are {PEAK_TO_MEAN_OF_A_POD:g} times the mean of a pod, and {PEAK_TO_MEAN:g} times that "
-    "of 12 pods together (half of the cases; measured with one mix of loads). Agents learn these peaks, so peaks, usage "
+    "of 12 pods together (half of the cases, with one mix of loads). Agents learn these peaks, so peaks, usage "
     "and violations on a node are higher than shown here."
 )
 LEAST_DAYS: Final = 7.0
