@@ -17,7 +17,7 @@ from api_types.node_metric import mid_report
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import connection, errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import decision, evaluation, explanation, pod_requests, status_annotation, target
+from manager.mid_resource import case, decision, evaluation, explanation, pod_requests, status_annotation
 from manager.mid_resource.decision import Action
 
 Output = Literal["text", "json"]
@@ -66,9 +66,9 @@ async def _shadow(
     if policy.publishes or metric.status is None:
         return None
     report = mid_report.usable_report(metric.status, policy)
-    source, requests = target.FROM_REPORT, report.requests
+    source, requests = case.FROM_REPORT, report.requests
     if requests is None:
-        source, requests = target.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
+        source, requests = case.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
     found = evaluation.calculated(node, report, policy, requests, sample=sample, max_increase_percent=None)
     return status_annotation.make(found.reason, now, sample=sample, requests_from=source, lines=found.lines)
