@@ -43,21 +43,25 @@ class EvictionPolicy:
 @once_per_strategy
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
     """Return the policy of nodes with this strategy."""
-    merged = strategy.strategy
-    own, of_default = merged.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
+    return of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+
+
+def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPolicy:
+    """Return the policy that these keys make; one that is not set has its default."""
+    own, of_default = keys.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
 
     def number(field: str) -> int:
         value = getattr(own, field)
         return int(getattr(of_default, field) if value is None else value)
 
     mode = own.mode or of_default.mode or "advise"
-    drains = strategy.emergency == "drain" and mode != "off"
+    drains = drains and mode != "off"
     if drains:
         mode = "evict"
-    if mode == "evict" and merged.mid_publish == "shadow":
+    if mode == "evict" and keys.mid_publish == "shadow":
         mode = "advise"
-    with_page_cache = merged.metric_memory_collect_policy == "usageWithPageCache"
-    interval, predict = number("node_interval_seconds"), merged.node_predict_policy
+    with_page_cache = keys.metric_memory_collect_policy == "usageWithPageCache"
+    interval, predict = number("node_interval_seconds"), keys.node_predict_policy
     return EvictionPolicy(
         mode=mode,
         drains=drains,
@@ -66,7 +70,7 @@ def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
         node_interval=dt.timedelta(seconds=interval / DRAIN_FACTOR if drains else interval),
         readmit_percent=number("readmit_percent"),
         readmit_after=dt.timedelta(seconds=number("readmit_seconds")),
-        fresh=dt.timedelta(seconds=2 * (merged.metric_report_interval_seconds or 60) + 30),
+        fresh=dt.timedelta(seconds=2 * (keys.metric_report_interval_seconds or 60) + 30),
         cold_start=dt.timedelta(seconds=(predict.cold_start_period_seconds if predict else 0) or 0),
     )
 
