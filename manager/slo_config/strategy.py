@@ -107,12 +107,12 @@ class Configuration:
 
     cluster: slo.ColocationStrategy
     entries: tuple[Entry, ...] = ()
-    emergency: slo.MidEmergency = "none"
-    evictions_per_minute: int | None = None
-    """Of the whole cluster; None for the default, which grows with the number of nodes."""
     document: slo.ColocationConfig = field(default_factory=slo.ColocationConfig, compare=False)
     problems: tuple[Problem, ...] = field(default=(), compare=False)
     """Problems of the document, none of which refuses the whole document."""
+    emergency: slo.MidEmergency = "none"
+    evictions_per_minute: int | None = None
+    """Of the whole cluster; None for the default, which grows with the number of nodes."""
 
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
