@@ -131,6 +131,22 @@ async def create(
     return decoding.decode(request, await api.send(request, body=_encode(body)), decode)
 
 
+async def evict(api: session.Session, name: str, *, namespace: str, uid: str) -> None:
+    """Evict the pod with this UID, with its own grace period; PodDisruptionBudgets are kept.
+
+    Raises Throttled where a budget refuses (a cause has the reason DisruptionBudget), Conflict for another pod of the
+    name, NotFound.
+    """
+    request = call("POST", "create", resources.PODS, name, namespace, subresource="eviction")
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    await api.send(request, body=_encode(body))
+
+
 async def replace(
     api: session.Session,
     resource: resources.Resource,

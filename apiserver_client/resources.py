@@ -56,6 +56,9 @@ DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespace
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 NODE_METRICS: Final = Resource(
     names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, names.NODE_METRIC_KIND, namespaced=False

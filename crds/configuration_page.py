@@ -69,6 +69,14 @@ def _mid() -> Iterator[Row]:
     yield from _rows(slo.keys(slo.MidColocationPolicy), slo.ColocationStrategy)
 
 
+def _cluster() -> Iterator[Row]:
+    """Yield the rows of the keys that only the document itself may set."""
+    yield _HEAD
+    known = {key.path for key in slo.keys(slo.ColocationStrategy)}
+    own = (key for key in slo.keys(slo.ColocationConfig) if key.path not in known)
+    yield from _rows((key for key in own if not key.path.startswith("nodeConfigs.")), slo.ColocationConfig)
+
+
 def _metric() -> Iterator[Row]:
     """Yield the rows of every key that is in no other table."""
     yield _HEAD
@@ -164,6 +172,7 @@ def _example() -> Iterator[Row]:
 
 TABLES: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "mid": _mid,
+    "cluster": _cluster,
     "metric": _metric,
     "predict": _predict,
     "unused": _unused,

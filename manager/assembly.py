@@ -17,12 +17,15 @@ from manager.cache.work_queue import WorkQueue
 from manager.events.queued_recorder import QueuedRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
+from manager.mid_resource.eviction.controller import Evictor
+from manager.mid_resource.eviction.rights import Rights
 from manager.node_metric.controller import NodeMetricController
 from manager.node_metric.crd_schema import SchemaWatch
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController, Step
 from manager.slo_config.events import ConfigReporter
+from manager.slo_config.strategy import Configuration
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Components:
     events: QueuedRecorder
     resync: Resync
     schema: SchemaWatch
+    evictor: Evictor
 
 
 def assemble(
@@ -69,35 +73,77 @@ def assemble(
         for name in cache.nodes.names():
             queue.add(name)
 
+    def add(name: str) -> None:
+        queue.add(name)
+
     def add_spec(name: str) -> None:
         spec_queue.add(name)
+
+    def add_specs() -> None:
+        for name in cache.nodes.names():
+            add_spec(name)
 
     reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
     config, config_queue = _configuration(api, settings, telemetry, cache, reporter, on_change=add_all, clock=clock)
     add_config = functools.partial(config_queue.add, Step.DECIDE)
-    reconciler = Reconciler(
-        cache=cache,
-        config=config,
-        config_reporter=reporter,
-        node_metrics=NodeMetricController(api, cache, telemetry),
-        mid_resources=MidController(
-            api, cache=cache, settings=settings, recorder=recorder, telemetry=telemetry, clock=clock
-        ),
-        recorder=recorder,
-        requeue_after=requeue_after,
-        add_spec=add_spec,
+
+    mid_resources, evictor = _mid_resources(
+        api, settings, telemetry, cache, recorder, in_force=config.in_force, clock=clock, sleep=sleep
     )
+    evictor.on_pods_changed, evictor.on_right_changed = add, add_specs
+    reconciler = Reconciler(
+        cache=cache, config=config, config_reporter=reporter, mid_resources=mid_resources, recorder=recorder,
+        node_metrics=NodeMetricController(api, cache, telemetry, evictor.may_evict),
+        requeue_after=requeue_after, add_spec=add_spec, on_gone=evictor.forget,
+    )  # fmt: skip
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     telemetry.set_evaluations(cache.node_metrics.evaluations)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     spec_queue = WorkQueue(reconciler.reconcile_node_metric, workers=settings.workers)
     resync = Resync(
-        api, cache=cache, settings=settings, add=queue.add, add_config=add_config, ages=ages, telemetry=telemetry,
-        sleep=sleep,
-    )  # fmt: skip
+        api, cache=cache, settings=settings, add=add, add_config=add_config, ages=ages, telemetry=telemetry, sleep=sleep
+    )
     sink = EventSink(cache, add=queue.add, add_config=add_config, resync=resync.request)
     schema = SchemaWatch(api, recorder, telemetry, sleep)
-    return Components(cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema)
+    return Components(
+        cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema, evictor
+    )
+
+
+def _mid_resources(
+    api: session.Session,
+    settings: ManagerSettings,
+    telemetry: Telemetry,
+    cache: ClusterStore,
+    recorder: QueuedRecorder,
+    *,
+    in_force: Callable[[], Configuration | None],
+    clock: Callable[[], dt.datetime],
+    sleep: Callable[[float], Awaitable[None]],
+) -> tuple[MidController, Evictor]:
+    """Wire the controller of the Mid resources with the evictor, which observes what it calculates."""
+    rights = Rights(api, settings.eviction_namespaces, clock)
+    evictor = Evictor(
+        api,
+        cache=cache,
+        configuration=in_force,
+        rights=rights,
+        recorder=recorder,
+        telemetry=telemetry,
+        clock=clock,
+        sleep=sleep,
+    )
+    controller = MidController(
+        api,
+        cache=cache,
+        settings=settings,
+        recorder=recorder,
+        telemetry=telemetry,
+        clock=clock,
+        observe=evictor.observe,
+    )
+    evictor.relist = controller.relist
+    return controller, evictor
 
 
 def _configuration(

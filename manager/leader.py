@@ -104,11 +104,13 @@ async def lead(
             await _until(nodes.listed, stop)
             await _until(reports.answered, stop)
             await _read_config(api, settings, parts)
+            await parts.evictor.check_rights()
             writing = [
                 group.create_task(each)
                 for each in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
                     parts.resync.run(settings.resync_seconds), parts.schema.run(settings.resync_seconds),
+                    parts.evictor.run(),
                 )
             ]  # fmt: skip
             following = group.create_task(of_config.run())

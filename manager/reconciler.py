@@ -29,7 +29,7 @@ _REASONS = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStr
 class Reconciler:
     """`requeue_after` gets a node and the delay after which it is reconciled without an event, None for never.
 
-    `add_spec` gets a node whose NodeMetric is to be written.
+    `add_spec` gets a node whose NodeMetric is to be written, `on_gone` one that was deleted.
     """
 
     def __init__(
@@ -43,12 +43,14 @@ class Reconciler:
         recorder: EventRecorder,
         requeue_after: RequeueAfter,
         add_spec: Callable[[str], None],
+        on_gone: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._config = config
         self._config_reporter = config_reporter
         self._node_metrics = node_metrics
         self._mid_resources = mid_resources
+        self._on_gone = on_gone
         self._recorder = recorder
         self._requeue_after = requeue_after
         self._add_spec = add_spec
@@ -113,4 +115,5 @@ class Reconciler:
     def _forget(self, name: str) -> None:
         self._reported.pop(name, None)
         self._mid_resources.forget(name)
+        self._on_gone(name)
         self._requeue_after(name, None)

@@ -28,6 +28,8 @@ class ManagerSettings(settings.Settings):
     """Nodes reconciled in parallel, which bounds the parallel writes."""
     withdrawal_check_seconds: int = pydantic.Field(30, ge=5, le=600)
     """How often a node is reconciled whose Mid resources are withdrawn but still in use."""
+    eviction_namespaces: str = ""
+    """Namespaces in which the manager has the right to evict Mid pods, separated by commas; * for all."""
     resync_seconds: int = pydantic.Field(300, ge=10, le=86400)
     """How often the store is compared with the apiserver and every node is reconciled, whatever the watches deliver."""
     watch_silence_seconds: int = pydantic.Field(180, ge=30, le=3600)

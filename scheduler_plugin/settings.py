@@ -37,6 +37,8 @@ class SchedulerPluginSettings(Settings):
     """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
     kubeconfig: str | None = None
     """Kubeconfig file; none: the service account of the pod, else the usual places."""
+    manager_namespace: str | None = None
+    """Namespace of koord-manager, whose configuration may freeze Mid; none: the one of the credentials."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
     """How long kube-scheduler waits for the first lists; then it starts and schedules without the extender."""
     assumed_pod_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0

@@ -24,6 +24,7 @@ NOT_MEASURED = {
 READ_ELSEWHERE = {
     # Fields of the Mid policy that `mid_policy` leaves to other code of the manager.
     "mid_max_increase_percent",
+    "mid_eviction",
 }
 
 
@@ -68,7 +69,8 @@ def models(model: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseModel]
 
 
 def test_the_manager_reads_every_key_of_the_strategy():
-    assert used_keys(slo.ColocationStrategy) <= read_in("manager", "api_types/node_metric")
+    keys = used_keys(slo.ColocationStrategy) | used_keys(slo.ClusterMidEviction) | {"mid_emergency"}
+    assert keys <= read_in("manager", "api_types/node_metric")
 
 
 def test_the_agent_reads_every_field_of_the_predict_policy():

@@ -29,6 +29,7 @@ from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 from tests.koordlet.prediction import test_calibrated_server
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
+from tests.manager.evictions import Short
 
 MINUTES = 60
 PREDICT = "nodePredictPolicy"
@@ -95,6 +96,20 @@ EVALUATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
 
 CALIBRATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.violationTargetPercent": ({}, 5.0)}
 """The same for keys that are seen in the calibrated peak of a node with three days of history."""
+
+EVICTION = "midEviction"
+EVICTS = {EVICTION: {"mode": "evict"}}
+EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
+    f"{EVICTION}.mode": ({}, "evict"),
+    f"{EVICTION}.reports": (EVICTS, 5),
+    f"{EVICTION}.memoryThresholdPercent": (EVICTS, 95),
+    f"{EVICTION}.nodeIntervalSeconds": (EVICTS, 300),
+    f"{EVICTION}.clusterPerMinute": (EVICTS, 1),
+    f"{EVICTION}.readmitPercent": (EVICTS, 150),
+    f"{EVICTION}.readmitSeconds": (EVICTS, 120),
+    "midEmergency": ({}, "freeze"),
+}
+"""The same for keys that are seen in the evictions of the manager, and in the times in which a node is closed."""
 
 ALL = {key.path: key for key in slo.keys(slo.ColocationStrategy)}
 
@@ -191,8 +206,49 @@ async def agent_history(
 
 def test_every_key_is_tried():
     used = {path for path, key in ALL.items() if key.unused is None}
-    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS)
-    assert used == set().union(*tried)
+    of_cluster = {key.path for key in slo.keys(slo.ColocationConfig) if not key.path.startswith("nodeConfigs.")}
+    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS, EVICTION_KEYS)
+    assert used | (of_cluster - set(ALL)) == set().union(*tried)
+
+
+async def eviction_history(document: dict[str, Any]) -> list[Any]:
+    """Return what was evicted, and what two short nodes publish and refuse, each minute."""
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
+        nodes = ("n1", "n2")
+        short = await Short(World(server, api)).start({"enable": True, **document}, nodes=nodes)
+        for node in nodes:
+            for name in "abcd":
+                short.add_pod(f"{node}-{name}", 1000, 2000, node=node)
+        found = []
+        for minute in range(25):
+            memory_is_high = 10 <= minute < 16
+            await short.minutes(
+                1,
+                nodes=nodes,
+                calculated=(2000 if minute < 10 else 2500, 10_000),
+                memory=(2000, 12_500 if memory_is_high else 2000),
+            )
+            short.end_pods()
+            found.append((len(short.evicted), short.annotation(), short.world.mid_of()))
+        return [(evicted, note is None, published) for evicted, note, published in found]
+
+
+@pytest.mark.parametrize("path", sorted(EVICTION_KEYS))
+async def test_a_key_of_the_eviction_changes_what_is_evicted_or_admitted(path, monkeypatch):
+    monkeypatch.setattr("manager.mid_resource.write_pace.LEAST_SECONDS", 0.0)
+    beside, value = EVICTION_KEYS[path]
+    assert await eviction_history(beside) != await eviction_history(with_key(beside, path, value))
+
+
+@pytest.mark.parametrize("path", ["midEviction.clusterPerMinute", "midEmergency"])
+def test_a_key_of_the_whole_cluster_is_refused_in_an_entry_and_in_the_annotation_of_a_node(path):
+    value = {"midEmergency": "drain"}.get(path, 100)
+    entry = with_key({"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}}, path, value)
+    reading = colocation_document.read_config(json.dumps({"nodeConfigs": [entry]}))
+    assert [str(each).partition(":")[0] for each in reading.problems if each.effect.name == "LAYER_IGNORED"] == [
+        f"nodeConfigs[0].{path}"
+    ]
+    assert colocation_document.read_strategy(json.dumps(with_key({}, path, value)))[0] is None
 
 
 async def test_the_same_document_has_the_same_effect(tmp_path, monkeypatch):

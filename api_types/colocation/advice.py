@@ -11,14 +11,17 @@ from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
 from api_types.wire_model import camel_case
 
-_GATED: Final = (
-    "a cluster that evicts Mid pods within the hour, which no key can request yet: the larger of calibrated and "
-    "n-sigma-v2 is in force"
-)
+_GATED: Final = "midEviction.mode: evict beside it: without it the larger of calibrated and n-sigma-v2 is in force"
+_WITH_PAGE_CACHE: Final = "usageWithPageCache"
 
 
-def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Iterator[Problem]:
-    """Yield advice on values that are accepted but exceed the useful range."""
+def strategy_advice(
+    strategy: slo.ColocationStrategy, path: KeyPath = (), *, mode_below: str = "evict"
+) -> Iterator[Problem]:
+    """Yield advice on values that are accepted but exceed the useful range.
+
+    `mode_below` is `midEviction.mode` where this layer sets none; by default that of a layer that is not known.
+    """
     for field, info in type(strategy).model_fields.items():
         value = getattr(strategy, field)
         for mark in info.metadata:
@@ -29,21 +32,33 @@ def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Ite
         yield _advice((*path, "metricMemoryCollectPolicy"), strategy.metric_memory_collect_policy, wanted)
     own = strategy.node_predict_policy
     of_preset = presets.PRESETS[strategy.preset].node_predict_policy if strategy.preset else None
+    evicts = _mode(strategy, mode_below) == "evict"
     if own is not None and own.predictor is not None:
-        if presets.is_gated(own):
+        if presets.is_gated(own) and not evicts:
             yield _advice((*path, "nodePredictPolicy", "predictor"), own.predictor, _GATED)
-    elif of_preset is not None and presets.is_gated(of_preset):
+    elif of_preset is not None and presets.is_gated(of_preset) and not evicts:
         yield _advice((*path, "preset"), strategy.preset, _GATED)
+    threshold = strategy.mid_eviction.memory_threshold_percent if strategy.mid_eviction else None
+    if threshold is not None and strategy.metric_memory_collect_policy == _WITH_PAGE_CACHE:
+        wanted = f"another metricMemoryCollectPolicy: with {_WITH_PAGE_CACHE} the memory of a node evicts no pod"
+        yield _advice((*path, "midEviction", "memoryThresholdPercent"), threshold, wanted)
     if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
         yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")
 
 
+def _mode(strategy: slo.ColocationStrategy, below: str) -> str:
+    """Return `midEviction.mode` of a layer and its preset."""
+    of_preset = presets.PRESETS[strategy.preset].mid_eviction if strategy.preset else None
+    modes = (each.mode for each in (strategy.mid_eviction, of_preset) if each is not None)
+    return next((mode for mode in modes if mode is not None), below)
+
+
 def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
     """Yield `strategy_advice` for the cluster and for every entry, and advice on entries that cannot enable a node."""
-    yield from strategy_advice(config)
+    yield from strategy_advice(config, mode_below="advise")
     for position, entry in enumerate(config.node_configs or ()):
         path = ("nodeConfigs", position)
-        yield from strategy_advice(entry, path)
+        yield from strategy_advice(entry, path, mode_below=_mode(config, "advise"))
         if entry.enable and not config.enable:
             yield _advice((*path, "enable"), True, "enable: true for the cluster too, whose value otherwise wins")
 

@@ -74,6 +74,8 @@ HOT_PAGE_CACHE: Final = "usageWithHotPageCache"
 """The one value of `metricMemoryCollectPolicy` that the agent cannot follow: hot pages are not measured."""
 MidFloor = Literal["allocated", "none"]
 MidPublish = Literal["node", "shadow"]
+EvictionMode = Literal["off", "advise", "evict"]
+MidEmergency = Literal["none", "freeze", "drain"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "calibrated"]
 SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor)
@@ -170,6 +172,30 @@ class PredictPolicy(StrategyModel):
     """Longest time between two reports, whatever the report interval."""
 
 
+class MidEviction(StrategyModel):
+    """When the manager evicts Mid pods of a node, and when the node accepts new ones again."""
+
+    mode: Annotated[EvictionMode | None, Default("advise")] = None
+    """`advise` names what would be evicted in Events and metrics; `evict` evicts, where the chart granted the right."""
+    reports: Annotated[Annotated[int, pydantic.Field(ge=1, le=100)] | None, Default(3)] = None
+    """Consecutive fresh reports that have to show the shortage."""
+    memory_threshold_percent: Annotated[PositivePercent | None, Default(70)] = None
+    """Share of a node's memory capacity in use from which Mid pods are evicted, where they use 5 percent or more."""
+    node_interval_seconds: Annotated[Annotated[int, pydantic.Field(ge=10, le=86400)] | None, Default(120)] = None
+    """Shortest time between two evictions on one node."""
+    readmit_percent: Annotated[Annotated[int, pydantic.Field(ge=100, le=1000)] | None, Default(110)] = None
+    """After an eviction the node accepts new Mid pods once it has this share of what its Mid pods request."""
+    readmit_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=86400)] | None, Default(300)] = None
+    """How long every report has to show that share."""
+
+
+class ClusterMidEviction(MidEviction):
+    """The same for the cluster, with the rate that all nodes share."""
+
+    cluster_per_minute: Positive | None = None
+    """Evictions in the whole cluster within a minute; if unset, a tenth of the nodes, and at least 5."""
+
+
 class MidColocationPolicy(StrategyModel):
     """Parameters from which the Mid resources of a node are calculated."""
 
@@ -193,6 +219,8 @@ class MidColocationPolicy(StrategyModel):
     """`node` writes Mid resources to the node; `shadow` calculates and exports them and writes nothing to the node."""
     mid_max_increase_percent: Annotated[PositivePercent | None, Default(100)] = None
     """Largest rise per update, as a share of the node's allocatable."""
+    mid_eviction: MidEviction | None = None
+    """Eviction of Mid pods."""
     mid_static_cpu_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
     """Share of CPU capacity published in static mode."""
     mid_static_memory_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
@@ -246,8 +274,12 @@ class NodeConfig(ColocationStrategy):
 
 
 class ColocationConfig(ColocationStrategy):
-    """The whole document: the keys of the cluster strategy, and overrides for nodes."""
+    """The whole document: the keys of the cluster strategy, keys of the whole cluster, and overrides for nodes."""
 
+    mid_eviction: ClusterMidEviction | None = None
+    """Eviction of Mid pods."""
+    mid_emergency: Annotated[MidEmergency | None, Default("none")] = None
+    """`freeze` admits no new Mid pod on any node; `drain` also evicts all Mid pods, at ten times the rate."""
     node_configs: list[NodeConfig] | None = None
     """Overrides; the first entry whose selector matches a node applies to it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy, Preset
+from api_types.colocation.controller_config import ColocationStrategy, MidEviction, PredictPolicy, Preset
 
 
 class Expectation(NamedTuple):
@@ -29,6 +29,7 @@ PRESETS: Final[Mapping[Preset, ColocationStrategy]] = {
         mid_cpu_threshold_percent=65,
         mid_memory_threshold_percent=50,
         mid_max_increase_percent=25,
+        mid_eviction=MidEviction(mode="evict"),
         node_predict_policy=PredictPolicy(
             predictor="calibrated", violation_target_percent=1.0, cold_start_period_seconds=7200
         ),
@@ -36,6 +37,7 @@ PRESETS: Final[Mapping[Preset, ColocationStrategy]] = {
     "aggressive": ColocationStrategy(
         mid_cpu_threshold_percent=90,
         mid_memory_threshold_percent=80,
+        mid_eviction=MidEviction(mode="evict"),
         node_predict_policy=PredictPolicy(
             predictor="calibrated", violation_target_percent=2.0, cold_start_period_seconds=7200
         ),
@@ -54,8 +56,8 @@ EXPECTATIONS: Final[Mapping[Preset, Expectation]] = {
         "At most 65 % of a node's CPU and 50 % of its memory, rising by at most a quarter of the node with each "
         "report.",
         "From the third day on, the Prod pods exceed the predicted CPU peak in at most 1 % of the hours, on average "
-        "over the nodes, and the memory peak in at most 0.5 %. Until Mid pods can be evicted, the peak of n-sigma-v2 "
-        "counts where it is larger.",
+        "over the nodes, and the memory peak in at most 0.5 %. Mid pods are evicted when Prod needs their resources; "
+        "without the right to evict, the peak of n-sigma-v2 counts where it is larger.",
     ),
     "aggressive": Expectation(
         "At most 90 % of a node's CPU and 80 % of its memory, at once.",
@@ -65,10 +67,10 @@ EXPECTATIONS: Final[Mapping[Preset, Expectation]] = {
 
 
 def behind_gate(policy: PredictPolicy) -> PredictPolicy:
-    """Return the policy that an agent gets: with the larger of `calibrated` and n-sigma-v2 in place of `calibrated`.
+    """Return the policy that an agent gets where Mid is not taken back from running pods within the hour.
 
-    A calibrated peak holds for one horizon. Kept for a day it is too low in 5 to 30 % of the cases, so it
-    needs a manager that takes Mid back from running pods within the hour, which this one does not do.
+    A calibrated peak holds for one horizon; kept for a day it is too low in 5 to 30 % of the cases. So the agent gets
+    the larger of `calibrated` and n-sigma-v2 in place of `calibrated`, unless the manager evicts Mid pods and may.
     """
     if policy.predictor == "calibrated":
         return policy.model_copy(update={"predictor": "max", "members": ["calibrated", "n-sigma-v2"]})

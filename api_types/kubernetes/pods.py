@@ -40,6 +40,8 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    """Set while the object is being deleted; of a pod: the end of its grace period."""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None

@@ -42,9 +42,10 @@ class WireAllocated(msgspec.Struct, frozen=True):
 
 
 class WireUsage(msgspec.Struct, rename="camel", frozen=True):
-    """`status.usage` of a NodeMetric: usage by class. The usage of Mid pods is not read."""
+    """`status.usage` of a NodeMetric: usage by class."""
 
     prod: pods.QuantityMap = {}
+    mid: pods.QuantityMap = {}
     batch_and_free: pods.QuantityMap = {}
     system: pods.QuantityMap = {}
 
@@ -122,29 +123,30 @@ def reported_requests(report: MidReport) -> Requests | None:
     if report.allocated is None:
         return None
     return Requests(
-        _amounts(report.allocated.prod, "allocated.prod"),
-        _amounts(report.allocated.mid, "allocated.mid"),
+        amounts(report.allocated.prod, "allocated.prod"),
+        amounts(report.allocated.mid, "allocated.mid"),
     )
 
 
-def _amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
+def amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
+    """Return the amounts of a resource map at `status.<where>`. Raises BadReport."""
     try:
-        amounts = pods.units(wire)
+        found = pods.units(wire)
     except quantities.InvalidQuantity as error:
         raise BadReport(f"status.{where}: {error}") from error
-    for resource, amount in amounts.items():
+    for resource, amount in found.items():
         if not 0 <= amount <= quantities.MOST:
             wanted = "want 0 or more" if amount < 0 else f"want {quantities.MOST} or less"
             raise BadReport(f"status.{where}.{resource}: seen {wire[resource]}, {wanted}")
-    return amounts
+    return found
 
 
 def _prediction(metric: WireMetric | None, where: str) -> pods.Resources | None:
     """Return the amounts of a metric that has both cpu and memory, None otherwise. Raises BadReport."""
     if metric is None:
         return None
-    amounts = _amounts(metric.resource.resources or {}, where)
-    return amounts if MID_OF_NATIVE.keys() <= amounts.keys() else None
+    found = amounts(metric.resource.resources or {}, where)
+    return found if MID_OF_NATIVE.keys() <= found.keys() else None
 
 
 class Used(NamedTuple):
@@ -167,8 +169,8 @@ def _used(report: MidReport) -> Used | None:
     Batch and Free pods give CPU back at once, so only their memory counts.
     """
     if report.usage is not None:
-        prod, system = (_amounts(getattr(report.usage, name), f"usage.{name}") for name in ("prod", "system"))
-        batch_and_free = _amounts(report.usage.batch_and_free, "usage.batchAndFree")
+        prod, system = (amounts(getattr(report.usage, name), f"usage.{name}") for name in ("prod", "system"))
+        batch_and_free = amounts(report.usage.batch_and_free, "usage.batchAndFree")
         if not (MID_OF_NATIVE.keys() <= prod.keys() & system.keys() and names.MEMORY in batch_and_free):
             return None
         cpu = prod[names.CPU] + system[names.CPU]
@@ -176,7 +178,7 @@ def _used(report: MidReport) -> Used | None:
         return Used({names.CPU: cpu, names.MEMORY: memory}, is_by_class=True)
     if report.node_metric is None:
         return None
-    whole = _amounts(report.node_metric.node_usage.resources or {}, "nodeMetric.nodeUsage.resources")
+    whole = amounts(report.node_metric.node_usage.resources or {}, "nodeMetric.nodeUsage.resources")
     return Used(whole, is_by_class=False) if MID_OF_NATIVE.keys() <= whole.keys() else None
 
 

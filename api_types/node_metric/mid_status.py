@@ -77,6 +77,9 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     floor_before: str = ""
     """Time since which Mid shrinks: of a withdrawal, or since less is calculated than Mid pods request. The floor
     counts only Mid pods that were bound before."""
+    closed: str = ""
+    """Why the node accepts no new Mid pod, a stable code: Frozen or Evicted. Then no more is published than Mid pods
+    request."""
     requests_from: str = ""
     """Source of the requests: the report, or the node's pods."""
     resources: dict[str, Line] = {}

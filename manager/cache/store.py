@@ -31,6 +31,7 @@ READ_ANNOTATIONS: Final = (
     names.ANNOTATION_RAW_ALLOCATABLE,
     names.ANNOTATION_MID_STATUS,
     names.OLD_ANNOTATION_MID_STATUS,
+    names.ANNOTATION_MID_EVICTION,
 )
 """Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
 _TOO_LONG: Final = " " * (pods.MOST_ANNOTATION_BYTES + 1)

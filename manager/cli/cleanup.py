@@ -28,7 +28,11 @@ AT_ONCE: Final = 8  # parallel writes, as the manager's own
 
 _NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
 CLEAN_NODE: Final[dict[str, Any]] = {
-    "metadata": {"annotations": {names.ANNOTATION_MID_STATUS: None, names.OLD_ANNOTATION_MID_STATUS: None}},
+    "metadata": {
+        "annotations": dict.fromkeys(
+            (names.ANNOTATION_MID_STATUS, names.OLD_ANNOTATION_MID_STATUS, names.ANNOTATION_MID_EVICTION)
+        )
+    },
     "status": {"capacity": _NO_MID, "allocatable": _NO_MID},
 }
 """Merge patch of nodes/<name>/status, for both lists at once: the kubelet would keep a value left in one of them."""
@@ -116,7 +120,7 @@ class Cleanup:
             await objects.create(self._api, resources.LEASES, document, namespace=self._namespace)
 
     async def clean_nodes(self) -> list[str]:
-        """Remove Mid resources and status annotations from the nodes; return the nodes that had any."""
+        """Remove Mid resources and the suite's annotations from the nodes; return the nodes that had any."""
         listing = await objects.list_all(self._api, resources.NODES, decode=pods.Node)
         marked = [node.metadata.name for node in listing.items if carries_traces(node)]
 
@@ -157,10 +161,11 @@ class Cleanup:
 
 
 def carries_traces(node: pods.Node) -> bool:
-    """Check whether a node has a Mid resource or a status annotation, under its present or its old key."""
+    """Check whether a node has a Mid resource, a status annotation under any key, or an eviction annotation."""
     published = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
     has_mid = any(mid in published for mid in names.MID_RESOURCES)
-    return has_mid or mid_status.text_of(node) is not None
+    is_closed = names.ANNOTATION_MID_EVICTION in pods.annotations_of(node.metadata)
+    return has_mid or is_closed or mid_status.text_of(node) is not None
 
 
 async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) -> None:

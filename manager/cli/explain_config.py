@@ -81,8 +81,9 @@ async def _explain(arguments: argparse.Namespace) -> explanation.Explanation:
     )
     if given.metric is None or found.strategy is None:
         return found
-    patch = diff.spec_patch(given.metric.spec, node_metric_spec.wire_spec_of(found.strategy))
-    return dataclasses.replace(found, spec_differs=tuple(_paths(patch)), preview=arguments.config is not None)
+    either = (node_metric_spec.wire_spec_of(found.strategy, may_evict=may) for may in (True, False))
+    differs = min((tuple(_paths(diff.spec_patch(given.metric.spec, wanted))) for wanted in either), key=len)
+    return dataclasses.replace(found, spec_differs=differs, preview=arguments.config is not None)
 
 
 async def _gather(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:

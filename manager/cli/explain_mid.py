@@ -5,6 +5,7 @@ The command reads the Node and its NodeMetric and writes nothing, so it works be
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import sys
 from typing import Final, Literal
@@ -17,7 +18,8 @@ from api_types.node_metric import mid_report
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import connection, errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import decision, evaluation, explanation, pod_requests, status_annotation, target
+from manager.cli import explain_eviction
+from manager.mid_resource import case, decision, evaluation, explanation, pod_requests, status_annotation
 from manager.mid_resource.decision import Action
 
 Output = Literal["text", "json"]
@@ -52,7 +54,8 @@ async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> exp
         policy = policy_of(metric) if metric else None
         if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
             shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
-    return explanation.explain(node, decided, shadow)
+        eviction = await explain_eviction.of_node(api, node, metric, policy, now)
+    return dataclasses.replace(explanation.explain(node, decided, shadow), eviction=eviction)
 
 
 async def _shadow(
@@ -66,9 +69,9 @@ async def _shadow(
     if policy.publishes or metric.status is None:
         return None
     report = mid_report.usable_report(metric.status, policy)
-    source, requests = target.FROM_REPORT, report.requests
+    source, requests = case.FROM_REPORT, report.requests
     if requests is None:
-        source, requests = target.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
+        source, requests = case.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
     found = evaluation.calculated(node, report, policy, requests, sample=sample, max_increase_percent=None)
     return status_annotation.make(found.reason, now, sample=sample, requests_from=source, lines=found.lines)

@@ -20,11 +20,14 @@ from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
 from component_base.gauge_rows import GaugeRows
 from manager.metrics.evaluation import EvaluationCollector
+from manager.metrics.eviction import EvictionMetrics
 from manager.metrics.mid_resource import MidCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
-KINDS = ("node_status", "node_metric", "last_good_config", "config_status")
+KINDS = ("node_status", "node_metric", "last_good_config", "config_status", "node_eviction", "eviction")
+TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain")
+"""Causes of evictions, as in `manager.mid_resource.eviction.shortage`."""
 WATCHED = ("nodes", "nodemetrics", "configmaps")
 
 
@@ -94,7 +97,7 @@ class Telemetry:
         )
         self._mid, self._evaluation = MidCollector(registry), EvaluationCollector(registry)
         self._nodes = Gauge(
-            "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
+            "koord_manager_nodes", "Nodes by the reason of their Mid resources.", ["reason"], registry=registry
         )
         self._sample_time = NodeGauge(
             "koord_manager_node_sample_timestamp_seconds", "Time of the newest usable sample of a node.",
@@ -108,17 +111,18 @@ class Telemetry:
             "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops.",
             registry=registry,
         )  # fmt: skip
-        self.events_lost = Counter(
-            "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
-        )
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
         self._add_watch_metrics(registry)
+        self.eviction = EvictionMetrics(registry, TRIGGERS)
         self._start_at_zero(reasons)
 
     def _add_watch_metrics(self, registry: CollectorRegistry) -> None:
-        """Define the metrics of watches, queue and resync."""
+        """Define the metrics of watches, queue, resync and Events."""
+        self.events_lost = Counter(
+            "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
+        )
         self.events_seen = Counter(
             "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
         )

@@ -16,10 +16,10 @@ from typing import Final
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_resource
-from api_types.node_metric.mid_resource import MidInputs
+from api_types.node_metric.mid_resource import MidInputs, MidTerms
 from api_types.node_metric.mid_status import Line, MidStatus
 from manager.mid_resource import status_annotation
-from manager.mid_resource.reasons import Reason
+from manager.mid_resource.reasons import Closed, Reason
 
 UNLIMITED_INCREASE_PERCENT: Final = 100
 
@@ -45,6 +45,8 @@ class Target:
     lines: Mapping[str, Line] = field(default_factory=dict)
     floor_before: dt.datetime | None = None
     """Start of the time in which Mid shrinks; None at other times."""
+    closed: Closed = Closed.NO
+    """Why no more is published than Mid pods request."""
 
     def removes_all(self) -> bool:
         """Check whether every key is removed."""
@@ -78,12 +80,13 @@ def calculated(
     same_sample: bool,
     written: MidStatus | None = None,
     reserved: Mapping[str, int] = MappingProxyType({}),
+    closed: Closed = Closed.NO,
 ) -> Target:
     """Evaluate the formula for both resources, by native name, and bound the rise over the published values.
 
     A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one. A key that
     is missing rises from the value of the last status annotation, so that a lost key returns to it at once.
-    `reserved`, by native name, is only recorded: `inputs` are net of it.
+    `reserved`, by native name, is only recorded: `inputs` are net of it. A `closed` node has room for no new pod.
     """
     before = _published_or_written(published, written)
     values: dict[str, int | None] = {}
@@ -93,14 +96,27 @@ def calculated(
         terms = mid_resource.calculate(inputs[native])
         step = 0 if same_sample else mid_resource.share(inputs[native].allocatable, max_increase_percent)
         limit = max((before[mid] or 0) + step, terms.floor)
-        limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < terms.value
-        value = limit if limited else terms.value
+        wanted = _without_room(inputs[native], terms) if closed else terms.value
+        limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < wanted
+        value = limit if limited else wanted
         values[mid] = value
         lines[mid] = status_annotation.line(
             inputs[native], terms, value, rise_limit=limit if limited else None, reserved=reserved.get(native)
         )
         reason = _REASON_OF_SOURCE[terms.source]
-    return Target(values, reason, lines)
+    return Target(values, reason, lines, closed=closed)
+
+
+def _without_room(inputs: MidInputs, terms: MidTerms) -> int:
+    """Return the value of a node that accepts no new pod: at most what its pods request, no less than the floor."""
+    requested = inputs.allocated_mid if inputs.bound_before is None else inputs.bound_before
+    return max(min(terms.calculated, requested), terms.floor)
+
+
+def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) -> Target:
+    """Return a target of kept values without room for new pods, by the requests of the pods that are known."""
+    values = {mid: None if value is None else min(value, requested[mid]) for mid, value in target.values.items()}
+    return dataclasses.replace(target, values=values, closed=closed)
 
 
 def _published_or_written(published: Published, written: MidStatus | None) -> dict[str, int | None]:

@@ -26,10 +26,11 @@ from manager.mid_resource import (
     patch,
     status_annotation,
 )
+from manager.mid_resource.case import Case
 from manager.mid_resource.decision import Action, DecisionInputs, LastSamples
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
-from manager.mid_resource.target import Case, Targets
+from manager.mid_resource.target import Targets
 from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, Turn, WritePace
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy, unconfigured
@@ -55,7 +56,10 @@ class _Gathered(NamedTuple):
 
 
 class MidController:
-    """Keeps no state that a new leader could not restore; `clock` returns aware time."""
+    """Keeps no state that a new leader could not restore; `clock` returns aware time.
+
+    `observe` gets each case, its target, and the source of the requests in it.
+    """
 
     def __init__(
         self,
@@ -66,9 +70,11 @@ class MidController:
         recorder: EventRecorder,
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
+        observe: Callable[[Case, calculator.Target, str], None] = lambda *_: None,
     ) -> None:
         self._api = api
         self._cache = cache
+        self._observe = observe
         self._settings = settings
         self._recorder = recorder
         self._telemetry = telemetry
@@ -90,6 +96,10 @@ class MidController:
         self._pace.forget(name)
         self._targets.forget(name)
         self._telemetry.forget_node(name)
+
+    def relist(self, name: str) -> None:
+        """List the pods of a node again at its next reconcile: one of them was evicted."""
+        self._targets.relist(name)
 
     def needs_withdrawal(self, name: str, strategy: NodeStrategy) -> bool:
         """Check whether a node publishes Mid resources that are to be withdrawn; False once they are."""
@@ -134,6 +144,7 @@ class MidController:
             return None
         case = self._case(name, node, strategy)
         target, requests_from = await self._targets.of(case)
+        self._observe(case, target, requests_from)
         if case.decision.action is not Action.KEEP:
             self._telemetry.show_mid_target(name, target.values, target.lines)
         if case.is_shadow:
@@ -248,6 +259,7 @@ class MidController:
             sample=sample,
             prediction=prediction,
             floor_before=target.floor_before,
+            closed=target.closed.value,
             requests_from=requests_from,
             lines=target.lines,
             before=case.written,

@@ -12,7 +12,7 @@ from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, Requests, UsableReport
 from manager.cache import store
 from manager.mid_resource import calculator
-from manager.mid_resource.reasons import STATUS, Reason, Status
+from manager.mid_resource.reasons import STATUS, Closed, Reason, Status
 
 PUBLISHING: Final = tuple(reason for reason in Reason if STATUS[reason] is Status.CALCULATED)
 
@@ -26,6 +26,7 @@ def calculated(
     sample: dt.datetime | None,
     max_increase_percent: int | None,
     bound_before: Mapping[str, int] | None = None,
+    closed: Closed = Closed.NO,
 ) -> calculator.Target:
     """Return the target of a node by a report. `sample` is its time; `requests` as in `mid_report.formula_inputs`."""
     written = node.mid_status
@@ -47,6 +48,7 @@ def calculated(
         same_sample=sample is not None and times.format_rfc3339(sample) == published_sample,
         written=written,
         reserved=node_reservation.annotated(pods.annotations_of(node.metadata)).resources,
+        closed=closed,
     )
 
 

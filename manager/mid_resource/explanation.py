@@ -12,7 +12,7 @@ from api_types.node_metric.mid_status import Line, MidStatus
 from manager.cache import store
 from manager.mid_resource import calculator
 from manager.mid_resource.decision import Decision
-from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+from manager.mid_resource.reasons import CLOSED_TEXTS, STATUS, TEXTS, Reason, Status
 
 _REPORT: Final = "NodeMetric status"
 _STRATEGY: Final = "NodeMetric spec.midColocationPolicy"
@@ -24,6 +24,7 @@ _REQUESTS: Final[Mapping[str, str]] = {
     "pods": _PODS,
     "unknown": "not known, because the list of the node's pods failed; assumed",
 }
+_CLOSED: Final[Mapping[str, str]] = {code.value: text for code, text in CLOSED_TEXTS.items()}
 _GIB: Final = 1 << 30
 
 
@@ -67,6 +68,10 @@ class Explanation:
     newest_detail: str = ""
     shadow: bool = False
     """Whether the terms are those of `midPublish: shadow`, which writes nothing to the node."""
+    closed: str = ""
+    """Why the node accepts no new Mid pod, whatever is calculated; empty where it does."""
+    eviction: tuple[str, ...] = ()
+    """What was evicted from the node, and what would be next, as sentences."""
 
 
 def explain(node: store.Node, decided: Decision | None, shadow: MidStatus | None = None) -> Explanation:
@@ -96,6 +101,7 @@ def explain(node: store.Node, decided: Decision | None, shadow: MidStatus | None
         newest_text=TEXTS[newest.reason] if newest else "",
         newest_detail=newest.detail if newest else "",
         shadow=written is None and shadow is not None,
+        closed=_CLOSED.get(head.closed, head.closed),
     )
 
 
@@ -200,6 +206,9 @@ def lines(found: Explanation) -> Iterator[str]:
         yield f"written {found.written}{of}"
     else:
         yield f"the node has no annotation {names.ANNOTATION_MID_STATUS}: nothing was written yet"
+    if found.closed:
+        yield f"no new Mid pod is admitted, and no more is published than Mid pods request: {found.closed}"
+    yield from (f"eviction: {sentence}" for sentence in found.eviction)
     for mid, resource in found.resources.items():
         yield f"{mid}: " + ("none" if resource.published is None else amount(mid, resource.published))
         for term in resource.terms:

@@ -1,7 +1,8 @@
 """Decide whether a node's status is written, and make the patch. Pure.
 
 A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
-missing (a recreated node, an edit by hand), when a running pod would not be covered, and when Mid begins to shrink.
+missing (a recreated node, an edit by hand), when a running pod would not be covered, when Mid begins to shrink, and
+when the node begins or ceases to be closed to new Mid pods.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class PatchReason(enum.StrEnum):
     WITHDRAWAL = "withdrawal"
     EXPLANATION = "explanation"
     SHRINKING = "shrinking"
+    CLOSING = "closing"
 
 
 def is_resource_diff(old: int, new: int, threshold: float) -> bool:
@@ -70,6 +72,8 @@ def patch_reason(
         case Action.KEEP:
             if _lacks_a_key(target, published):
                 return PatchReason.KEY_MISSING
+            if _closes(target, published, written):
+                return PatchReason.CLOSING
             return PatchReason.REFRESH if refresh and not published.is_empty() else None
         case Action.WITHDRAW:
             return _withdrawal_reason(target, published, written)
@@ -80,6 +84,8 @@ def patch_reason(
                 moved = PatchReason.BELOW_FLOOR
             if moved is None and (_floor_fell(target, published) or _floor_time_is_new(target, written)):
                 moved = PatchReason.SHRINKING
+            if moved is None and _closes(target, published, written):
+                moved = PatchReason.CLOSING
             return moved or (PatchReason.REFRESH if refresh else None)
 
 
@@ -107,6 +113,13 @@ def _floor_time_is_new(target: Target, written: MidStatus | None) -> bool:
     if target.floor_before is None or all(line.bound_before is None for line in target.lines.values()):
         return False
     return written is None or written.floor_before != times.format_rfc3339(target.floor_before)
+
+
+def _closes(target: Target, published: Published, written: MidStatus | None) -> bool:
+    """Check whether a node begins or ceases to be closed, or has more room than its own pods need while it is."""
+    if target.closed and any((target.values.get(mid) or 0) < value for mid, value in published.allocatable.items()):
+        return True
+    return written is not None and written.closed != target.closed
 
 
 def _withdrawal_reason(target: Target, published: Published, written: MidStatus | None) -> PatchReason | None:

@@ -20,6 +20,8 @@ class MidPod(NamedTuple):
 
     requests: pods.Resources
     bound_at: dt.datetime | None
+    is_leaving: bool = False
+    """Whether it terminates: no kubelet needs its resources to be published."""
 
 
 class NodePods(NamedTuple):
@@ -35,9 +37,10 @@ class NodePods(NamedTuple):
         return Requests(self.prod, _sum(pod.requests for pod in self.mid))
 
     def mid_bound_until(self, time: dt.datetime) -> pods.Resources:
-        """Sum the requests of the Mid pods that were bound no later than in the second of `time`."""
+        """Sum the requests of the Mid pods that stay and were bound no later than in the second of `time`."""
         end = time.replace(microsecond=0)  # the precision of the times in conditions
-        return _sum(pod.requests for pod in self.mid if pod.bound_at is not None and pod.bound_at <= end)
+        stay = (pod for pod in self.mid if not pod.is_leaving)
+        return _sum(pod.requests for pod in stay if pod.bound_at is not None and pod.bound_at <= end)
 
 
 class _Listed(NamedTuple):
@@ -105,7 +108,7 @@ def summed(bound: Iterable[pods.Pod]) -> NodePods:
         requests = pods.requests(pod.spec)
         own = {name: requests[name] for name in names.MID_RESOURCES if requests.get(name, 0) > 0}
         if own and pods.is_admitted(pod):
-            mid.append(MidPod(own, _bound_at(pod)))
+            mid.append(MidPod(own, _bound_at(pod), pod.metadata.deletion_timestamp is not None))
         if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
             for name in (names.CPU, names.MEMORY):
                 prod[name] = prod.get(name, 0) + requests.get(name, 0)

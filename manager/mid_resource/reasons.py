@@ -61,6 +61,22 @@ REDUCED: Final = "MidResourceReduced"
 """Reason of the Event about a fall of calculated Mid resources by more than a tenth of the node's allocatable."""
 
 
+class Closed(enum.StrEnum):
+    """Why a node accepts no new Mid pod, whatever is calculated: a stable code."""
+
+    NO = ""
+    FROZEN = "Frozen"
+    EVICTED = "Evicted"
+
+
+CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
+    Closed.NO: "",
+    Closed.FROZEN: "midEmergency is freeze or drain: no node accepts new Mid pods",
+    Closed.EVICTED: "a Mid pod was evicted: new ones are accepted once there was enough for midEviction.readmitSeconds",
+}
+"""The text of each code."""
+
+
 class Status(enum.StrEnum):
     """Status of the condition: whether the newest report decides the published values."""
 

@@ -44,6 +44,7 @@ def make(
     sample: dt.datetime | None = None,
     prediction: dt.datetime | None = None,
     floor_before: dt.datetime | None = None,
+    closed: str = "",
     requests_from: str = "",
     lines: Mapping[str, Line] | None = None,
     before: MidStatus | None = None,
@@ -60,6 +61,7 @@ def make(
         sample=times.format_rfc3339(sample) if sample else "",
         prediction=times.format_rfc3339(prediction) if prediction else "",
         floor_before=times.format_rfc3339(floor_before) if floor_before else "",
+        closed=closed,
         requests_from=requests_from,
         resources=dict(lines or {}),
     )

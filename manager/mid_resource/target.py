@@ -4,56 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource
-from api_types.node_metric.mid_report import MidPolicy, MidReport, Requests, UsableReport
-from api_types.node_metric.mid_status import MidStatus
+from api_types.node_metric.mid_report import Requests, UsableReport
 from apiserver_client import session
 from manager.cache import store
-from manager.mid_resource import calculator, decision, evaluation, pod_requests
-from manager.mid_resource.decision import Action, Decision, DecisionInputs
+from manager.mid_resource import calculator, evaluation, pod_requests
+from manager.mid_resource.case import FROM_PODS, FROM_REPORT, UNKNOWN, Case
+from manager.mid_resource.decision import Action
 from manager.mid_resource.pod_requests import NodePods
 from manager.mid_resource.shrinking import Period, Periods
-from manager.slo_config.strategy import NodeStrategy
 
-FROM_REPORT: Final = "report"
-FROM_PODS: Final = "pods"
-UNKNOWN: Final = "unknown"
 _NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATIVE.items()}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One node at one time, decided."""
-
-    name: str
-    node: store.Node
-    report: MidReport
-    strategy: NodeStrategy
-    policy: MidPolicy
-    published: calculator.Published
-    inputs: DecisionInputs
-    decision: Decision
-    now: dt.datetime
-
-    @property
-    def written(self) -> MidStatus | None:
-        """Return the status annotation of the node."""
-        return self.node.mid_status
-
-    @property
-    def refresh_period(self) -> dt.timedelta:
-        """Return the age at which the node is written again."""
-        return decision.period(self.strategy.strategy.update_time_threshold_seconds or 0)
-
-    @property
-    def is_shadow(self) -> bool:
-        """Check whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
-        return not self.policy.publishes and self.written is None
 
 
 class Targets:
@@ -68,13 +33,19 @@ class Targets:
         self._lists.forget(name)
         self._periods.forget(name)
 
+    def relist(self, name: str) -> None:
+        """List the pods of a node again where they are needed: one of them was evicted."""
+        self._lists.forget(name)
+
     async def of(self, case: Case) -> tuple[calculator.Target, str]:
         """Return the values to publish, and the source of the requests in them."""
         reason = case.decision.reason
         match case.decision.action:
             case Action.KEEP:
                 before = case.written.requests_from if case.written else ""
-                return calculator.kept(case.published, reason, case.written), before
+                target = calculator.kept(case.published, reason, case.written)
+                closed = case.closed
+                return calculator.kept_closed(target, last_floor(case), closed) if closed else target, before
             case Action.WITHDRAW:
                 return await self._withdrawn(case)
             case Action.CALCULATE:
@@ -90,7 +61,8 @@ class Targets:
             else:
                 requests, source = evaluation.requests_unknown(case.node, last_floor(case)), UNKNOWN
         target = _evaluated(case, report, requests)
-        if not case.policy.floor or not _is_short(target):
+        shrinks = _is_short(target) or (case.closed and any(requests.mid.values()))
+        if not case.policy.floor or not shrinks:
             self._periods.end(case.name)
             return target, source
         period = self._periods.continue_or_begin(case.node, case.now, case.inputs.sample_time)
@@ -164,6 +136,7 @@ def _evaluated(
         sample=case.inputs.sample_time,
         max_increase_percent=case.strategy.strategy.mid_max_increase_percent,
         bound_before=bound_before,
+        closed=case.closed,
     )
 
 

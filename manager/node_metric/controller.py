@@ -6,7 +6,7 @@ The manager writes only its own fields of the spec, by merge patch; the status b
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from api_types.kubernetes import pods
@@ -24,9 +24,19 @@ _MOST_KEYS_LOGGED = 3
 
 
 class NodeMetricController:
-    """Writes the differences from the store and updates the store from the responses."""
+    """Writes the differences from the store and updates the store from the responses.
 
-    def __init__(self, api: session.Session, cache: store.ClusterStore, telemetry: Telemetry) -> None:
+    `may_evict` returns whether the manager has the right to evict Mid pods.
+    """
+
+    def __init__(
+        self,
+        api: session.Session,
+        cache: store.ClusterStore,
+        telemetry: Telemetry,
+        may_evict: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._may_evict = may_evict
         self._api = api
         self._cache = cache
         self._telemetry = telemetry
@@ -39,7 +49,7 @@ class NodeMetricController:
         return todo.action is not Action.NONE and self._dropped.get(name) != todo.body
 
     def _plan(self, name: str, strategy: NodeStrategy | None) -> diff.Plan:
-        wanted = collect_policy.wire_spec_of(strategy) if strategy else None
+        wanted = collect_policy.wire_spec_of(strategy, may_evict=self._may_evict()) if strategy else None
         return diff.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), wanted)
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:

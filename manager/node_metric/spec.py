@@ -34,23 +34,35 @@ DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"
 """Policy of nodes that do not take part: they are measured all the same."""
 
 
-@once_per_strategy
-def spec_of(node: NodeStrategy) -> NodeMetricSpec:
-    """Return the spec of the NodeMetric of a node with this strategy."""
+def spec_of(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
+    """Return the spec of the NodeMetric of a node with this strategy.
+
+    The take-back gate: `calibrated` alone only where the manager evicts Mid pods, and `may_evict`.
+    """
     strategy = node.strategy
     predict = strategy.node_predict_policy
+    evicts = may_evict and strategy.mid_eviction is not None and strategy.mid_eviction.mode == "evict"
     fields = {name: getattr(strategy, name) for name in slo.MidColocationPolicy.model_fields}
     return NodeMetricSpec(
         metric_collect_policy=collect_policy(strategy) if node.enabled else DEFAULT_COLLECT_POLICY,
-        predict_policy=predict and presets.behind_gate(predict),
+        predict_policy=predict if predict is None or evicts else presets.behind_gate(predict),
         mid_colocation_policy=slo.MidColocationPolicy(**{**fields, "enable": node.enabled}),
     )
 
 
-@once_per_strategy
-def wire_spec_of(node: NodeStrategy) -> Mapping[str, Any]:
+def wire_spec_of(node: NodeStrategy, *, may_evict: bool = False) -> Mapping[str, Any]:
     """Return `spec_of` as it is on the wire: each report of each node is compared with it."""
-    return spec_of(node).to_wire()
+    return _wire_spec_with_right(node) if may_evict else _wire_spec_without_right(node)
+
+
+@once_per_strategy
+def _wire_spec_with_right(node: NodeStrategy) -> Mapping[str, Any]:
+    return spec_of(node, may_evict=True).to_wire()
+
+
+@once_per_strategy
+def _wire_spec_without_right(node: NodeStrategy) -> Mapping[str, Any]:
+    return spec_of(node, may_evict=False).to_wire()
 
 
 DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY).to_wire()

@@ -100,6 +100,10 @@ class ConfigController:
         """Text of the stored document; None where there is none, or where it is not known."""
         self._failures: dict[Step, int] = {}
 
+    def in_force(self) -> Configuration | None:
+        """Return the configuration in force, None before there is one."""
+        return self.strategies.configuration if self.strategies else None
+
     async def work(self, step: str) -> None:
         """Carry out a step; one that fails is retried after a growing delay."""
         try:

@@ -71,6 +71,8 @@ class NodeStrategy:
     """Lowest first, refused ones among them."""
     problems: tuple[tuple[str, Problem], ...] = ()
     """Problems of the node's annotation and labels, each with its place."""
+    emergency: slo.MidEmergency = "none"
+    """`midEmergency` of the cluster."""
     matching: tuple[int, ...] = ()
     """Positions of the `nodeConfigs` entries that match; only the first one is used."""
 
@@ -108,6 +110,9 @@ class Configuration:
     document: slo.ColocationConfig = field(default_factory=slo.ColocationConfig, compare=False)
     problems: tuple[Problem, ...] = field(default=(), compare=False)
     """Problems of the document, none of which refuses the whole document."""
+    emergency: slo.MidEmergency = "none"
+    evictions_per_minute: int | None = None
+    """Of the whole cluster; None for the default, which grows with the number of nodes."""
 
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
@@ -119,6 +124,8 @@ def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] 
             Entry(entry.name or "", entry.node_selector, _filled_in(own, _own_keys(entry)))
             for entry in document.node_configs or ()
         ),
+        emergency=document.mid_emergency or "none",
+        evictions_per_minute=document.mid_eviction.cluster_per_minute if document.mid_eviction else None,
         document=document,
         problems=problems,
     )
@@ -207,6 +214,7 @@ def node_strategy(configured: Configuration, labels: Mapping[str, str], annotati
         enabled=bool(configured.cluster.enable and strategy.enable),
         layers=layers,
         problems=tuple((layer.name, each) for layer in own for each in layer.problems),
+        emergency=configured.emergency,
         matching=matching_entries(configured.document, labels),
     )
 

@@ -7,7 +7,7 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +27,7 @@ from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
+from scheduler_plugin.state.emergency import EmergencyWatch
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,10 @@ class ExtenderApp:
                     endpoint.port,
                 )
                 await self._until_stopped(
-                    informer.Informer(api, self._parts.cluster, self._parts.waiting, self._watches, time.time),
+                    [
+                        informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
+                        EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
+                    ],
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
                     QueueingTasks(api, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
@@ -156,13 +160,13 @@ class ExtenderApp:
 
     async def _until_stopped(
         self,
-        watches: informer.Informer,
+        watches: Sequence[Coroutine[Any, Any, None]],
         resyncing: resync.Resync,
         queueing: QueueingTasks,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
-        work = [watches.run(), self._housekeeping(), queueing.wake(), queueing.follow_claims()]
+        work = [*watches, self._housekeeping(), queueing.wake(), queueing.follow_claims()]
         if self._settings.resync_interval_seconds:
             work.append(resyncing.run_every(self._settings.resync_interval_seconds))
         if measuring is not None:

@@ -9,6 +9,9 @@ withdrawal for lack of reports ends with the first report, as in the manager: po
 must not be rejected. Where the newest report cannot be calculated, the value of the annotation counts. MidGuard accepts
 a node with neither an annotation nor a policy of this project's manager (upstream's manager), and in shadow.
 
+Nothing is admitted where the manager has closed the node (a Mid pod was evicted there and it was not calm since: the
+annotations of the node), or all nodes (midEmergency: `state.emergency`).
+
 The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
 resources that no longer exist.
 
@@ -28,15 +31,18 @@ import numpy as np
 from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities, times
-from api_types.node_metric import mid_report, mid_resource, mid_status
+from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
 from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes
-from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
+REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"
+REASON_FROZEN: Final = "node(s) accept no new Mid pods while midEmergency is freeze or drain"
+_TOO_LITTLE, _CLOSED, _FROZEN = 1, 2, 3
 
 _UNBOUNDED: Final = (2**62, 2**62)
 """Mid of a node that is not guarded."""
@@ -48,13 +54,15 @@ class MidGuard:
     """The filter plugin; it has no arguments."""
 
     name = "MidGuard"
-    reasons: Sequence[str] = (REASON,)
+    reasons: Sequence[str] = (REASON, REASON_CLOSED, REASON_FROZEN)
 
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)
         """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative if overcommitted."""
         self._valid_until: Floats = np.zeros(0, dtype=np.float64)
         """Time after which nothing is left, because the sample is too old; infinite for a node that is not guarded."""
+        self._closed: Bools = np.zeros(0, dtype=np.bool_)
+        """Whether a Mid pod was evicted from the node and it has not been calm since."""
         self._admitted: dict[int, _AdmittedMid] = {}
         """By row; calculated again only when the node's objects change, not with every pod."""
 
@@ -62,6 +70,7 @@ class MidGuard:
         """Make room for `capacity` rows."""
         self._left = grown(self._left, capacity)
         self._valid_until = grown(self._valid_until, capacity)
+        self._closed = grown(self._closed, capacity)
 
     def write(self, entry: NodeEntry) -> None:
         """Update one node's row."""
@@ -71,37 +80,47 @@ class MidGuard:
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
         self._valid_until[entry.row] = known.valid_until
+        self._closed[entry.row] = known.is_closed
 
     def reject(
         self,
         pod: PodInfo,
         rows: Rows,
-        vectors: NodeColumns,  # noqa: ARG002  # see Filter
+        vectors: NodeColumns,
         now: float,
         pending: Pending | None = None,
     ) -> ReasonCodes | None:
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
+        if vectors.frozen:
+            return np.full(len(rows), _FROZEN, dtype=np.int16)
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
         left = self._left[:, rows]
         if pending is not None and pending.mid is not None:
             left = left - pending.mid
         is_too_old = now > self._valid_until[rows]
         too_little = (wanted > 0) & (is_too_old | (wanted > left))
-        codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
+        closed = np.where(self._closed[rows], _CLOSED, 0)
+        codes: ReasonCodes = np.where(np.any(too_little, axis=0), _TOO_LITTLE, closed).astype(np.int16)
         return codes
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
-        """Return the Mid left on each candidate; no columns for a pod that requests no Mid."""
-        is_guarded = pod.mid_cpu_millis or pod.mid_memory_bytes
-        return Explained(names.MID_RESOURCES, {"midLeft": self._left.take(rows, axis=1)} if is_guarded else {})
+        """Return the Mid left on each candidate and whether it is closed; no columns for a pod that requests no Mid."""
+        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
+            return Explained(names.MID_RESOURCES, {})
+        columns: dict[str, Ints | Floats | Bools] = {
+            "midLeft": self._left.take(rows, axis=1),
+            "midClosed": self._closed.take(rows),
+        }
+        return Explained(names.MID_RESOURCES, columns)
 
 
 class _Written(NamedTuple):
     """What the guard reads of a status annotation."""
 
     is_withdrawn: bool
+    is_closed: bool
     ends_with_report_after: float
     """A withdrawal for lack of reports ends with one of a later sample; infinite for other withdrawals."""
     calculated: tuple[int, int] | None
@@ -111,7 +130,7 @@ class _Written(NamedTuple):
 class _AdmittedMid:
     """Total mid-cpu and mid-memory that pods may request on a node, and the objects it was calculated from."""
 
-    __slots__ = ("annotation", "mid", "node", "report", "valid_until", "written")
+    __slots__ = ("annotation", "is_closed", "mid", "node", "report", "valid_until", "written")
 
     def __init__(self, entry: NodeEntry, before: _AdmittedMid | None) -> None:
         self.node = entry.node
@@ -122,6 +141,8 @@ class _AdmittedMid:
             self.written = before.written
         else:
             self.written = _written(mid_status.decode(self.annotation))
+        is_evicting = entry.node is not None and mid_eviction.of(entry.node) is not None
+        self.is_closed = is_evicting or (self.written is not None and self.written.is_closed)
         self.mid = self._total(entry)
         self.valid_until = math.inf if self.mid == _UNBOUNDED or self.report is None else _valid_until(self.report)
 
@@ -156,7 +177,7 @@ def _written(status: MidStatus | None) -> _Written | None:
     known = None if values[0] is None or values[1] is None else _bounded(values[0], values[1])
     written_at = times.epoch_seconds_or_none(status.time)
     ends_after = math.inf if status.reason not in mid_status.WITHOUT_REPORTS or written_at is None else written_at
-    return _Written(status.status == mid_status.WITHDRAWN, ends_after, known)
+    return _Written(status.status == mid_status.WITHDRAWN, bool(status.closed), ends_after, known)
 
 
 def _bounded(mid_cpu: int, mid_memory: int) -> tuple[int, int]:

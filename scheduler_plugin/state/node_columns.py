@@ -92,6 +92,8 @@ class NodeColumns(RowChanges):
         """Row of each node whose object is known: the names that kube-scheduler may send."""
         self.blindness = ""
         """Cause, where reports expire because this process cannot see them, and not because the agents are silent."""
+        self.frozen = False
+        """Whether no node admits new Mid pods: `midEmergency` of the manager's configuration."""
 
     def take_row(self) -> int:
         """Return an unused row."""

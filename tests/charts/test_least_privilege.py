@@ -51,6 +51,7 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     assert writes == {
         ("", "nodes/status", ""): {"patch"},
         (SLO, "nodemetrics", ""): {"create", "patch", "delete"},
+        ("authorization.k8s.io", "selfsubjectaccessreviews", ""): {"create"},  # a question, which changes nothing
     }
 
 
@@ -245,3 +246,29 @@ def test_on_openshift_the_cluster_chooses_the_user_of_every_pod_except_the_agent
     added = {each for c in agent["initContainers"] for each in c["securityContext"]["capabilities"].get("add", [])}
     assert added == set(constraints["allowedCapabilities"])
     assert not constraints["allowPrivilegedContainer"]
+
+
+def test_the_right_to_evict_is_granted_by_value_only_and_only_where_it_is_named():
+    granted = ("", "pods/eviction", "")
+
+    def holders(rendered):
+        return {
+            (kind, binding["metadata"].get("namespace", ""))
+            for kind in ("RoleBinding", "ClusterRoleBinding")
+            for binding in rendered.of_kind(kind).values()
+            for role in [rendered.of_kind(binding["roleRef"]["kind"]).get(binding["roleRef"]["name"])]
+            if role is not None and granted in verbs(role)
+        }
+
+    assert holders(chart.render()) == set()
+    assert holders(chart.render("manager.eviction.namespaces={jobs}")) == {("RoleBinding", "jobs")}
+    assert holders(chart.render("manager.eviction.namespaces={*}")) == {("ClusterRoleBinding", "")}
+    variables = chart.render("manager.eviction.namespaces={jobs,more}").containers()["koord-manager/manager"]["env"]
+    assert {"name": "MANAGER_EVICTION_NAMESPACES", "value": "jobs,more"} in variables
+    role = chart.render("manager.eviction.namespaces={jobs}").of_kind("ClusterRole")["koord-suite-manager-eviction"]
+    assert verbs(role) == {granted: {"create"}, ("", "events", ""): {"create", "get", "patch"}}
+
+
+def test_the_extender_reads_one_config_map():
+    role = chart.render().of_kind("Role")["koord-suite-scheduler-plugin"]
+    assert verbs(role) == {("", "configmaps", "koord-manager-last-good-config"): READ}

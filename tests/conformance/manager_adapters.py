@@ -21,6 +21,7 @@ from api_types.node_metric import mid_report
 from manager.cache import store
 from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
 from manager.mid_resource.decision import Action
+from manager.mid_resource.eviction import shortage
 from manager.mid_resource.reasons import Reason
 from manager.node_metric import diff
 from manager.node_metric import spec as collect_policy
@@ -423,7 +424,13 @@ def _formula_differs(case: Mapping[str, Any]) -> bool:
     return has_share or (predicts and given["node"]["capacity"] != given["node"]["allocatable"])
 
 
+def memory_to_release(case: Mapping[str, Any]) -> dict[str, Any]:
+    threshold, lower = case["memoryEvictThresholdPercent"], case["memoryEvictLowerPercent"]
+    return {"release_bytes": shortage.memory_to_release(case["capacity_bytes"], case["used_bytes"], threshold, lower)}
+
+
 ADAPTERS = {
+    "memory usage eviction: bytes to release": memory_to_release,
     "GetNodeColocationStrategy": node_strategy,
     "GetColocationStrategyOnNode": annotation_strategy,
     "UpdateColocationStrategyForNode": lambda case: {"percent": strategy.percent_of_ratio(case["label_value"])},

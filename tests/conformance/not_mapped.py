@@ -17,6 +17,10 @@ NOT_MAPPED: Final = (
         "MinResourceList (cpu in milli)",
         "no lists are intersected: a formula has both terms of a resource, or reports the missing one",
     ),
+    (
+        "* allocatable eviction*",
+        "Mid is taken back down to what the newest report calculates, without thresholds; without a value nothing goes",
+    ),
     ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),

@@ -6,8 +6,8 @@
         server.writes                                  # (method, path, body) of every write, in order
 
 Implemented: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions,
-deletion of owned objects, lists in pages, watches from a version, discovery. Not implemented: validation, defaults,
-limits of history.
+deletion of owned objects, lists in pages, watches from a version, discovery, evictions with budgets, reviews of the
+right to evict. Not implemented: validation, defaults, limits of history.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _API = {
     "coordination.k8s.io": {"version": "v1", "kinds": {"leases": ("Lease", True)}},
     "apiextensions.k8s.io": {"version": "v1", "kinds": {
         "customresourcedefinitions": ("CustomResourceDefinition", False),
+    }},
+    "authorization.k8s.io": {"version": "v1", "kinds": {
+        "selfsubjectaccessreviews": ("SelfSubjectAccessReview", False),
     }},
     "slo.koordinator.sh": {"version": "v1alpha1", "kinds": {"nodemetrics": ("NodeMetric", False)}},
 }  # fmt: skip
@@ -70,6 +73,12 @@ class Cluster:
         """Called with each write before it is executed."""
         self.expired_lists = 0
         """Number of second pages of lists to refuse as expired."""
+        self.may_evict: set[str] = set()
+        """Namespaces in which clients may evict pods; "" for all."""
+        self.budgets: dict[str, int] = {}
+        """Evictions that the PodDisruptionBudgets of a namespace still permit; absent: any number."""
+        self.evicted: list[tuple[str, str]] = []
+        """Namespace and name of each evicted pod, in order. It stays, and terminates, until the test removes it."""
         self._objects: dict[Key, dict[str, Any]] = {}
         self.changes: list[tuple[str, str, dict[str, Any]]] = []
         """(ADDED, MODIFIED or DELETED, plural, object) of every change, in order."""
@@ -221,9 +230,15 @@ class Cluster:
         if request.method == "GET":
             return self._found(key) if name else self._list(plural, namespace, request.query)
         body = json.loads(request.body) if request.body else None
+        if plural == "selfsubjectaccessreviews":
+            wanted = body["spec"]["resourceAttributes"]
+            assert (wanted["verb"], wanted["resource"], wanted["subresource"]) == ("create", "pods", "eviction")
+            return {**body, "status": {"allowed": not {"", wanted["namespace"]}.isdisjoint(self.may_evict)}}
         self.on_write(request)
         self.writes.append((request.method, request.path, body))
         match request.method:
+            case "POST" if subresource == "eviction":
+                return self._evict(key, body)
             case "POST":
                 return self.add(plural, body, namespace)
             case "PATCH":
@@ -240,6 +255,29 @@ class Cluster:
                 self.remove(plural, name, namespace)
                 return {"kind": "Status", "status": "Success"}
         raise AssertionError(request.method)
+
+    def _evict(self, key: Key, body: dict[str, Any]) -> dict[str, Any]:
+        _, namespace, name = key
+        if self.may_evict.isdisjoint({"", namespace}):
+            raise Refusal(403, "Forbidden", name, "cannot create resource pods/eviction")
+        pod = self._found(key)
+        if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
+            raise Refusal(409, "Conflict", name, "the UID in the precondition does not match the UID in record")
+        if self.budgets.get(namespace, 1) < 1:
+            refusal = Refusal(
+                429, "TooManyRequests", name, "Cannot evict pod as it would violate the disruption budget."
+            )
+            causes = [{"reason": "DisruptionBudget", "message": "The disruption budget b needs 1 healthy pod"}]
+            refusal.answer.document["details"] = {"name": name, "causes": causes}
+            raise refusal
+        if namespace in self.budgets:
+            self.budgets[namespace] -= 1
+        self.evicted.append((namespace, name))
+        grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        ends = (self.now + dt.timedelta(seconds=grace)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        leaving = {"metadata": {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}}
+        self._replace(key, _merged(pod, leaving))
+        return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
     def _list(self, plural: str, namespace: str, query: dict[str, str]) -> dict[str, Any]:
         here = [item for key, item in self._objects.items() if key[0] == plural and namespace in ("", key[1])]

@@ -11,6 +11,8 @@ from manager.cache.work_queue import Lane
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
+from manager.mid_resource.eviction.controller import Evictor
+from manager.mid_resource.eviction.rights import Rights
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
@@ -68,14 +70,27 @@ class World:
         self.changes = 0
         self.settings = ManagerSettings()
         self.cache = ClusterStore(self.clock)
-        recorder = EventRecorder(api, self.telemetry, self.clock)
+        self.recorder = recorder = EventRecorder(api, self.telemetry, self.clock)
         self.reporter = ConfigReporter(api, self.settings, recorder, self.telemetry, self.clock)
         self.config = DirectConfig(self)
-        self.node_metrics = NodeMetricController(api, self.cache, self.telemetry)
+        self.rights = Rights(api, "", self.clock)
+        self.evicted_on = []
+        self.node_metrics = NodeMetricController(api, self.cache, self.telemetry, lambda: self.rights.everywhere)
+        self.evictor = self.new_evictor()
         self.mid = MidController(
             api, cache=self.cache, settings=self.settings, recorder=recorder, telemetry=self.telemetry,
-            clock=self.clock,
+            clock=self.clock, observe=lambda *seen: self.evictor.observe(*seen),  # noqa: PLW0108  # it may be replaced
         )  # fmt: skip
+
+    def new_evictor(self):
+        """Return the evictor of a new leader."""
+        evictor = Evictor(
+            self.api, cache=self.cache, rights=self.rights, recorder=self.recorder, telemetry=self.telemetry,
+            clock=self.clock, configuration=self.config.in_force,
+        )  # fmt: skip
+        evictor.on_pods_changed = self.evicted_on.append
+        evictor.relist = lambda name: self.mid.relist(name)  # noqa: PLW0108  # it is made later
+        return evictor
 
     def clock(self):
         return self.now

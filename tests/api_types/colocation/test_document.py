@@ -234,8 +234,21 @@ def test_accepts_with_advice_what_koordinators_controllers_accept(given, path):
             {"nodePredictPolicy": {"predictor": "max", "members": ["calibrated", "percentile"]}},
             "nodePredictPolicy.predictor",
         ),
-        ({"preset": "balanced"}, "preset"),
-        ({"preset": "aggressive", "nodePredictPolicy": {"violationTargetPercent": 3}}, "preset"),
+        ({"preset": "balanced", "midEviction": {"mode": "advise"}}, "preset"),
+        (
+            {
+                "preset": "aggressive",
+                "nodePredictPolicy": {"violationTargetPercent": 3},
+                "midEviction": {"mode": "off"},
+            },
+            "preset",
+        ),
+        ({"preset": "balanced"}, None),
+        ({"nodePredictPolicy": {"predictor": "calibrated"}, "midEviction": {"mode": "evict"}}, None),
+        (
+            {"nodePredictPolicy": {"predictor": "calibrated"}, "midEviction": {"reports": 5}},
+            "nodePredictPolicy.predictor",
+        ),
         ({"preset": "balanced", "nodePredictPolicy": {"predictor": "n-sigma-v2"}}, None),
         ({"nodePredictPolicy": {"predictor": "max", "members": ["n-sigma-v2", "calibrated"]}}, None),
         ({"nodePredictPolicy": {"evaluatedPredictors": ["calibrated"]}}, None),

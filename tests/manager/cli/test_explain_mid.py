@@ -9,6 +9,7 @@ import pytest
 from manager.cli import explain_mid
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 from tests.manager.conftest import MID, allocated, amounts
+from tests.manager.evictions import Short
 
 ENABLED = {"enable": True}
 
@@ -127,3 +128,39 @@ async def test_explains_a_node_in_shadow_that_nothing_is_written_to(world, capsy
     _, found, _ = await explain(world, capsys, "json")
     assert found["shadow"]
     assert [each["published"] for each in found["resources"].values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("mode", "does"), [("advise", "named, but not evicted (midEviction.mode advise)"), ("evict", "evicted")]
+)
+async def test_names_the_pod_that_would_be_evicted_next_and_why(world, capsys, mode, does):
+    short = await Short(world).start({"enable": True, "midEviction": {"mode": mode}})
+    for name in "abc":
+        short.add_pod(name, annotations={"koordinator.sh/eviction-policy": "[]"} if name == "a" else {})
+    await short.minutes(1)
+    _, text, _ = await explain(world, capsys)
+    assert (
+        f"eviction: next, tenant/b is {does}, once 3 consecutive reports show it: Mid pods request 1 cores of "
+        "kubernetes.io/mid-cpu more than the 2 cores that are calculated" in text
+    )
+    assert "eviction: protected: tenant/a: its annotation koordinator.sh/eviction-policy names none of" in text
+
+
+async def test_names_the_last_eviction_and_when_the_node_opens(world, capsys):
+    short = await Short(world).start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3)
+    _, text, _ = await explain(world, capsys)
+    assert "eviction: closed since 2026-11-21T12:02:00Z: evicted tenant/a at 2026-11-21T12:02:00Z (MidCPUShort)" in text
+    assert (
+        "eviction: the node accepts new Mid pods again once 110 % of what its Mid pods request are calculated" in text
+    )
+    assert "no new Mid pod is admitted, and no more is published than Mid pods request: a Mid pod was evicted" in text
+
+
+async def test_names_no_pod_where_none_is_short(world, capsys):
+    short = await Short(world).start()
+    short.add_pod("a")
+    await short.minutes(1)
+    assert "eviction" not in (await explain(world, capsys))[1]

@@ -12,8 +12,10 @@ from apiserver_client import errors
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import export_gauges
+from manager.metrics.eviction import Result
 from manager.metrics.mid_resource import TERMS
-from manager.metrics.telemetry import KINDS, WATCHED, Telemetry
+from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
+from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from tests.manager.conftest import MID
@@ -25,8 +27,9 @@ NOT_BASE_UNITS = (
 TYPE_WORDS = "gauge|counter|summary|histogram|map"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
-    "reason": {*Reason}, "state": {*State}, "kind": {*KINDS}, "result": {"ok", "error"}, "resource": {*WATCHED},
-    "lane": {*Lane}, "term": {*TERMS},
+    "reason": {*Reason}, "state": {*State}, "kind": {*KINDS},
+    "result": {"ok", "error", *Result}, "resource": {*WATCHED},
+    "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger},
 }  # fmt: skip
 
 
@@ -122,3 +125,7 @@ def test_the_series_of_nodes_are_made_when_they_are_read(telemetry):
     kept = [each for each in vars(telemetry).values() if "node" in getattr(each, "_labelnames", ())]
     assert kept == []
     assert samples(telemetry)["koord_manager_node_clock_wrong", "n1"] == 1
+
+
+def test_the_causes_of_evictions_have_one_list():
+    assert list(TRIGGERS) == list(Trigger)

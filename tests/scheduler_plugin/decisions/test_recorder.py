@@ -172,7 +172,7 @@ def test_mid_resources_are_recorded_only_for_pods_that_request_them(parts):
     for name, requests in (("mid", {"kubernetes.io/mid-cpu": "500"}), ("prod", {"cpu": "1"})):
         parts.extender.filter(request(pod_document(name, requests=requests), NODES), NOW)
     recorded = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
-    assert set(recorded["mid"]) == {"midLeft"}
+    assert set(recorded["mid"]) == {"midLeft", "midClosed"}
     assert recorded["prod"] == {}
 
 

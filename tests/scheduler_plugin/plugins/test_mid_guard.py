@@ -175,3 +175,39 @@ def test_accepts_a_node_without_usable_inputs(metric):
 
 def test_handles_an_absurd_report():
     assert rejects(report(mid=("1e300", "1e999"))) is None
+
+
+def test_a_node_from_which_a_pod_was_evicted_admits_none_while_it_carries_the_annotation():
+    note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
+    assert rejects(report(), annotations=note) == mid_guard.REASON_CLOSED
+    assert rejects(report(), annotations=written() | note) == mid_guard.REASON_CLOSED
+    assert rejects(report(), annotations=note, requests={"cpu": "1"}) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "x" * 20_000])
+def test_an_eviction_annotation_that_the_manager_did_not_write_closes_nothing(text):
+    assert rejects(report(), annotations={"koordinator.sh/mid-eviction": text}) is None
+
+
+def test_a_node_that_the_status_annotation_closes_admits_none():
+    note = written()
+    document = json.loads(note["koordinator.sh/mid-resource-status"]) | {"closed": "Frozen"}
+    closed = {"koordinator.sh/mid-resource-status": json.dumps(document)}
+    assert rejects(report(), annotations=closed) == mid_guard.REASON_CLOSED
+
+
+def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded():
+    parts = factories.parts({"onStale": "pass"})
+    parts.cluster.node_changed(factories.node("n1"))
+
+    def refused(requests):
+        pod = factories.pod_document(priority=7500, requests=requests)
+        response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))
+        return (response.get("FailedAndUnresolvableNodes") or {}).get("n1")
+
+    assert refused(MID) is None
+    parts.vectors.frozen = True
+    assert refused(MID) == mid_guard.REASON_FROZEN
+    assert refused({"cpu": "1"}) is None
+    parts.vectors.frozen = False
+    assert refused(MID) is None

@@ -1,0 +1,49 @@
+"""The eviction annotation of a node on the wire: the last eviction of a Mid pod there.
+
+JSON in `koordinator.sh/mid-eviction`. The manager writes it before it evicts, so that its next leader keeps the pause
+between two evictions, and removes it when the node accepts new Mid pods again. While it is there, the manager publishes
+no more than running Mid pods request, and the scheduler's Mid guard admits no new one.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from api_types import names
+from api_types.kubernetes import pods
+
+
+class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """The last eviction on a node."""
+
+    time: str
+    """Time just before the eviction was requested."""
+    since: str
+    """Time of the first eviction since the node last accepted new Mid pods."""
+    pod: str = ""
+    """Namespace and name of the pod."""
+    uid: str = ""
+    """UID of the pod."""
+    trigger: str = ""
+    """Stable code of the cause."""
+
+
+def encode(record: MidEvictionRecord) -> str:
+    """Encode the text of the annotation."""
+    return msgspec.json.encode(record).decode()
+
+
+def of(node: pods.Node) -> MidEvictionRecord | None:
+    """Return the eviction annotation of a node; None where it is absent, or not one that the manager writes."""
+    text = pods.annotation(pods.annotations_of(node.metadata), names.ANNOTATION_MID_EVICTION)
+    return None if text is None else _decoded(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoded(text: str) -> MidEvictionRecord | None:
+    try:
+        return msgspec.json.decode(text, type=MidEvictionRecord)
+    except (msgspec.DecodeError, RecursionError):
+        return None

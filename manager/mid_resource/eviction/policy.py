@@ -1,0 +1,81 @@
+"""Policy of the eviction of Mid pods, with every default filled in. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Final
+
+from api_types.colocation import controller_config as slo
+from manager.slo_config.strategy import NodeStrategy, once_per_strategy
+
+DRAIN_FACTOR: Final = 10
+"""`midEmergency: drain` evicts at so many times the rate."""
+_LEAST_PER_MINUTE: Final = 5
+_NODES_PER_EVICTION: Final = 10
+
+
+@dataclass(frozen=True)
+class EvictionPolicy:
+    """Policy of one node."""
+
+    mode: slo.EvictionMode
+    """`evict` in shadow is `advise`: nothing is published there that a pod could have been admitted by."""
+    drains: bool
+    """Whether every Mid pod is to go."""
+    reports: int
+    memory_threshold_percent: int | None
+    """None where the reported memory includes the page cache, which is no shortage."""
+    node_interval: dt.timedelta
+    readmit_percent: int
+    readmit_after: dt.timedelta
+    fresh: dt.timedelta
+    """Age beyond which a sample shows nothing."""
+    cold_start: dt.timedelta
+    """Length of the recorded history below which a node's prediction shows nothing."""
+
+    @property
+    def evicts(self) -> bool:
+        """Check whether pods are evicted; advice is given otherwise."""
+        return self.mode == "evict"
+
+
+@once_per_strategy
+def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
+    """Return the policy of nodes with this strategy."""
+    return of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+
+
+def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPolicy:
+    """Return the policy that these keys make; one that is not set has its default."""
+    own, of_default = keys.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
+
+    def number(field: str) -> int:
+        value = getattr(own, field)
+        return int(getattr(of_default, field) if value is None else value)
+
+    mode = own.mode or of_default.mode or "advise"
+    drains = drains and mode != "off"
+    if drains:
+        mode = "evict"
+    if mode == "evict" and keys.mid_publish == "shadow":
+        mode = "advise"
+    with_page_cache = keys.metric_memory_collect_policy == "usageWithPageCache"
+    interval, predict = number("node_interval_seconds"), keys.node_predict_policy
+    return EvictionPolicy(
+        mode=mode,
+        drains=drains,
+        reports=number("reports"),
+        memory_threshold_percent=None if with_page_cache else number("memory_threshold_percent"),
+        node_interval=dt.timedelta(seconds=interval / DRAIN_FACTOR if drains else interval),
+        readmit_percent=number("readmit_percent"),
+        readmit_after=dt.timedelta(seconds=number("readmit_seconds")),
+        fresh=dt.timedelta(seconds=2 * (keys.metric_report_interval_seconds or 60) + 30),
+        cold_start=dt.timedelta(seconds=(predict.cold_start_period_seconds if predict else 0) or 0),
+    )
+
+
+def cluster_per_minute(configured: int | None, nodes: int, *, drains: bool) -> int:
+    """Return the evictions within a minute that the whole cluster permits: by default they grow with the fleet."""
+    usual = max(_LEAST_PER_MINUTE, nodes // _NODES_PER_EVICTION) if configured is None else configured
+    return usual * DRAIN_FACTOR if drains else usual

@@ -1,0 +1,67 @@
+"""Follow `midEmergency` in the manager's last good configuration: the switch that closes all nodes to new Mid pods.
+
+The manager also closes each node by its status annotation; thousands of nodes take longer than this one object. Without
+permission to read it, or without a manager, no node is closed by this way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Final
+
+import msgspec
+
+from api_types import names
+from api_types.colocation import document
+from apiserver_client import resources, session, watching
+from scheduler_plugin.state.node_columns import NodeColumns
+
+log = logging.getLogger(__name__)
+
+CONFIG_MAP: Final = "koord-manager-last-good-config"
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    """A ConfigMap."""
+
+    data: dict[str, str] | None = None
+
+
+class EmergencyWatch:
+    """Sets `frozen` of the columns; `namespace` is that of the manager."""
+
+    def __init__(self, api: session.Session, columns: NodeColumns, namespace: str) -> None:
+        self._api = api
+        self._columns = columns
+        self._namespace = namespace
+
+    async def run(self) -> None:
+        """Follow the ConfigMap until cancelled."""
+        events = watching.list_then_watch(
+            self._api,
+            resources.CONFIG_MAPS,
+            namespace=self._namespace,
+            field_selector=f"metadata.name={CONFIG_MAP}",
+            decode=ConfigMap,
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self._apply(event)
+
+    def _apply(self, event: watching.Event[ConfigMap]) -> None:
+        if isinstance(event, watching.Changed):
+            found = is_frozen((event.object.data or {}).get(names.COLOCATION_CONFIG_KEY))
+        elif isinstance(event, watching.Deleted) or (isinstance(event, watching.Synced) and not event.keys):
+            found = False
+        else:
+            return
+        if found is not None and found != self._columns.frozen:
+            log.warning("midEmergency: %s", "no node admits new Mid pods" if found else "nodes admit Mid pods again")
+            self._columns.frozen = found
+
+
+def is_frozen(text: str | None) -> bool | None:
+    """Return whether a configuration freezes Mid; None where it is not valid, which changes nothing."""
+    config = document.read_config(text).config
+    return None if config is None else (config.mid_emergency or "none") != "none"

@@ -1,0 +1,469 @@
+import datetime as dt
+
+import pytest
+
+from apiserver_client import session
+from manager.metrics.eviction import Result
+from tests.manager.conftest import MID
+from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
+
+
+@pytest.fixture
+async def short(world):
+    return Short(world)
+
+
+async def test_evicts_after_three_reports_one_pod_each_two_minutes_down_to_what_is_calculated(short):
+    await short.start()
+    for name in "abcd":
+        short.add_pod(name)
+    await short.minutes(2)
+    assert short.evicted == []
+    await short.minutes(1)
+    assert len(short.evicted) == 1
+    await short.minutes(2)
+    assert len(short.evicted) == 2
+    await short.minutes(10)
+    assert len(short.evicted) == 2
+
+
+async def test_a_pod_that_terminates_for_hours_counts_as_freed_and_is_named(short):
+    await short.start()
+    short.add_pod("a", spec={"terminationGracePeriodSeconds": 86_400})
+    for name in "bc":
+        short.add_pod(name)
+    await short.minutes(30)
+    assert short.evicted == ["a"]
+    short.add_pod("d")
+    await short.minutes(4)
+    assert len(short.evicted) == 2
+    assert "MidPodTerminatesSlowly" in short.reasons()
+
+
+async def test_advice_evicts_nothing_writes_nothing_and_names_the_pod(short):
+    await short.start({"enable": True})
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(8)
+    assert (short.evicted, short.attempts(), short.annotation()) == ([], 0, None)
+    (event,) = [each for each in short.server.all("events") if each["reason"] == "MidEvictionAdvised"]
+    assert event["message"].startswith(
+        "would evict the Mid pod tenant/a: Mid pods request 1 cores of kubernetes.io/mid-cpu more"
+    )
+    assert (
+        short.world.telemetry.registry.get_sample_value(
+            "koord_manager_mid_evictions_total", {"cause": "MidCPUShort", "result": Result.ADVISED}
+        )
+        > 1
+    )
+
+
+async def test_off_reads_nothing_and_advises_nothing(short):
+    await short.start({"enable": True, "midEviction": {"mode": "off"}})
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(5)
+    assert "MidEvictionAdvised" not in short.reasons()
+
+
+async def test_without_the_right_nothing_is_evicted_and_the_fix_is_named(short):
+    await short.start(may_evict=())
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(5)
+    assert (short.evicted, short.attempts(), short.annotation()) == ([], 0, None)
+    messages = [each["message"] for each in short.server.all("events") if each["reason"] == "MidEvictionNotAllowed"]
+    (text,) = messages
+    assert text.startswith("mode evict without the right to create pods/eviction in tenant: Mid pods there are not")
+    assert text.endswith("set the chart's value manager.eviction.namespaces")
+
+
+async def test_the_right_in_some_namespaces_evicts_there_only(short):
+    await short.start(may_evict=("other",))
+    short.add_pod("a")
+    short.add_pod("b")
+    short.add_pod("z", namespace="other")
+    await short.minutes(5)
+    assert short.evicted == ["z"]
+
+
+async def test_a_budget_that_refuses_is_kept_and_tried_less_and_less_often(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    budget_refuses(short.server)
+    await short.minutes(33)
+    assert short.evicted == []
+    # 3 pods, each after 30, 60, 120, 240, then 300 s; never more than one attempt of the node in 30 s
+    assert short.attempts() < 33
+    assert "MidEvictionRefused" in short.reasons()
+    short.server.budgets[TENANT] = 1
+    await short.minutes(6)
+    assert len(short.evicted) == 1
+
+
+async def test_the_pods_of_another_namespace_wait_for_those_of_a_namespace_that_may_still_go(short):
+    """A tenant who protects the pod that is first must lose another one, not the neighbour."""
+    await short.start()
+    short.add_pod("mine-protected", annotations={"koordinator.sh/eviction-policy": "[]"})
+    short.add_pod("mine-other")
+    short.add_pod("theirs", namespace="zzz")
+    await short.minutes(5)
+    assert short.evicted == ["mine-other"]
+
+
+async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(2)
+
+    def replace(request):
+        if request.path.endswith("/eviction"):
+            name = request.path.split("/")[-2]
+            short.server.remove("pods", name, TENANT)
+            short.add_pod(name)
+
+    short.server.on_write = replace
+    await short.report()
+    await short.round()
+    assert (short.attempts(), short.evicted) == (1, [])
+
+
+async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    seen = []
+    short.server.on_write = lambda request: request.path.endswith("/eviction") and seen.append(short.annotation())
+    await short.minutes(3)
+    (before,) = seen
+    assert (before["pod"], before["trigger"]) == ("tenant/a", "MidCPUShort")
+
+
+async def test_no_pod_is_evicted_where_the_annotation_cannot_be_written(short):
+    from tests.fakes import cluster
+
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(2)
+    await short.report()
+    short.server.refuse["PATCH", "nodes"] = cluster.Refusal(500, "InternalError")
+    await short.round()
+    assert short.attempts() == 0
+
+
+async def test_a_new_leader_in_the_middle_keeps_the_pause_and_counts_its_own_reports(short):
+    await short.start()
+    for name in "abcd":
+        short.add_pod(name)
+    await short.minutes(3)
+    assert len(short.evicted) == 1
+    short.world.evictor = short.world.new_evictor()
+    await short.minutes(2)
+    assert len(short.evicted) == 1  # its own three reports are not complete
+    await short.minutes(1)
+    assert len(short.evicted) == 2
+
+
+async def test_a_new_leader_keeps_the_pause_of_a_node(short):
+    await short.start({"enable": True, "midEviction": {"mode": "evict", "reports": 1, "nodeIntervalSeconds": 600}})
+    for name in "abcd":
+        short.add_pod(name)
+    await short.minutes(1)
+    short.world.evictor = short.world.new_evictor()
+    await short.minutes(8)
+    assert len(short.evicted) == 1
+    await short.minutes(3)
+    assert len(short.evicted) == 2
+
+
+async def test_a_process_that_lost_the_lease_evicts_nothing(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(2)
+    await short.report()
+    async with session.connect(short.server.connection(), user_agent="x", may_write=lambda: False) as api:
+        short.world.evictor._api = api
+        await short.round()
+    assert short.attempts() == 0
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"seconds_ago": 200},
+        {"prodPeakMetric": None, "prodReclaimableMetric": {"resource": {}}},
+        {"allocated": None},
+        {"calculated": (-4000, 10_000)},  # a peak above the capacity
+        {"conditions": [{"type": "Ready", "status": "False", "reason": "PodsUnknown"}]},
+        {"conditions": [{"type": "PredictionDegraded", "status": "True", "reason": "PredictorSwitchedOff"}]},
+        {"prediction": {"since": "2026-11-21T11:50:00Z"}},
+    ],
+)
+async def test_fails_closed(short, broken):
+    """Whatever shows nothing evicts nothing, however little is calculated from it."""
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(8, **broken)
+    assert (short.evicted, short.attempts()) == ([], 0)
+
+
+async def test_the_same_reports_whole_evict(short):
+    """Shows that the cases above fail closed for the reason that each of them names."""
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    conditions = [
+        {"type": "Ready", "status": "True", "reason": "Reporting"},
+        {"type": "PredictionDegraded", "status": "True", "reason": "HistoryInMemoryOnly"},
+    ]
+    await short.minutes(8, conditions=conditions, prediction={"since": "2026-11-20T11:50:00Z"})
+    assert short.evicted == ["a"]
+
+
+async def test_reports_that_stop_end_the_evictions(short):
+    await short.start({"enable": True, "midEviction": {"mode": "evict", "reports": 1}})
+    for name in "abcdef":
+        short.add_pod(name)
+    await short.minutes(1)
+    assert len(short.evicted) == 1
+    for _ in range(60):
+        await short.round()
+        short.pass_seconds(10)
+    assert len(short.evicted) <= 2  # the report counts for 150 s
+
+
+async def test_a_withdrawal_evicts_nothing(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3)
+    short.world.configure({"enable": False, "midEviction": {"mode": "evict"}})
+    await short.world.config.refresh()
+    evicted = len(short.evicted)
+    await short.minutes(10, calculated=(0, 0))
+    assert len(short.evicted) == evicted
+
+
+async def test_high_memory_of_the_node_evicts_where_mid_uses_enough_of_it(short):
+    await short.start()
+    short.add_pod("a", 100, 2500)
+    short.add_pod("b", 100, 3500)
+    usage = [
+        {"name": name, "namespace": TENANT, "podUsage": {"resources": {"memory": used}}}
+        for name, used in (("a", "500"), ("b", "3500"))
+    ]
+    await short.minutes(8, memory=(10_000, 3_999), podsMetric=usage)
+    assert short.evicted == []
+    await short.minutes(8, memory=(13_500, 900), podsMetric=usage, calculated=(2000, 6000))
+    assert short.evicted == []  # 72 %, but Mid uses less than 5 % of it
+    await short.minutes(4, memory=(10_000, 4_000), podsMetric=usage)
+    assert short.evicted == ["a"]  # 400 of 20,000 are to be released: the smaller one is enough
+    assert short.annotation()["trigger"] == "NodeMemoryHigh"
+    await short.minutes(8, memory=(10_000, 4_000), podsMetric=usage)
+    assert short.evicted == ["a"]  # it terminates, so what it uses counts as freed
+
+
+async def test_impossible_memory_is_no_memory(short):
+    await short.start()
+    short.add_pod("a", 100, 4000)
+    await short.minutes(8, memory=(10**15, 4_000))
+    assert short.evicted == []
+
+
+async def test_the_node_is_closed_until_it_was_calm_for_five_minutes(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3)
+    assert short.world.mid_of()[0] == 2000  # without what the evicted pod requests
+    short.end_pods()
+    await short.minutes(6, calculated=(2100, 10_000))  # 105 %
+    assert (short.world.mid_of()[0], short.world.mid_status()["closed"]) == (2000, "Evicted")
+    await short.minutes(4, calculated=(2200, 10_000))
+    await short.minutes(1, calculated=(2199, 10_000))  # one report below 110 % begins the time again
+    await short.minutes(5, calculated=(2200, 10_000))
+    assert short.annotation() is not None
+    await short.minutes(1, calculated=(2200, 10_000))
+    assert short.annotation() is None
+    await short.report(calculated=(2200, 10_000))
+    assert short.world.mid_of()[0] == 2200
+    assert "closed" not in short.world.mid_status()
+
+
+async def test_what_comes_back_too_early_does_not_fit_and_is_not_evicted_again(short):
+    """The loop of upstream's issue 2529: evicted, placed again, evicted."""
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    evictions = []
+    for minute in range(60):
+        calculated = (2000 if minute < 30 or minute % 3 else 3500, 10_000)  # a peak that flaps
+        await short.minutes(1, calculated=calculated)
+        short.end_pods()
+        free = short.world.mid_of()[0] - short.requested("n1")[0]
+        if free >= 1000:  # any scheduler places the pod again as soon as the node has room
+            short.add_pod(f"again-{minute}")
+        evictions.append(len(short.evicted))
+    assert evictions[-1] == 1
+
+
+async def test_switching_the_mode_off_opens_the_node_at_once(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3)
+    assert short.annotation() is not None
+    short.world.configure({"enable": True})
+    await short.world.config.refresh()
+    await short.minutes(1)
+    assert short.annotation() is None
+
+
+async def test_shadow_only_advises(short):
+    await short.start({**EVICT, "midPublish": "shadow"})
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(5)
+    assert (short.evicted, short.annotation()) == ([], None)
+    assert "MidEvictionAdvised" in short.reasons()
+
+
+async def test_freeze_leaves_room_for_running_pods_only_and_evicts_nothing(short):
+    await short.start()
+    short.add_pod("a")
+    await short.report(calculated=(6000, 10_000))
+    assert short.world.mid_of() == (6000, 10_000)
+    short.world.configure({**EVICT, "midEmergency": "freeze"})
+    await short.world.config.refresh()
+    await short.world.settle()
+    assert short.world.mid_of() == (1000, 1000)
+    assert short.world.mid_status()["closed"] == "Frozen"
+    short.add_pod("slipped-in", bound_at="x")
+    await short.minutes(3, calculated=(6000, 10_000))
+    assert short.evicted == []
+    short.world.configure(EVICT)
+    await short.world.config.refresh()
+    await short.minutes(1, calculated=(6000, 10_000))
+    assert short.world.mid_of() == (6000, 10_000)
+
+
+async def test_freeze_shrinks_values_that_are_only_kept(short):
+    await short.start()
+    short.add_pod("a")
+    await short.report(calculated=(6000, 10_000))
+    await short.report(seconds_ago=0, prodPeakMetric=None, prodReclaimableMetric={"resource": {}})
+    short.world.configure({**EVICT, "midEmergency": "freeze"})
+    await short.world.config.refresh()
+    await short.world.settle()
+    assert short.world.mid_of() == (1000, 1000)
+
+
+async def test_drain_evicts_every_mid_pod_in_order_at_ten_times_the_rate_also_without_reports(short):
+    await short.start({"enable": True})
+    short.add_pod("second", priority=7500)
+    short.add_pod("first", priority=7100, annotations={"koordinator.sh/eviction-policy": "[]"})
+    await short.report(calculated=(6000, 10_000))
+    short.pass_seconds(600)
+    short.world.configure({"enable": True, "midEmergency": "drain"})
+    await short.world.config.refresh()
+    await short.world.settle()
+    await short.round()
+    assert short.evicted == ["first"]
+    short.pass_seconds(12)
+    await short.round()
+    assert short.evicted == ["first", "second"]
+
+
+async def test_drain_evicts_nothing_where_the_mode_is_off(short):
+    await short.start({"enable": True, "midEviction": {"mode": "off"}, "midEmergency": "drain"})
+    short.add_pod("a")
+    await short.minutes(3)
+    assert short.evicted == []
+
+
+async def test_the_cluster_has_one_rate(short):
+    nodes = [f"n{number}" for number in range(20)]
+    await short.start(nodes=nodes)
+    for node in nodes:
+        for name in "abc":
+            short.add_pod(f"{node}-{name}", node=node)
+    await short.minutes(2, nodes=nodes)
+    await short.minutes(1, nodes=nodes)
+    assert len(short.evicted) == 5
+    await short.minutes(1, nodes=nodes)
+    assert len(short.evicted) == 10
+    await short.minutes(2, nodes=nodes)
+    assert {name.partition("-")[0] for name in short.evicted} == set(nodes)
+
+
+async def test_tenants_that_refuse_do_not_keep_other_nodes_short(short):
+    nodes = [f"n{number}" for number in range(10)]
+    await short.start(nodes=nodes)
+    for number, node in enumerate(nodes):
+        for name in "abc":
+            short.add_pod(f"{node}-{name}", node=node, namespace="refuses" if number < 9 else TENANT)
+    budget_refuses(short.server, "refuses")
+    await short.minutes(5, nodes=nodes)
+    assert short.evicted == ["n9-a"]
+
+
+async def test_a_new_leader_counts_the_evictions_of_the_last_one(short):
+    nodes = [f"n{number}" for number in range(8)]
+    await short.start({"enable": True, "midEviction": {"mode": "evict", "reports": 1}}, nodes=nodes)
+    for node in nodes:
+        for name in "abc":
+            short.add_pod(f"{node}-{name}", node=node)
+    for node in nodes:
+        await short.report(node)
+    await short.round()
+    assert len(short.evicted) == 5
+    short.world.evictor = short.world.new_evictor()
+    for node in nodes:
+        await short.world.settle(node)
+    await short.round()
+    assert len(short.evicted) == 5
+
+
+async def test_the_gate_opens_with_the_right_and_the_mode(short):
+    calibrated = {"enable": True, "nodePredictPolicy": {"predictor": "calibrated"}}
+
+    async def predictor(document, may_evict):
+        short.server.may_evict = set(may_evict)
+        short.pass_seconds(61)
+        await short.world.evictor.check_rights()
+        short.world.configure(document)
+        await short.world.config.refresh()
+        await short.world.settle()
+        return short.server.get("nodemetrics", "n1")["spec"]["predictPolicy"]["predictor"]
+
+    await short.start(calibrated, may_evict=())
+    evict = {**calibrated, "midEviction": {"mode": "evict"}}
+    assert await predictor(calibrated, [""]) == "max"
+    assert await predictor(evict, []) == "max"
+    assert await predictor(evict, [""]) == "calibrated"
+    assert await predictor(evict, ["tenant"]) == "max"
+    assert await predictor({"enable": True, "preset": "balanced"}, [""]) == "calibrated"
+    assert await predictor({"enable": True, "preset": "balanced", "midEviction": {"mode": "off"}}, [""]) == "max"
+
+
+async def test_a_node_that_is_created_again_begins_again(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(2)
+    short.server.remove("nodes", "n1")
+    short.world.add_node()
+    await short.world.settle()
+    short.world.now += dt.timedelta(seconds=5)
+    await short.report()
+    await short.round()
+    assert short.evicted == []
+
+
+def test_mid_names_are_those_of_the_node():
+    assert MID == ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")

@@ -1,0 +1,221 @@
+"""Who goes first, and what a tenant can do about it."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_types import names
+from manager.mid_resource.eviction import pod_view, shortage, victims
+from manager.mid_resource.eviction.pod_view import Candidate
+from manager.mid_resource.eviction.shortage import Trigger
+from tests.manager.conftest import mid_pod
+
+NEED = {names.MID_CPU: 1000}
+
+
+def candidate(name, cpu=1000, *, namespace="a", priority=7000, annotation=0, label=None, over=0, protected=""):
+    return Candidate(
+        uid=f"{namespace}-{name}",
+        namespace=namespace,
+        name=name,
+        requests={names.MID_CPU: cpu, names.MID_MEMORY: 100},
+        priority=priority,
+        eviction_priority=annotation,
+        sub_priority=priority if label is None else label,
+        memory_used=100 + over,
+        protected=protected,
+    )
+
+
+def order(*pods, need=NEED, may_go=lambda _: True):
+    return [pod.name for pod in victims.in_order(pods, need, may_go)]
+
+
+def test_annotation_then_priority_then_label_then_memory_over_the_request():
+    pods = [
+        candidate("over", over=50),
+        candidate("plain"),
+        candidate("higher-label", label=7001),
+        candidate("higher-priority", priority=7001, annotation=0),
+        candidate("volunteers", priority=7999, annotation=-1),
+        candidate("defers", priority=7000, annotation=1),
+    ]
+    assert order(*pods) == ["volunteers", "over", "plain", "higher-label", "higher-priority", "defers"]
+
+
+def test_the_pod_that_covers_the_need_with_the_least_waste_goes_first_else_the_largest():
+    assert order(candidate("far-too-much", 8000), candidate("fits", 1100), candidate("less", 900)) == [
+        "fits", "far-too-much", "less",
+    ]  # fmt: skip
+    assert order(candidate("small", 100), candidate("larger", 900)) == ["larger", "small"]
+
+
+def test_a_pod_that_frees_nothing_of_what_is_needed_stays():
+    assert order(candidate("a", 0), candidate("b", 10)) == ["b"]
+
+
+@pytest.mark.parametrize("deferring", [{"annotation": 5}, {"label": 9000}, {"protected": "x"}])
+def test_what_protects_a_pod_makes_another_one_of_the_same_namespace_go(deferring):
+    mine = [candidate("m1", namespace="mine", **deferring), candidate("m2", namespace="mine")]
+    assert order(*mine, candidate("theirs", namespace="z", priority=7001))[0] == "m2"
+
+
+def test_many_small_pods_do_not_spare_a_namespace():
+    small = [candidate(f"s{number}", 100, namespace="many") for number in range(30)]
+    assert order(*small, candidate("fits-best", 1000, namespace="one"))[0].startswith("s")
+
+
+def test_another_namespace_is_next_only_where_no_pod_of_the_first_may_go():
+    pods = [candidate("m1", namespace="mine"), candidate("theirs", namespace="z", priority=7001)]
+    assert order(*pods, may_go=lambda pod: pod.namespace != "mine") == ["theirs"]
+
+
+PODS = st.lists(
+    st.builds(
+        candidate,
+        st.uuids().map(str),
+        st.integers(0, 5000),
+        namespace=st.sampled_from("abc"),
+        priority=st.integers(7000, 7003),
+        annotation=st.integers(-2, 2),
+        label=st.one_of(st.none(), st.integers(6998, 7004)),
+        over=st.sampled_from([0, 0, 10, 20]),
+        protected=st.sampled_from(["", "", "x"]),
+    ),
+    max_size=12,
+)
+HOSTILE = st.fixed_dictionaries(
+    {}, optional={"annotation": st.integers(1, 99), "label": st.integers(7004, 9999), "protected": st.just("x")}
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PODS, st.data())
+def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, data):
+    """Whatever tenant a writes on its pods to defer them: where one of a was first, one of a that may go is first."""
+    before = victims.in_order(pods, NEED, lambda _: True)
+    if not before or before[0].namespace != "a":
+        return
+    written = []
+    for pod in pods:
+        changed = pod
+        if pod.namespace == "a":
+            more = data.draw(HOSTILE)
+            changed = candidate(
+                pod.name, pod.requests[names.MID_CPU], priority=pod.priority, over=pod.memory_over,
+                annotation=max(more.get("annotation", 0), pod.eviction_priority),
+                label=max(more.get("label", 0), pod.sub_priority),
+                protected=more.get("protected", pod.protected),
+            )  # fmt: skip
+        written.append(changed)
+    after = victims.in_order(written, NEED, lambda _: True)
+    if any(pod.namespace == "a" and not pod.protected and victims.gain(pod, NEED) > 0 for pod in written):
+        volunteered = any(pod.namespace == "a" and (pod.eviction_priority < 0) for pod in pods)
+        label_lowered = any(pod.namespace == "a" and pod.sub_priority < pod.priority for pod in pods)
+        if not volunteered and not label_lowered:  # to take back what let a pod go earlier is no attack
+            assert after[0].namespace == "a"
+
+
+@settings(max_examples=200, deadline=None)
+@given(PODS)
+def test_the_order_is_total_and_complete(pods):
+    expected = {pod.uid for pod in pods if not pod.protected and victims.gain(pod, NEED) > 0}
+    found = victims.in_order(pods, NEED, lambda _: True)
+    assert [pod.uid for pod in victims.in_order(reversed(pods), NEED, lambda _: True)] == [pod.uid for pod in found]
+    assert {pod.uid for pod in found} == expected
+    assert len(found) == len(expected)
+
+
+def seen(triggers=(Trigger.MID_CPU,), *, node_uid="node-uid", evicted=(), usage=None, **pod):
+    document = mid_pod("p")
+    for key, value in pod.items():
+        document[key] = document[key] | value
+    import msgspec
+
+    decoded = msgspec.convert(document, pod_view.Pod)
+    return pod_view.node_pods([decoded], node_uid, usage or {}, triggers, evicted)
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels", "may_go"),
+    [
+        ({"priority": 7000}, {}, True),
+        ({"priority": 7999}, {"koordinator.sh/priority-class": "koord-prod"}, True),  # a label protects nothing
+        ({"priority": 5000}, {}, True),
+        ({"priority": 9000}, {}, False),
+        ({"priority": 9000}, {"koordinator.sh/priority-class": "koord-mid"}, False),  # and exposes nothing
+        ({"priority": 2_000_000_000}, {"koordinator.sh/priority-class": "koord-mid"}, False),
+        ({"priority": 8500}, {"koordinator.sh/priority-class": "koord-mid"}, False),
+        ({"priority": None}, {}, False),
+        ({"priority": 0}, {"koordinator.sh/priority-class": "koord-mid"}, True),
+    ],
+)
+def test_only_pods_of_a_known_class_below_prod_may_go(spec, labels, may_go):
+    (found,) = seen(spec=spec, metadata={"labels": labels}).staying
+    assert (not found.protected) is may_go
+
+
+@pytest.mark.parametrize(
+    ("metadata", "may_go"),
+    [
+        ({"annotations": {"kubernetes.io/config.mirror": "x"}}, True),
+        (
+            {
+                "annotations": {"kubernetes.io/config.mirror": "x"},
+                "ownerReferences": [{"kind": "Node", "name": "n1", "uid": "another"}],
+            },
+            True,
+        ),
+        (
+            {
+                "annotations": {"kubernetes.io/config.mirror": "x"},
+                "ownerReferences": [{"kind": "Node", "name": "n1", "uid": "node-uid"}],
+            },
+            False,
+        ),
+        ({"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}]}, False),
+        ({"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u"}]}, True),
+        ({"annotations": {"koordinator.sh/eviction-policy": '["MemoryEvict"]'}}, False),
+        ({"annotations": {"koordinator.sh/eviction-policy": '["CPUAllocatableEvict"]'}}, True),
+        ({"annotations": {"koordinator.sh/eviction-policy": "["}}, True),
+        ({"annotations": {"koordinator.sh/eviction-policy": '{"a": 1}'}}, True),
+        ({"annotations": {"koordinator.sh/eviction-policy": "[" * 100_000}}, True),
+    ],
+)
+def test_protection(metadata, may_go):
+    (found,) = seen(metadata=metadata).staying
+    assert (not found.protected) is may_go
+    (drained,) = seen((Trigger.DRAIN,), metadata=metadata).staying
+    assert not drained.protected or not may_go
+
+
+@pytest.mark.parametrize("text", ["", "x", "1e9", "9" * 40, "99999999999", "-99999999999", "0x10", "٣" * 20])
+def test_a_malformed_priority_is_the_default(text):
+    metadata = {
+        "annotations": {"koordinator.sh/eviction-priority": text},
+        "labels": {"koordinator.sh/priority": text},
+    }
+    (found,) = seen(metadata=metadata).staying
+    assert (found.eviction_priority, found.sub_priority) == (0, 7000)
+
+
+def test_pods_that_terminate_or_were_evicted_leave_and_others_are_no_pods_of_mid():
+    leaving = seen(metadata={"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": 30})
+    assert (leaving.staying, leaving.leaving[0].leaving_since) == ((), dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC))
+    assert seen(metadata={"uid": "u"}, evicted={"u"}).staying == ()
+    assert seen(status={"phase": "Succeeded"}).staying == ()
+    assert seen(spec={"containers": [{"resources": {"requests": {"cpu": "1"}}}], "priority": 9000}).staying == ()
+    odd = seen(metadata={"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": -5}).leaving
+    assert odd[0].leaving_since is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
+def test_memory_is_released_only_from_the_threshold_on_and_never_more_than_is_used(capacity, used, threshold):
+    amount = shortage.memory_to_release(capacity, used, threshold)
+    assert amount >= 0
+    if used * 100 < threshold * capacity:
+        assert amount == 0
+    assert amount <= max(used - capacity * (threshold - 2) // 100, 0) + 1
