@@ -39,6 +39,7 @@ LONG = (
     "test_evaluation_is_recomputed",
     "test_agent_away",
     "test_agent_killed",
+    "test_backtest_of_cadvisor",
     "test_idle_writes",
     "test_leader",
     "test_leader_deleted",

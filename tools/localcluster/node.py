@@ -189,6 +189,7 @@ def kubelet(places: Layout, binaries: Path) -> Program:
         f"--cert-dir={places.state / 'kubelet-serving'}",
         f"--hostname-override={layout.NODE_NAME}",
         f"--node-ip={layout.HOST_ADDRESS}",
+        f"--containerd={places.containerd_socket}",  # else cAdvisor's series lack the names of pods and containers
     ]
     return Program("kubelet", argv, {})
 

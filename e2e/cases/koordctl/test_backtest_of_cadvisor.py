@@ -32,7 +32,7 @@ from tools.localcluster.access import Cluster
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
 
-STEP_SECONDS, SCRAPE_SECONDS, STEPS = 30, 5, 7
+STEP_SECONDS, SCRAPE_SECONDS, STEPS = 60, 5, 6  # cAdvisor measures every 10 to 15 s
 MEBIBYTE, CORES, MEMORY_MIB = 2**20, 0.2, 96
 READER = "koordctl-case-reader"
 
@@ -192,7 +192,7 @@ def test_the_command_has_rows_for_the_node(recorded: Recorded, node: str, tmp_pa
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = koordctl.main(
             [
-                "backtest", "--prometheus", recorded.url, *times, "--horizon=30s", "--interval=30s", f"--nodes={node}",
+                "backtest", "--prometheus", recorded.url, *times, "--horizon=1m", "--interval=1m", f"--nodes={node}",
                 "--workers=1", "--output=json", f"--cache={tmp_path}",
             ]
         )  # fmt: skip

@@ -73,6 +73,11 @@ def test_nothing_listens_beyond_loopback_and_the_bridge():
                 assert "127.0.0.1" in value or value == layout.HOST_ADDRESS, word
 
 
+def test_the_kubelet_and_cadvisor_use_the_same_containerd():
+    endpoint = node.kubelet_configuration(PLACES)["containerRuntimeEndpoint"]
+    assert f"--containerd={endpoint.removeprefix('unix://')}" in node.kubelet(PLACES, BINARIES).argv
+
+
 def test_pods_get_addresses_of_the_bridges_subnet():
     network = node.pod_network(PLACES)
     (pods,) = network["plugins"][0]["ipam"]["ranges"][0]
