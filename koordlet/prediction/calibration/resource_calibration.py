@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from koordlet.prediction.buckets import FloatArray, IntArray
-from koordlet.prediction.calibration.day_ring import DayRing, HalfArray, RingState
+from koordlet.prediction.calibration.day_ring import LARGEST, DayRing, HalfArray, RingState
 from koordlet.prediction.calibration.scores import MIN_LABELS, Scale, ScoreHistogram, ScoreState
 
 LONGEST_GAP_SECONDS: Final = 300.0
@@ -231,8 +231,8 @@ class ResourceCalibration:
     def _close(self, watched: Watched, now_seconds: float) -> None:
         self._watched = None
         still = self._mask & self._here
-        today = self._rises[still, 0]
-        self._rises[still, 0] = np.maximum(today, self._most[still] - self._begin[still])
+        rises = np.minimum(self._most[still] - self._begin[still], LARGEST)
+        self._rises[still, 0] = np.maximum(self._rises[still, 0], rises)
         if watched.cold >= watched.requests / 2:
             return  # mostly a charge of requests, not a forecast
         above_cold = self._largest - watched.cold
