@@ -22,8 +22,7 @@ SLOT_SECONDS: Final = 300.0
 SLOTS: Final = 288
 _SLOTS_OF_6_HOURS: Final = 72
 _SLOTS_OF_3_HOURS: Final = 36
-LARGEST: Final = 60_000.0
-"""Of a value that is stored; the largest number of 16 bits is 65504."""
+_LARGEST: Final = 60_000.0  # of float16: 65504
 LEAST_BASE: Final = 1e-6
 _BLOCK_ROWS: Final = 64
 
@@ -60,7 +59,7 @@ class DayRing:
     def record(self, now_seconds: float, rows: IntArray, shares: FloatArray) -> None:
         """Raise the current slot of each row to a usage; slots that passed meanwhile stay without a value."""
         self._advance(now_seconds)
-        self.values[rows, self.head] = np.fmax(self.values[rows, self.head], np.minimum(shares, LARGEST))
+        self.values[rows, self.head] = np.fmax(self.values[rows, self.head], np.minimum(shares, _LARGEST))
 
     def clear(self, rows: IntArray) -> None:
         """Forget series whose rows are given to others."""
