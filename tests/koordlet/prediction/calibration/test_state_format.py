@@ -79,6 +79,15 @@ def test_a_changed_byte_is_refused_or_changes_no_more_than_a_number(position, ch
         assert np.isfinite(run(restored, range(300, 303), restored_keys(restored))).all()
 
 
+def test_usage_that_is_huge_in_a_damaged_unit_is_stored_as_the_largest_number():
+    """One bit of the exponent makes the stored unit tiny, and every share huge."""
+    state = state_format.decode(STORED)
+    damaged = dataclasses.replace(state, units={each: unit * 2.0**-60 for each, unit in state.units.items()})
+    restored = NodeCalibration()
+    assert restored.restore(damaged)
+    assert np.isfinite(run(restored, range(300, 330), restored_keys(restored))).all()
+
+
 def restored_keys(calibration):
     return list(calibration.export().keys)[: len(KEYS)]
 
