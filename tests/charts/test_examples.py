@@ -8,6 +8,7 @@ import yaml
 from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.kubernetes import priority_and_qos, quantities
+from api_types.mid_pods import template
 from manager.slo_config import strategy
 from tests.charts import chart
 
@@ -60,11 +61,19 @@ def test_the_strategy_of_one_node_is_accepted_without_a_warning():
 def test_mid_pods_request_only_whole_numbers_of_mid_resources_equal_to_their_limits():
     spec = example("mid-deployment.yaml")["spec"]["template"]["spec"]
     for container in spec["containers"]:
-        requests = container["resources"]["requests"]
-        assert requests == container["resources"]["limits"]
-        assert set(requests) == set(names.MID_RESOURCES)
+        requests, limits = (
+            {name: container["resources"][where][name] for name in names.MID_RESOURCES}
+            for where in ("requests", "limits")
+        )
+        assert requests == limits
         assert all(quantities.parse(quantity) % 1 == 0 for quantity in requests.values())
     assert (spec["priorityClassName"], spec["priority"]) == ("koord-mid", 7000)
+
+
+def test_the_rules_for_mid_pods_have_nothing_to_add_to_the_example():
+    pod = example("mid-deployment.yaml")["spec"]["template"]
+    assert template.limited(pod, "koord-scheduler") == pod
+    assert list(template.advice(pod)) == []
 
 
 def test_both_deployments_use_koord_scheduler_and_a_priority_class_of_the_chart():
