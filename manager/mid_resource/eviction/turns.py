@@ -129,6 +129,10 @@ class Turns:
             return True
         return not turn.policy.drains and now >= turn.not_before and turn.watched.may_readmit(turn.policy, now)
 
+    def any_evicts(self) -> bool:
+        """Check whether any node that is short or closed is to evict."""
+        return any(self._nodes[name].policy.evicts for name in (*self._short, *self._closed))
+
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by what they are short of, and of the closed ones."""
         found = {trigger.value: 0 for trigger in Trigger}
