@@ -3,6 +3,7 @@
 import datetime as dt
 
 from api_types import names
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.eviction import policy
 from manager.mid_resource.eviction.shortage import Observation
 from manager.mid_resource.eviction.turns import Reconciled, Turns
@@ -64,3 +65,23 @@ def test_the_same_report_counts_once_and_an_older_one_never():
     for minute in (0, 0, 0, 1, 0, 1):
         observe(turns, "a", minute)
     assert turns.due(START + dt.timedelta(minutes=1)) == []
+
+
+def test_a_node_that_is_not_short_is_not_kept():
+    turns = Turns()
+    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    for name in ("a", "b"):
+        turns.observe(Reconciled(name, name, Observation(START, enough, enough, 1), POLICY, None), START)
+    assert turns._nodes == {}
+    observe(turns, "a", 1)
+    assert list(turns._nodes) == ["a"]
+
+
+def test_a_node_that_ceases_to_be_short_while_its_pod_is_evicted_stays_closed():
+    turns, states, now = short("a")
+    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    later = now + dt.timedelta(minutes=1)
+    turns.observe(Reconciled("a", "a", Observation(later, enough, enough, 1), POLICY, None), later)
+    turns.closed(states["a"], MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z"))
+    assert turns.counts()["closed"] == 1
+    assert turns.to_reopen(later) == []
