@@ -19,11 +19,15 @@ from tools.localcluster.access import Cluster
 
 RETRY_SCHEDULING = "koordinator.sh/retry-scheduling"
 OLD_STATUS_ANNOTATION = "koordinator.sh/mid-resource-receipt"
+EVICTION_ANNOTATION = "koordinator.sh/mid-eviction"
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 WRITTEN_BY = {
     "koordlet": {"nodemetrics/status"},
-    "koord-manager": {"nodes/status", "nodemetrics", "events", "leases", "configmaps"},
+    "koord-manager": {
+        *("nodes/status", "nodemetrics", "events", "leases", "configmaps"),
+        *("selfsubjectaccessreviews", "pods/eviction"),
+    },
     "koord-scheduler": {"leases", "events", "pods", "pods/binding", "pods/status"},
     "koord-extender": {"pods"},
     "koord-load-watcher": set(),
@@ -104,7 +108,8 @@ def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: 
     for body in (event["requestObject"] for event in patches):
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
-        assert set(body.get("metadata", {}).get("annotations") or {}) <= {STATUS_ANNOTATION, OLD_STATUS_ANNOTATION}
+        annotations = set(body.get("metadata", {}).get("annotations") or {})
+        assert annotations <= {STATUS_ANNOTATION, OLD_STATUS_ANNOTATION, EVICTION_ANNOTATION}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}

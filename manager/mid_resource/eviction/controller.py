@@ -108,8 +108,17 @@ class Evictor:
         """Return whether the manager may evict where it is to have the right, for the take-back gate."""
         return self._rights.everywhere
 
+    def _wants_right(self) -> bool:
+        """Check whether any node is to evict: the right is not asked for otherwise."""
+        configured = self._configuration()
+        strategies = [configured.cluster, *(entry.strategy for entry in configured.entries)] if configured else []
+        modes = (each.mid_eviction.mode for each in strategies if each.mid_eviction)
+        return any(mode == "evict" for mode in modes) or self._turns.any_evicts()
+
     async def check_rights(self) -> None:
         """Ask whether pods may be evicted, which the take-back gate depends on."""
+        if not self._wants_right():
+            return
         if await self._rights.refresh():
             log.info("the right to evict Mid pods was %s", "granted" if self._rights.everywhere else "taken back")
             self.on_right_changed()
@@ -117,12 +126,13 @@ class Evictor:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        asked, now = self._clock(), self._clock()
+        asked, wanted = self._clock(), self._wants_right()
         while True:
             await self._sleep(TICK_SECONDS)
-            now = self._clock()
+            now, wanted_before, wanted = self._clock(), wanted, self._wants_right()
             try:
-                if not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS):
+                is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
+                if is_due or (wanted and not wanted_before):
                     asked = now
                     await self.check_rights()
                 await self.round()

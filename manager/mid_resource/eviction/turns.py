@@ -62,7 +62,7 @@ class Reconciled(NamedTuple):
 
 
 class Turns:
-    """Nodes by name; only those that are short or closed cost anything."""
+    """Nodes by name; only those that are short or closed, or were a moment ago, are kept."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeTurn] = {}
@@ -94,6 +94,8 @@ class Turns:
             turn.begun = now
         if turn.record is not None:
             self._closed[name] = None
+        if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
+            del self._nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
 
     def due(self, now: dt.datetime) -> list[NodeTurn]:
@@ -108,6 +110,7 @@ class Turns:
     def closed(self, turn: NodeTurn, record: MidEvictionRecord) -> None:
         """Record the annotation that was written to a node."""
         turn.record = record
+        self._nodes[turn.name] = turn  # a report that came meanwhile may have dropped it
         self._closed[turn.name] = None
 
     def reopened(self, turn: NodeTurn) -> None:
@@ -128,6 +131,10 @@ class Turns:
         if not turn.policy.evicts:
             return True
         return not turn.policy.drains and now >= turn.not_before and turn.watched.may_readmit(turn.policy, now)
+
+    def any_evicts(self) -> bool:
+        """Check whether any node that is short or closed is to evict."""
+        return any(self._nodes[name].policy.evicts for name in (*self._short, *self._closed))
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by what they are short of, and of the closed ones."""

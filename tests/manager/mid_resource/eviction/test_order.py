@@ -62,6 +62,14 @@ def test_what_protects_a_pod_makes_another_one_of_the_same_namespace_go(deferrin
     assert order(*mine, candidate("theirs", namespace="z", priority=7001))[0] == "m2"
 
 
+@pytest.mark.parametrize("deferring", [{"annotation": 5}, {"label": 9000}])
+def test_a_tenant_that_defers_all_of_its_pods_still_goes_first(deferring):
+    mine = [candidate(name, namespace="zz-mine", **deferring) for name in ("m1", "m2")]
+    theirs = [candidate("theirs", namespace="a", priority=7000 if "label" in deferring else 7001)]
+    more = candidate("m3", namespace="zz-mine", **deferring)  # it holds the most
+    assert order(*mine, more, *theirs)[0].startswith("m")
+
+
 def test_many_small_pods_do_not_spare_a_namespace():
     small = [candidate(f"s{number}", 100, namespace="many") for number in range(30)]
     assert order(*small, candidate("fits-best", 1000, namespace="one"))[0].startswith("s")

@@ -1,0 +1,87 @@
+"""Whose turn it is."""
+
+import datetime as dt
+
+from api_types import names
+from api_types.node_metric.mid_eviction import MidEvictionRecord
+from manager.mid_resource.eviction import policy
+from manager.mid_resource.eviction.shortage import Observation
+from manager.mid_resource.eviction.turns import Reconciled, Turns
+from tests.manager.mid_resource.eviction.test_fleet import EVICTS, START
+
+POLICY = policy.eviction_policy(EVICTS)
+
+
+def observe(turns, name, minute):
+    now = START + dt.timedelta(minutes=minute)
+    calculated = {names.MID_CPU: 0, names.MID_MEMORY: 0}
+    allocated = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    return turns.observe(Reconciled(name, name, Observation(now, calculated, allocated, 1), POLICY, None), now)
+
+
+def short(*found):
+    turns = Turns()
+    states = {name: [observe(turns, name, minute) for minute in range(3)][-1] for name in found}
+    return turns, states, START + dt.timedelta(minutes=2)
+
+
+def test_a_node_that_was_tried_comes_after_all_others():
+    turns, states, now = short("a", "b", "c")
+    assert [turn.name for turn in turns.due(now)] == ["a", "b", "c"]
+    states["a"].attempted(now - dt.timedelta(seconds=20), dt.timedelta(seconds=10))
+    states["b"].attempted(now - dt.timedelta(seconds=30), dt.timedelta(seconds=10))
+    assert [turn.name for turn in turns.due(now)] == ["c", "b", "a"]
+
+
+def test_a_node_waits_for_its_pause_and_for_fresh_reports():
+    turns, states, now = short("a")
+    states["a"].attempted(now, dt.timedelta(seconds=120))
+    assert turns.due(now + dt.timedelta(seconds=119)) == []
+    assert turns.due(now + dt.timedelta(seconds=120)) == [states["a"]]
+    assert turns.due(now + POLICY.fresh + dt.timedelta(seconds=1)) == []
+
+
+def test_one_report_that_shows_enough_ends_the_turn():
+    turns, _, now = short("a")
+    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    later = now + dt.timedelta(minutes=1)
+    turns.observe(Reconciled("a", "a", Observation(later, enough, enough, 1), POLICY, None), later)
+    assert turns.due(later) == []
+
+
+def test_a_report_that_shows_nothing_begins_the_count_again():
+    turns, _, now = short("a")
+    turns.observe(Reconciled("a", "a", None, POLICY, None), now)
+    assert turns.due(now) == []
+    for minute in (3, 4):
+        observe(turns, "a", minute)
+        assert turns.due(START + dt.timedelta(minutes=minute)) == []
+    observe(turns, "a", 5)
+    assert len(turns.due(START + dt.timedelta(minutes=5))) == 1
+
+
+def test_the_same_report_counts_once_and_an_older_one_never():
+    turns = Turns()
+    for minute in (0, 0, 0, 1, 0, 1):
+        observe(turns, "a", minute)
+    assert turns.due(START + dt.timedelta(minutes=1)) == []
+
+
+def test_a_node_that_is_not_short_is_not_kept():
+    turns = Turns()
+    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    for name in ("a", "b"):
+        turns.observe(Reconciled(name, name, Observation(START, enough, enough, 1), POLICY, None), START)
+    assert turns._nodes == {}
+    observe(turns, "a", 1)
+    assert list(turns._nodes) == ["a"]
+
+
+def test_a_node_that_ceases_to_be_short_while_its_pod_is_evicted_stays_closed():
+    turns, states, now = short("a")
+    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
+    later = now + dt.timedelta(minutes=1)
+    turns.observe(Reconciled("a", "a", Observation(later, enough, enough, 1), POLICY, None), later)
+    turns.closed(states["a"], MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z"))
+    assert turns.counts()["closed"] == 1
+    assert turns.to_reopen(later) == []
