@@ -1,4 +1,4 @@
-# The three components, one target each:  docker build --target koordlet --tag koord-suite/koordlet .
+# The three components and koordctl, one target each:  docker build --target koordlet --tag koord-suite/koordlet .
 #
 # `python -m tools.images wheels` collects the dependencies as wheels in dist/wheels, so the build needs no network and
 # the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be for
@@ -19,12 +19,16 @@ RUN install-wheels manager
 FROM wheels AS scheduler-libraries
 RUN install-wheels scheduler
 
+FROM wheels AS koordctl-libraries
+RUN install-wheels koordctl
+
 # Byte code is compiled once and never checked against its source: the file systems of the pods are read-only.
 FROM ${BASE} AS sources
 WORKDIR /app
 COPY api_types api_types
 COPY apiserver_client apiserver_client
 COPY component_base component_base
+COPY koordctl koordctl
 COPY koordlet koordlet
 COPY manager manager
 COPY scheduler_plugin scheduler_plugin
@@ -63,3 +67,10 @@ FROM component AS scheduler-plugin
 COPY --from=scheduler-libraries /venv /venv
 COPY --from=sources /app/scheduler_plugin scheduler_plugin
 ENTRYPOINT ["python", "-m", "scheduler_plugin"]
+
+# The command line, for jobs in a cluster; it uses the prediction of the agent.
+FROM component AS koordctl
+COPY --from=koordctl-libraries /venv /venv
+COPY --from=sources /app/koordlet koordlet
+COPY --from=sources /app/koordctl koordctl
+ENTRYPOINT ["python", "-m", "koordctl"]

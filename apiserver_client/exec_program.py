@@ -105,10 +105,17 @@ async def _start(command: connection.ExecCommand) -> tuple[asyncio.SubprocessTra
         spec["cluster"] = json.loads(command.cluster)
     info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": spec}
     environment = os.environ | dict(command.environment) | {"KUBERNETES_EXEC_INFO": json.dumps(info)}
-    try:
-        return await asyncio.get_running_loop().subprocess_exec(
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
             _Output, *command.argv, env=environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # the program runs before asyncio returns it, and asyncio would end it alone
+        with contextlib.suppress(OSError):
+            await _end(*await starting)
+        raise
     except OSError as error:
         hint = f"; {command.install_hint}" if command.install_hint else ""
         raise errors.NoCredentials(f"cannot run the credential program {command.argv[0]}: {error}{hint}") from error

@@ -1,11 +1,13 @@
 """RSS and CPU of the whole agent as counted by the kernel: `python -m koordlet run` beside an API server on loopback.
 
     python -m benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
+                                     [--predictor NAME]
 
 `files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not included; `live` is
 real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes run at the
 same time, each with an agent of its own. The agent's environment is that of the chart; reports go to an API server in
-this process every 30 s.
+this process every 30 s. A predictor of a package is found through `--env PYTHONPATH=FOLDER`, after
+`pip install --no-deps --target FOLDER PACKAGE`.
 """
 
 from __future__ import annotations
@@ -107,10 +109,12 @@ def file_tree(root: Path, pods: int) -> Iterator[None]:
     yield
 
 
-def objects(server: cluster.Cluster, pods: int) -> None:
+def objects(server: cluster.Cluster, pods: int, predictor: str | None) -> None:
     units = {"cpu": "64", "memory": "256Gi"}
     server.add("nodes", {"metadata": {"name": NODE}, "status": {"capacity": units, "allocatable": units}})
     spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
+    if predictor is not None:
+        spec["predictPolicy"] = {"predictor": predictor}
     server.add("nodemetrics", {"metadata": {"name": NODE}, "spec": spec, "status": {}})
     for number in range(pods):
         server.add("pods", pod(number), namespace="default")
@@ -144,7 +148,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
     tree = live_tree if arguments.tree == "live" else file_tree
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
         async with cluster.running() as server:
-            objects(server, pods)
+            objects(server, pods, arguments.predictor)
             config = agent_process.kubeconfig(Path(folder) / "kubeconfig", server.connection().server)
             flags = (
                 f"--kubeconfig={config}", f"--node-name={NODE}", f"--host-root={folder}/host",
@@ -160,6 +164,8 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
                 first, begin = agent_process.usage(process.pid), time.monotonic()
                 await asyncio.sleep(arguments.minutes * 60)
                 last, elapsed = agent_process.usage(process.pid), time.monotonic() - begin
+            prediction = server.get("nodemetrics", NODE)["status"].get("prediction", {})
+            assert arguments.predictor in {None, prediction.get("predictor")}, f"predicted by {prediction}"
             reported = len(server.get("nodemetrics", NODE)["status"].get("podsMetric", []))
             assert reported == pods, f"{reported} of {pods} pods reported"
     return Cost(pods, (last.cpu_seconds - first.cpu_seconds) / elapsed * 1e6, first, last)
@@ -204,6 +210,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=75.0, metavar="SECONDS", help="default %(default)s")
     parser.add_argument("--tree", choices=("files", "live"), default="files", help="default %(default)s")
     parser.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="more of the agent's environment")
+    parser.add_argument("--predictor", help="in force, also one of a package (default: n-sigma-v2)")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from koordctl.backtest import command
+from api_types.mid_pods import policy, template
+from koordctl.backtest import command as backtest
+from koordctl.convert import command as convert
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -17,7 +19,19 @@ def _parser() -> argparse.ArgumentParser:
     _add_backtest(
         commands.add_parser("backtest", help="compare predictors on recorded usage: which one, at which risk")
     )
+    _add_convert(commands.add_parser("convert", help="write the limits of Mid pods into manifests"))
     return parser
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="YAML or JSON: Pods, workloads, ClusterColocationProfiles; - is standard input")  # fmt: skip  # noqa: E501
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("-i", "--in-place", action="store_true", help="write the result to the files")
+    how.add_argument("--diff", action="store_true", help="print the changes only")
+    add("--scheduler", default="", metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)")
+    add("--mid-class", action="append", default=list(template.MID_CLASSES), metavar="NAME", help="another PriorityClass of Mid pods")  # fmt: skip  # noqa: E501
+    add("--policy-version", choices=policy.VERSIONS, default="v1", help="API version of the policy of a profile (default: v1)")  # fmt: skip  # noqa: E501
 
 
 def _add_backtest(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return 0 if fine, 1 if the answer is no, 2 for wrong usage, 3 if a source cannot be read."""
     parser = _parser()
     options = parser.parse_args(argv)
+    if options.command == "convert":
+        return convert.run(options)
     if options.action == "merge":
         if not options.files:
             parser.error("merge: want the JSON results of shards")
@@ -69,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("backtest: want one of --prometheus and --traces")
     if options.workers < 1:
         parser.error(f"--workers {options.workers}: want at least 1")
-    return command.run(options)
+    return backtest.run(options)
 
 
 if __name__ == "__main__":

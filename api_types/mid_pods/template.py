@@ -6,7 +6,7 @@ of its RuntimeClass refuses another one. The scheduler's name is replaced only w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from api_types import names
@@ -21,7 +21,11 @@ POD_LEVEL_RESOURCES: Final = (
 )
 
 
-def is_mid(template: Mapping[str, Any]) -> bool:
+MID_CLASSES: Final = (PriorityClass.MID.value,)
+"""PriorityClasses of Mid pods, for manifests: only the API server knows the priority of another one."""
+
+
+def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASSES) -> bool:
     """Return whether a pod is Mid: by the label of its class, else by its priority, else by its PriorityClass.
 
     The priority is absent in manifests: the API server adds it. Raises Refused.
@@ -35,16 +39,18 @@ def is_mid(template: Mapping[str, Any]) -> bool:
         if type(priority) is not int:
             raise Refused(f"spec.priority: seen {priority!r}, want an integer")
         return class_of_priority(priority) is PriorityClass.MID
-    return text(spec.get("priorityClassName"), "spec.priorityClassName") == PriorityClass.MID.value
+    return text(spec.get("priorityClassName"), "spec.priorityClassName") in mid_classes
 
 
-def limited(template: Mapping[str, Any], scheduler_name: str = "") -> dict[str, Any]:
+def limited(
+    template: Mapping[str, Any], scheduler_name: str = "", mid_classes: Collection[str] = MID_CLASSES
+) -> dict[str, Any]:
     """Return a Mid pod or template under the rules; any other one as it is.
 
     `scheduler_name` replaces Kubernetes' default scheduler; empty keeps it. The argument stays as it is.
     Raises Refused.
     """
-    if not is_mid(template):
+    if not is_mid(template, mid_classes):
         return dict(template)
     spec = dict(_spec(template))
     of_pod = mapping(spec.get("resources"), "spec.resources")

@@ -14,6 +14,7 @@ from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 
 LONGEST_CALIBRATED_SECONDS: Final = 10_800
+DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Candidate:
     reclaim_ratio_percent: int
     unallocated_percent: int
     snippet: str
-    """JSON of the keys of `clusterStrategy`; empty where the agent would use a larger peak than this one."""
+    """JSON of the keys of `clusterStrategy`; empty for a candidate that is compared and not recommended."""
+    keeps_with: str = ""
+    """Another candidate that has to keep the target too, empty for none."""
 
 
 def all_candidates(horizon_seconds: int) -> list[Candidate]:
@@ -39,7 +42,19 @@ def all_candidates(horizon_seconds: int) -> list[Candidate]:
             f'{{"enable": true, "nodePredictPolicy": {{"predictor": "{name}"}}}}',
         )
         for name in registry.PREDICTORS
-        if name not in ("calibrated", "max")
+        if name not in ("calibrated", "max", "percentile")
+    ]
+    # The cold-start period of Koordinator's agent. It charges young pods their requests, which hides how often the
+    # percentile itself is too low: where pods live longer than in the history, less is charged.
+    percentile = PredictParameters(predictor="percentile")
+    cold = dataclasses.replace(percentile, cold_start_period_seconds=DAY_SECONDS)
+    policy = f'{{"predictor": "percentile", "coldStartPeriodSeconds": {DAY_SECONDS}}}'
+    snippet = f'{{"enable": true, "nodePredictPolicy": {policy}}}'
+    plain += [
+        _candidate("percentile", percentile, ColocationStrategy(), ""),
+        dataclasses.replace(
+            _candidate("percentile, cold 24 h", cold, ColocationStrategy(), snippet), keeps_with="percentile"
+        ),
     ]
     of_presets = [
         _candidate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from koordctl.backtest.candidates import Candidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.progress import Progress
 from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
+from koordctl.backtest.report import Document, Settings
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
 from koordctl.backtest.workers import WorkerEnded
@@ -29,6 +29,7 @@ from koordctl.backtest.workers import WorkerEnded
 FINE, NOTHING_PASSES, WRONG_USAGE, CANNOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
+_ABSOLUTE: Final = re.compile(r"\d+$|.*T")
 _COMPLETE: Final = 0.9
 """Share of the forecasts below which a node's data counts as partial."""
 
@@ -57,26 +58,43 @@ def run(options: Namespace) -> int:
 
 
 def _backtest(options: Namespace) -> int:
-    horizon = _seconds("--horizon", options.horizon)
+    horizon, interval = _seconds("--horizon", options.horizon), _seconds("--interval", options.interval)
+    shard, shards = _shard(options)
     candidates = all_candidates(horizon)
-    rows: list[Row] = []
-    problems: list[str] = []
-    shard, shards = _shard(options.shard)
-    for source in _sources(options):
+    chosen = _sources(options)
+    document = Document(Settings(horizon, interval, shards, _of_sources(options, chosen)), [], [], shard)
+    for source in chosen:
         warm_up = min(_LONGEST_WARM_UP_SECONDS, round(source.seconds * _SHARE_OF_WARM_UP))
-        span = Span(horizon, _seconds("--interval", options.interval), warm_up)
         nodes = source.nodes[shard::shards]
-        work = functools.partial(_replay_node, source, candidates, span)
+        work = functools.partial(_replay_node, source, candidates, Span(horizon, interval, warm_up))
         progress = Progress(len(nodes))
-        for found, found_problems in workers.each(work, nodes, options.workers):
-            rows += found
-            problems += found_problems
+        for rows, problems in workers.each(work, nodes, options.workers):
+            document.nodes += rows
+            document.problems += problems
             progress.advance()
-    for problem in problems:
+    if shards > 1:  # of the output of a container, problems on stderr would be a part
+        document.reason = f"none: this is shard {shard} of {shards}; combine all with koordctl backtest merge"
+        sys.stdout.write(report.as_json(document))
+        return FINE
+    for problem in document.problems:
         _warn(problem)
-    if not rows:
+    if not document.nodes:
         raise NoSeries("no node has a forecast; want a longer history (--from), a shorter --horizon or other nodes")
-    return _print(options, rows, candidates, problems)
+    return _print(options, document, candidates)
+
+
+def _of_sources(options: Namespace, chosen: Sequence[Source]) -> dict[str, int | float | str]:
+    """Return what decides which nodes and times are replayed."""
+    found: dict[str, int | float | str] = {}
+    for source in chosen:
+        if isinstance(source, PrometheusSource):
+            read = source.time_range
+            found |= {"startSeconds": read.start, "endSeconds": read.end, "stepSeconds": read.step_seconds}
+            found |= {"nodes": options.nodes, "selector": options.selector}
+        else:
+            found |= {"machines": options.machines, "pods": options.pods}
+            found |= {"lifeDays": options.life_days, "seed": options.seed}
+    return found
 
 
 def _replay_node(source: Source, candidates: Sequence[Candidate], span: Span, node: str) -> tuple[list[Row], list[str]]:
@@ -147,39 +165,54 @@ def _names(options: Namespace, step: int) -> Names:
 
 def _merge(options: Namespace) -> int:
     rows: dict[tuple[str, str, str], Row] = {}
-    problems: list[str] = []
+    found: dict[str, Document] = {}
     for file in options.files:
         try:
-            document = json.loads(Path(file).read_bytes())
-            found = msgspec.convert(document["nodes"], list[Row])
-            problems += document["problems"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise WrongUsage(f"{file}: {error}; want the output of koordctl backtest --output json") from None
-        for row in found:
+            document = msgspec.json.decode(Path(file).read_bytes(), type=Document)
+        except (OSError, msgspec.DecodeError) as error:
+            raise WrongUsage(f"{file}: {error}; want the whole output of koordctl backtest --output json") from None
+        first = next(iter(found), file)
+        if differ := document.settings.differences(found.get(first, document).settings):
+            raise WrongUsage(f"{file}: another back-test than {first}: {', '.join(differ)} differ")
+        found[file] = document
+        for row in document.nodes:
             key = row.node, row.resource, row.candidate
             if rows.get(key, row) != row:
                 raise WrongUsage(f"{file}: node {row.node} has another result in another file; want one back-test")
             rows[key] = row
+    settings = next(iter(found.values())).settings
+    shards = settings.shards
+    missing = sorted(set(range(shards)) - {each.shard for each in found.values()})
+    problems = list(dict.fromkeys(problem for each in found.values() for problem in each.problems))
+    if missing:
+        problems.append(f"partial data: {len(missing)} of {shards} shards are missing: {', '.join(map(str, missing))}")
+    for problem in problems:
+        _warn(problem)
     if not rows:
         raise WrongUsage("no file has a node")
     ordered = [rows[key] for key in sorted(rows, key=lambda key: key[0])]
-    return _print(options, ordered, all_candidates(0), problems)
+    whole = msgspec.structs.replace(settings, shards=1)
+    return _print(options, Document(whole, problems, ordered), all_candidates(0))
 
 
-def _print(options: Namespace, rows: Sequence[Row], candidates: Sequence[Candidate], problems: Sequence[str]) -> int:
-    summaries = results.summarize(rows)
-    name = report.recommended(summaries, candidates, options.target)
+def _print(options: Namespace, document: Document, candidates: Sequence[Candidate]) -> int:
+    document.summaries = results.summarize(document.nodes)
+    days = results.forecast_days(document.nodes, document.settings.interval_seconds)
+    recommended = report.recommend(document.summaries, candidates, options.target, days)
+    document.recommended, document.reason = recommended
     if options.output == "json":
-        sys.stdout.write(report.as_json(summaries, rows, name, problems))
+        sys.stdout.write(report.as_json(document))
     elif options.output == "csv":
-        sys.stdout.write(report.as_csv(summaries))
+        sys.stdout.write(report.as_csv(document.summaries))
     else:
-        text = report.recommendation(name, candidates, options.target)
-        sys.stdout.write(f"{report.table(summaries)}\n{report.PEAKS_NOTE}\n\n{text}")
-    return FINE if name else NOTHING_PASSES
+        text = report.recommendation(recommended, candidates)
+        sys.stdout.write(f"{report.table(document.summaries)}\n{report.PEAKS_NOTE}\n\n{text}")
+    return FINE if recommended.name else NOTHING_PASSES
 
 
-def _shard(text: str | None) -> tuple[int, int]:
+def _shard(options: Namespace) -> tuple[int, int]:
+    """Return index and number of the shard of nodes, 0 and 1 for all nodes."""
+    text = options.shard
     if not text:
         return 0, 1
     found = re.fullmatch(r"(\d*)/(\d+)", text)
@@ -188,6 +221,14 @@ def _shard(text: str | None) -> tuple[int, int]:
     index = found[1] or os.environ.get("JOB_COMPLETION_INDEX", "")
     if not index.isdigit() or int(index) >= int(found[2]):
         raise WrongUsage(f"--shard {text}: the index is {index!r}, want 0 to {int(found[2]) - 1}")
+    if options.output != "json":
+        raise WrongUsage(f"--shard {text} --output {options.output}: want --output json, which merge reads")
+    relative = [
+        flag for flag, value in (("--from", options.start), ("--to", options.end)) if not _ABSOLUTE.match(value)
+    ]
+    if relative and not options.traces:
+        named = " and ".join(relative)
+        raise WrongUsage(f"--shard {text}: {named} depend on when a shard runs; want absolute times, the same for all")
     return int(index), int(found[2])
 
 
@@ -205,7 +246,7 @@ def _seconds(flag: str, text: str) -> int:
 def _time(flag: str, text: str, now: int) -> int:
     if text == "now":
         return now
-    if re.fullmatch(r"\d+", text):
+    if text.isdigit():
         return int(text)
     try:
         return round(times.epoch_seconds(text)) if "T" in text else now - _seconds(flag, text)

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ PEAKS_NOTE: Final = (
     "A rate over the step of a query is a mean and hides shorter peaks, so usage on a node exceeds a peak more often "
     "than shown here."
 )
+LEAST_DAYS: Final = 7.0
+"""Days of forecasts below which nothing is recommended: working days and weekends differ."""
 _HEADER: Final = (
     "resource", "candidate", "violations %", "p90 %", "p99 %", "severity %", "episodes a week", "savings %", "Mid",
     "Mid p10", "nodes",
@@ -32,37 +34,63 @@ data:
 """
 
 
-def recommended(summaries: Sequence[Summary], candidates: Sequence[Candidate], target_percent: float) -> str | None:
+class Recommendation(NamedTuple):
+    """A candidate, None for none, and the reason in one sentence."""
+
+    name: str | None
+    reason: str
+
+
+def recommend(
+    summaries: Sequence[Summary], candidates: Sequence[Candidate], target_percent: float, forecast_days: float
+) -> Recommendation:
     """Return the candidate with the most Mid CPU of those that keep the target for CPU and half of it for memory.
 
-    A candidate that the agent does not put in force is left out. None where none keeps the target.
+    One that the agent does not put in force is left out, and one that keeps the target only by its cold-start period.
+    `forecast_days` is the time that the forecasts of a node cover. None where it is less than a week, or none passes.
     """
-    usable = {each.name for each in candidates if each.snippet}
+    if forecast_days < LEAST_DAYS:
+        return Recommendation(
+            None,
+            f"none: the forecasts of a node cover {forecast_days:.1f} days (median), want at least {LEAST_DAYS:g}, so "
+            "that working days and a weekend are among them; begin earlier (--from)",
+        )
     by_name: dict[str, list[Summary]] = {}
     for each in summaries:
-        if each.candidate in usable:
-            by_name.setdefault(each.candidate, []).append(each)
+        by_name.setdefault(each.candidate, []).append(each)
     limits = {"cpu": target_percent, "memory": target_percent / 2}
-    passing = {
-        name: sum(each.mid for each in found if each.resource == found[0].resource)
+    wanted = f"violations of at most {target_percent:g} % (memory: {target_percent / 2:g} %) on this history"
+    keeping = {
+        name
         for name, found in by_name.items()
         if all(each.violations_percent <= limits[each.resource] for each in found)
     }
-    return max(passing, key=lambda name: passing[name]) if passing else None
-
-
-def recommendation(name: str | None, candidates: Sequence[Candidate], target_percent: float) -> str:
-    """Return one sentence, and the ConfigMap for it."""
-    if name is None:
-        return (
-            f"Recommendation: none keeps violations of at most {target_percent:g} % (memory: "
-            f"{target_percent / 2:g} %) on this history; keep the defaults, or raise --target.\n"
-        )
-    snippet = next(each.snippet for each in candidates if each.name == name)
-    return (
-        f"Recommendation: use {name}; it offers the most Mid of those with violations of at most {target_percent:g} % "
-        f"(memory: {target_percent / 2:g} %) on this history.\n\n{_CONFIG_MAP.format(snippet=snippet)}"
+    passing = [each for each in candidates if each.snippet and each.name in keeping]
+    offered = {each.name: by_name[each.name][0].mid for each in passing}
+    sound = [each.name for each in passing if not each.keeps_with or each.keeps_with in keeping]
+    best = max(sound, key=lambda name: offered[name], default=None)
+    doubtful = next(
+        (each for each in passing if each.name not in sound and offered[each.name] > offered.get(best or "", 0)), None
     )
+    but = ""
+    if doubtful is not None:
+        highest = max(each.violations_percent for each in by_name[doubtful.keeps_with])
+        but = (
+            f"; {doubtful.name} offers more, but keeps them only by charging young pods their requests: without that "
+            f"they are {highest:.1f} %"
+        )
+    if best is None:
+        return Recommendation(None, f"none keeps {wanted}; keep the defaults, or raise --target{but}")
+    return Recommendation(best, f"use {best}: it offers the most Mid of those with {wanted}{but}")
+
+
+def recommendation(found: Recommendation, candidates: Sequence[Candidate]) -> str:
+    """Return one sentence, and the ConfigMap for it."""
+    sentence = f"Recommendation: {found.reason}.\n"
+    if found.name is None:
+        return sentence
+    snippet = next(each.snippet for each in candidates if each.name == found.name)
+    return f"{sentence}\n{_CONFIG_MAP.format(snippet=snippet)}"
 
 
 def table(summaries: Sequence[Summary]) -> str:
@@ -88,18 +116,41 @@ def as_csv(summaries: Sequence[Summary]) -> str:
     return file.getvalue()
 
 
-def as_json(summaries: Sequence[Summary], rows: Sequence[Row], name: str | None, problems: Sequence[str]) -> str:
-    """Return one document; `rows` are what `merge` reads."""
-    document = {
-        "apiVersion": "koordctl/v1",
-        "kind": "Backtest",
-        "summaries": [msgspec.structs.asdict(each) for each in summaries],
-        "recommended": name,
-        "notes": [PEAKS_NOTE],
-        "problems": list(problems),
-        "nodes": [msgspec.structs.asdict(each) for each in rows],
-    }
-    return json.dumps(document, indent=1) + "\n"
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """What all shards of one back-test share."""
+
+    horizon_seconds: int
+    interval_seconds: int
+    shards: int
+    source: dict[str, int | float | str]
+
+    def differences(self, other: Settings) -> list[str]:
+        """Return the names of what differs, sorted."""
+        own, others = ({**msgspec.to_builtins(each), **each.source} for each in (self, other))
+        return sorted(key for key in own.keys() | others.keys() if key != "source" and own.get(key) != others.get(key))
+
+
+class Document(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    """Result of a back-test as JSON, or of a shard of one."""
+
+    settings: Settings
+    problems: list[str]
+    nodes: list[Row]
+    """What `merge` reads."""
+    shard: int = 0
+    summaries: list[Summary] = []
+    recommended: str | None = None
+    reason: str = ""
+    notes: tuple[str, ...] = (PEAKS_NOTE,)
+    api_version: Literal["koordctl/v1"] = "koordctl/v1"
+    kind: Literal["Backtest"] = "Backtest"
+
+
+def as_json(document: Document) -> str:
+    """Return one document, with a line for each row: logs of a container are limited in size."""
+    values = msgspec.to_builtins(document)
+    rows = ",\n  ".join(json.dumps(each) for each in values.pop("nodes"))
+    return f'{json.dumps(values, indent=1)[:-2]},\n "nodes": [\n  {rows}\n ]\n}}\n'
 
 
 def _cells(each: Summary) -> tuple[str, ...]:

@@ -146,6 +146,14 @@ def _mid(
     return np.array(values)
 
 
+def forecast_days(rows: Sequence[Row], interval_seconds: float) -> float:
+    """Return the days that the forecasts of a node cover, median over the nodes; 0 without one."""
+    by_node: dict[str, int] = {}
+    for each in rows:
+        by_node[each.node] = max(by_node.get(each.node, 0), each.forecasts)
+    return float(np.median(list(by_node.values()))) * interval_seconds / 86_400 if by_node else 0.0
+
+
 def summarize(rows: Sequence[Row]) -> list[Summary]:
     """Return one summary for each resource and candidate, in the order of their first rows."""
     groups: dict[tuple[str, str], list[Row]] = {}

@@ -113,7 +113,8 @@ class PredictionServer:
             Resource.MEMORY: self._parameters.memory_half_life_seconds,
         }
         done = self._models.train(now_seconds, samples, half_lives, boot_seconds)
-        self.calibration.shift_clock(done.clock_step_seconds)
+        if done.clock_step_seconds:
+            self.calibration.shift_clock(done.clock_step_seconds)
         return done
 
     def calibrate(

@@ -224,6 +224,24 @@ async def test_a_cancelled_request_leaves_no_program_behind(server, program):
         await all_gone(pids)
 
 
+async def test_a_request_that_is_cancelled_while_its_program_starts_leaves_none_behind(program, monkeypatch):
+    loop, command = asyncio.get_running_loop(), program(HANGING)
+    start = loop.subprocess_exec
+
+    async def slowly(*arguments, **options):
+        started = await start(*arguments, **options)
+        await asyncio.sleep(0.3)
+        return started
+
+    monkeypatch.setattr(loop, "subprocess_exec", slowly)
+    asked = asyncio.create_task(exec_program.run(command))
+    pids = await started_by(command)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    await all_gone(pids)
+
+
 async def test_a_watch_behind_a_hanging_program_fails_and_names_it(server, program, monkeypatch):
     monkeypatch.setattr(exec_program.run, "__defaults__", (0.2,))
     call = objects.call("GET", "watch", resources.NODES, None, None)

@@ -40,6 +40,10 @@ class Builder(Protocol):
         """Execute a Dockerfile and write the result, named `reference`, to a docker-archive."""
         ...
 
+    def start_from(self, archive: Archive) -> str:
+        """Return the name by which a Dockerfile starts from an image that was built."""
+        ...
+
 
 def archive(image: Image, builder: Builder) -> Archive:
     """Return the image's archive, built on first use and after each change of its inputs."""
@@ -88,6 +92,10 @@ class Buildah:
         self._run("bud", "--quiet", "--layers", "--file", dockerfile, "--tag", reference, *options, *arguments, context)
         self._run("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
 
+    def start_from(self, archive: Archive) -> str:
+        """Return the name of the archive: no registry has the image, and the storage may not have it any more."""
+        return f"docker-archive:{archive.file}"
+
     def _base(self) -> str:
         name = f"localhost/koord-suite/base:{self.base_key()}"
         if name not in self._run("images", "--format", "{{.Name}}:{{.Tag}}").split():
@@ -134,6 +142,11 @@ class Docker:
         """Build with `docker build`."""
         commands.run(["docker", "build", "--quiet", "--file", dockerfile, "--tag", reference, *arguments, context])
         commands.run(["docker", "save", "--output", archive, reference])
+
+    def start_from(self, archive: Archive) -> str:
+        """Give the engine the image and return its reference."""
+        commands.run(["docker", "load", "--quiet", "--input", archive.file])
+        return archive.reference
 
 
 def builder(provider: str | None = None) -> Builder:

@@ -29,8 +29,8 @@ class Image:
     needs_wheels: bool = False
 
 
-def _component(name: str, package: str) -> Image:
-    packages = ("api_types", "apiserver_client", "component_base", package)
+def _component(name: str, *own: str) -> Image:
+    packages = ("api_types", "apiserver_client", "component_base", *own)
     files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels")
     inputs = (*files, *(REPOSITORY / name for name in packages))
     return Image(
@@ -46,7 +46,8 @@ IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
     _component("manager", "manager"),
     _component("scheduler-plugin", "scheduler_plugin"),
+    _component("koordctl", "koordctl", "koordlet"),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
     _small("workload", HERE / "workload", needs_base=True),
 )
-"""The three components, kube-scheduler, and the workload of demo and tests."""
+"""The three components, koordctl, kube-scheduler, and the workload of demo and tests."""

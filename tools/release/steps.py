@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-IMAGES = ("koordlet", "manager", "scheduler-plugin")
+IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl")
 """Targets of the Dockerfile, and names of the images below the registry."""
 
 DEFAULT_REPOSITORY = "repository: koord-suite/"

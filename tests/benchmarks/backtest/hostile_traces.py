@@ -3,7 +3,8 @@
 import numpy as np
 
 STEPS_A_DAY = 288
-DAYS, SERIES = 3, 6
+DAYS, SERIES = 2.5, 6
+STEPS = round(DAYS * STEPS_A_DAY)
 
 
 def ordinary(days=DAYS, series=SERIES, noise=0.12, seed=1):
@@ -18,19 +19,19 @@ def ordinary(days=DAYS, series=SERIES, noise=0.12, seed=1):
 
 
 def _spikes():
-    usage = np.full((SERIES, DAYS * STEPS_A_DAY), 0.02)
+    usage = np.full((SERIES, STEPS), 0.02)
     usage[np.random.default_rng(2).random(usage.shape) < 0.003] = 1.0
     return usage
 
 
 def _first_nothing_then_half():
-    usage = np.zeros((SERIES, DAYS * STEPS_A_DAY))
-    usage[:, usage.shape[1] // 2 :] = 0.5
+    usage = np.zeros((SERIES, STEPS))
+    usage[:, STEPS // 2 :] = 0.5
     return usage
 
 
 def _leaks():
-    ages = np.arange(DAYS * STEPS_A_DAY) + np.arange(SERIES)[:, np.newaxis] * 61
+    ages = np.arange(STEPS) + np.arange(SERIES)[:, np.newaxis] * 61
     return (ages % 500) / 500 * np.linspace(0.3, 1.0, SERIES)[:, np.newaxis]
 
 
@@ -53,21 +54,18 @@ def _late():
     return usage
 
 
+FULL = np.ones((SERIES, STEPS))
 SETS = {
-    "ordinary": ordinary(),
-    "constant": np.full((SERIES, DAYS * STEPS_A_DAY), 0.3),
-    "always full": np.ones((SERIES, DAYS * STEPS_A_DAY)),
-    "nothing": np.zeros((SERIES, DAYS * STEPS_A_DAY)),
-    "first nothing, then half": _first_nothing_then_half(),
-    "spikes": _spikes(),
-    "leaks": _leaks(),
-    "steps": _steps_of_memory(),
-    "above the request": ordinary() * 5,
-    "very little": ordinary() * 1e-3,
-    "a gap of all": _with_gaps(STEPS_A_DAY, 50),
-    "a gap of half": _with_gaps(STEPS_A_DAY, 50, slice(0, None, 2)),
-    "half of them late": _late(),
-    "two series": ordinary(series=2),
-    "a day and a half": ordinary(days=1.5),
-    "seven hours": ordinary(days=0.3),
+    "ordinary usage, leaking memory": (ordinary(), _leaks()),
+    "spikes, memory in steps": (_spikes(), _steps_of_memory()),
+    "first nothing, then half; above the request": (_first_nothing_then_half(), ordinary() * 5),
+    "constant": (0.3 * FULL, 0.3 * FULL),
+    "nothing and everything": (0 * FULL, FULL),
+    "very little": (ordinary() * 1e-3, ordinary() * 1e-3),
+    "a gap of all": (_with_gaps(STEPS_A_DAY, 50),) * 2,
+    "a gap of half": (_with_gaps(STEPS_A_DAY, 50, slice(0, None, 2)),) * 2,
+    "half of them late": (_late(),) * 2,
+    "two series": (ordinary(series=2),) * 2,
+    "seven hours": (ordinary(days=0.3),) * 2,
 }
+"""Usage of CPU and of memory of the same pods."""

@@ -1,66 +1,81 @@
 """The product's `calibrated` and the second implementation agree on ordinary and on hostile traces."""
 
-import dataclasses
+import random
 
 import numpy as np
 import pytest
 
-from benchmarks.backtest.cell import Setting, refer_cell, replay_cell
+from benchmarks.backtest import reference
 from benchmarks.backtest.reference import Reference
+from koordctl.backtest import placement, replay
+from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory
 from koordctl.backtest.placement import Pod
-from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.samples import Resource
+from koordlet.samples import RESOURCES, Resource
 from tests.benchmarks.backtest.hostile_traces import SETS, ordinary
 
-SETTING = Setting(machines=1, slots=3, mean_life_days=2, first_prediction_day=0.1, horizon_hours=1)
+SLOTS, LIFE_DAYS = 3, 2
 HALF_PRECISION = 5e-4
 """The ring has 16-bit numbers of 11 bits."""
 CELL = {Resource.CPU: 0.016, Resource.MEMORY: 0.0026}
 """A score next to the edge of a cell of the grid may fall into its neighbour."""
-OF_MEMORY = ("ordinary", "constant", "nothing", "leaks", "steps", "above the request", "half of them late")
+SHARES = {Resource.CPU: 0.01, Resource.MEMORY: 0.005}
+UNITS = {Resource.CPU: 1.0, Resource.MEMORY: float(GIB)}
 
 
-def traces_of(shares, step_seconds=300):
-    return Traces(tuple(map(str, range(len(shares)))), step_seconds, shares)
-
-
-def both(traces, setting, percent=1.0):
-    """Return the requests, and the peaks of the product and of the reference, (times,)."""
-    policy = PredictParameters(predictor="calibrated", violation_target_percent=percent)
-    slots = min(setting.slots, len(traces.names) - 1)
-    setting = dataclasses.replace(setting, slots=slots)
-    replayed = replay_cell(traces, setting, [policy], processes=1)
-    share = percent / 100 / (2 if setting.resource is Resource.MEMORY else 1)
-    return (
-        replayed.requests[0],
-        np.minimum(replayed.peaks[0, 0], replayed.requests[0]),
-        refer_cell(traces, setting, [share], processes=1)[0, 0],
+def differences(cpu, memory, step_seconds=300, horizon_seconds=3600):
+    """Return resource -> how far product and reference are apart at each hour, as a share of the requests."""
+    series, steps = cpu.shape
+    rng = random.Random("placement")
+    life_steps = LIFE_DAYS * 86_400 / step_seconds
+    pods = placement.place(np.isfinite(cpu), min(SLOTS, series - 1), life_steps, rng)
+    requested = placement.draw_requests(series, 1)
+    used = {
+        resource: shares * np.array(requested)[:, np.newaxis]
+        for resource, shares in zip(RESOURCES, (cpu, memory), strict=True)
+    }
+    bound = [
+        BoundPod(f"pod-{number}", cpu_request_millis=1000 * cores, memory_request_bytes=cores * GIB)
+        for number, cores in enumerate(requested[pod.series] for pod in pods)
+    ]
+    node = NodeHistory(
+        "node", step_seconds, bound, pods, {resource: each * UNITS[resource] for resource, each in used.items()}
     )
+    an_hour = 3600 // step_seconds
+    hours = range(an_hour, steps - an_hour, an_hour)
+    policy = PredictParameters(predictor="calibrated", horizon_seconds=horizon_seconds)
+    forecasts = replay.replay(node, [policy], hours, an_hour).forecasts
+    found = {}
+    for resource in RESOURCES:
+        unit, requests = UNITS[resource], forecasts[resource].requests
+        others = reference.peaks(
+            pods, used[resource], requested, hours, step_seconds, horizon_seconds, resource, [SHARES[resource]]
+        )
+        apart = np.abs(np.minimum(forecasts[resource].peaks[0], requests) / unit - others[0])
+        found[resource] = apart / np.maximum(requests / unit, 1e-9)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("name", "resource"),
-    [*((name, Resource.CPU) for name in SETS), *((name, Resource.MEMORY) for name in OF_MEMORY)],
-)
-def test_they_agree(name, resource):
-    requests, product, others = both(traces_of(SETS[name]), dataclasses.replace(SETTING, resource=resource))
-    away = np.abs(product - others) / np.maximum(requests, 1e-9)
-    assert np.median(away) < (HALF_PRECISION if name != "constant" else CELL[resource])  # every score is on an edge
-    assert away.max() < CELL[resource]
+@pytest.mark.parametrize("name", SETS)
+def test_they_agree(name):
+    for resource, apart in differences(*SETS[name]).items():
+        # Every score of a constant usage is on an edge.
+        assert np.median(apart) < (HALF_PRECISION if name != "constant" else CELL[resource])
+        assert apart.max() < CELL[resource]
 
 
-@pytest.mark.parametrize(("horizon_hours", "resource"), [(0.25, Resource.CPU), (3, Resource.CPU), (3, Resource.MEMORY)])
-def test_they_agree_at_other_horizons(horizon_hours, resource):
-    setting = dataclasses.replace(SETTING, horizon_hours=horizon_hours, resource=resource)
-    requests, product, others = both(traces_of(ordinary(days=4)), setting)
-    assert np.abs(product - others).max() < HALF_PRECISION * requests.min()
+@pytest.mark.parametrize(("horizon_seconds", "days"), [(900, 1), (10_800, 4)])
+def test_they_agree_at_other_horizons(horizon_seconds, days):
+    usage = ordinary(days=days)
+    for apart in differences(usage, usage, horizon_seconds=horizon_seconds).values():
+        assert apart.max() < HALF_PRECISION
 
 
-@pytest.mark.parametrize("step_seconds", [60, 600, 3600])
+@pytest.mark.parametrize("step_seconds", [120, 600, 3600])
 def test_they_agree_where_a_value_is_not_of_five_minutes(step_seconds):
-    requests, product, others = both(traces_of(ordinary(days=2.2 * 300 / step_seconds), step_seconds), SETTING)
-    assert np.abs(product - others).max() < HALF_PRECISION * requests.min()
+    usage = ordinary(days=2.2 * 300 / step_seconds)
+    for apart in differences(usage, usage, step_seconds).values():
+        assert apart.max() < HALF_PRECISION
 
 
 def test_lambda_of_the_reference_by_hand():

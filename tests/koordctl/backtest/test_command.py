@@ -1,7 +1,9 @@
 """`koordctl backtest` on traces, its shards and its errors."""
 
+import contextlib
 import gc
 import http.server
+import io
 import json
 import threading
 import weakref
@@ -19,6 +21,7 @@ from koordctl.backtest.results import Span
 from koordlet.samples import Resource
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
+pytestmark = pytest.mark.timeout(180)
 TRACES = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data"
 ON_TRACES = ("--traces", str(TRACES), "--machines", "3", "--pods", "4", "--interval", "6h", "-o", "json")
 
@@ -42,15 +45,86 @@ def test_merged_shards_equal_the_whole(capsys, tmp_path, monkeypatch):
     assert json.loads(merged[1]) == json.loads(whole)
 
 
-def test_merge_refuses_two_results_of_one_node(capsys, tmp_path):
-    _, whole, _ = run(capsys, *ON_TRACES, "--workers", "1")
-    other = json.loads(whole)
-    other["nodes"][0]["peak"] += 1
-    for name, document in (("a", json.loads(whole)), ("b", other)):
-        (tmp_path / name).write_text(json.dumps(document))
-    code, out, errors = run(capsys, "merge", tmp_path / "a", tmp_path / "b")
+@pytest.fixture(scope="module")
+def two_shards(tmp_path_factory):
+    """Return the files of two shards of a back-test."""
+    folder = tmp_path_factory.mktemp("shards")
+    for index in range(2):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert koordctl.main(["backtest", *ON_TRACES, "--workers", "1", "--shard", f"{index}/2"]) == 0
+        (folder / str(index)).write_text(out.getvalue())
+    return folder
+
+
+def changed(two_shards, tmp_path, index, change):
+    """Return the path of a shard's file with a change."""
+    document = json.loads((two_shards / str(index)).read_text())
+    change(document)
+    (tmp_path / "changed").write_text(json.dumps(document))
+    return tmp_path / "changed"
+
+
+def test_a_shard_recommends_nothing_and_merge_reports_the_problems_of_each(capsys, two_shards, tmp_path):
+    assert json.loads((two_shards / "0").read_text())["reason"].startswith("none: this is shard 0 of 2; combine all")
+    other = changed(two_shards, tmp_path, 1, lambda each: each["problems"].append("partial data: node x"))
+    code, out, errors = run(capsys, "merge", two_shards / "0", other)
+    assert code in (0, 1)
+    assert "Recommendation: " in out
+    assert errors == "koordctl: partial data: node x\n"
+
+
+def test_merge_names_missing_shards(capsys, two_shards):
+    _, out, errors = run(capsys, "merge", two_shards / "1", "-o", "json")
+    assert errors == "koordctl: partial data: 1 of 2 shards are missing: 0\n"
+    assert json.loads(out)["problems"] == ["partial data: 1 of 2 shards are missing: 0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda each: each["nodes"][0].update(peak=-1.0), "has another result in another file"),
+        (lambda each: each["settings"].update(horizonSeconds=60), "another back-test than"),
+        (lambda each: each["settings"]["source"].update(seed=2), "seed differ"),
+        (lambda each: each["settings"].update(shards=3), "shards differ"),
+        (lambda each: each["settings"].pop("intervalSeconds"), "want the whole output of koordctl backtest"),
+        (lambda each: each["nodes"][0].update(forecasts="many"), "want the whole output of koordctl backtest"),
+        (lambda each: each.update(kind="Other"), "want the whole output of koordctl backtest"),
+        (lambda each: each.clear(), "want the whole output of koordctl backtest"),
+    ],
+)  # fmt: skip
+def test_merge_refuses_what_is_no_shard_of_the_same_back_test(capsys, two_shards, tmp_path, change, text):
+    other = changed(two_shards, tmp_path, 0, change)
+    code, out, errors = run(capsys, "merge", two_shards / "0", two_shards / "1", other)
     assert (code, out) == (2, "")
-    assert "has another result in another file" in errors
+    assert text in errors
+
+
+def test_merge_refuses_a_log_that_was_cut(capsys, two_shards, tmp_path):
+    text = (two_shards / "0").read_text()
+    for number, part in enumerate((text[: len(text) // 2], text[len(text) // 2 :], "")):
+        (tmp_path / str(number)).write_text(part)
+        code, _, errors = run(capsys, "merge", two_shards / "1", tmp_path / str(number))
+        assert (code, "want the whole output" in errors) == (2, True)
+
+
+def test_a_shard_without_nodes_is_fine(capsys):
+    code, out, errors = run(capsys, *ON_TRACES, "--workers", "1", "--shard", "3/4")
+    assert (code, errors, json.loads(out)["nodes"]) == (0, "", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--shard", "0/2", "-o", "table"), "--output table: want --output json, which merge reads"),
+        (("--shard", "0/2", "-o", "json"), "--from and --to depend on when a shard runs; want absolute times"),
+        (("--shard", "0/2", "-o", "json", "--from", "1700000000"), "--to depend on when a shard runs"),
+        (("--shard", "/2", "-o", "json"), "the index is ''"),
+    ],
+)  # fmt: skip
+def test_flags_of_shards(capsys, arguments, text):
+    code, _, errors = run(capsys, "--prometheus", "http://127.0.0.1:1", *arguments)
+    assert (code, text in errors) == (2, True)
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -97,6 +171,7 @@ RECORDED = {
     "borg-default": (0.0, 9.090909, 1.1255),
     "resource-central": (0.0, 60.624089, 7.507538),
     "percentile": (11.538462, 63.564596, 7.872231),
+    "percentile, cold 24 h": (3.846154, 61.366149, 7.599846),
     "calibrated, 1 %": (0.0, 60.09835, 7.442308),
     "calibrated, 2 %": (0.0, 61.794855, 7.652538),
     "preset conservative": (0.0, 47.977816, 4.705423),

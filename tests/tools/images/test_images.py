@@ -74,6 +74,7 @@ def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_export
     wanted = wheels.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
     assert wanted == {
         "koordlet": ["lightkube", "numpy", "influxdb-client"],
+        "koordctl": ["lightkube", "numpy"],
         "manager": ["lightkube", "kopf"],
         "scheduler": ["lightkube", "numpy"],
     }

@@ -1,0 +1,125 @@
+"""Command `koordctl convert`: read manifests, print the changes, write the result."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from api_types.mid_pods.documents import Refused
+from koordctl.convert import objects, yaml_edit
+from koordctl.convert.objects import Options
+
+FINE, REFUSED, WRONG_USAGE, CANNOT_READ = 0, 1, 2, 3
+STDIN: Final = "-"
+
+
+class _File(NamedTuple):
+    name: str
+    text: str
+
+
+class _Result(NamedTuple):
+    file: _File
+    text: str
+
+
+def run(options: Namespace) -> int:
+    """Run the command and return its exit code. Nothing is written where one object is refused."""
+    if options.in_place and STDIN in options.files:
+        return _fail("--in-place: standard input has no place; want names of files", WRONG_USAGE)
+    try:
+        files = [_File(name, _read(name)) for name in options.files]
+    except (OSError, UnicodeDecodeError) as error:
+        return _fail(f"{error}; want readable files in UTF-8", CANNOT_READ)
+    how = Options(options.scheduler, tuple(options.mid_class), options.policy_version)
+    results, refusals = _converted(files, how)
+    for text in refusals:
+        _warn(text)
+    if refusals:
+        return _fail("nothing was written", REFUSED)
+    _show(results, sys.stdout if options.diff else sys.stderr)
+    if options.in_place:
+        for result in results:
+            _replace(result)
+    elif not options.diff:
+        sys.stdout.write(_joined(result.text for result in results))
+    return FINE
+
+
+def _converted(files: list[_File], how: Options) -> tuple[list[_Result], list[str]]:
+    """Return the results, and what is refused. Advice is printed."""
+    refusals: list[str] = []
+    parsed = []
+    for file in files:
+        try:
+            parsed.append((file, yaml_edit.documents(file.text)))
+        except Refused as refused:
+            refusals.append(f"{file.name}: {refused}")
+    around = list(objects.flat(document.value for _, found in parsed for document in found))
+    results = []
+    for file, found in parsed:
+        converted = [objects.convert(document.value, how, around) for document in found]
+        refusals += [f"{file.name}: {text}" for each in converted for text in each.refusals]
+        for each in converted:
+            for text in each.advice:
+                _warn(f"{file.name}: {text}")
+        try:
+            text = yaml_edit.edited(file.text, {number: each.objects for number, each in enumerate(converted)})
+        except Refused as refused:
+            refusals.append(f"{file.name}: {refused}")
+        else:
+            results.append(_Result(file, text))
+    return results, refusals
+
+
+def _read(name: str) -> str:
+    content = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    return content.decode()
+
+
+def _show(results: list[_Result], to: object) -> None:
+    for file, text in results:
+        before, after = file.text.splitlines(keepends=True), text.splitlines(keepends=True)
+        for line in difflib.unified_diff(before, after, file.name, f"{file.name} (converted)"):
+            print(line.rstrip("\r\n"), file=to)  # type: ignore[call-overload]
+
+
+def _joined(texts: Iterator[str]) -> str:
+    """Join the texts of files into one stream of documents."""
+    joined = ""
+    for text in texts:
+        if joined and not text.startswith("---"):
+            joined += "---\n"
+        joined += text if text.endswith("\n") or not text else f"{text}\n"
+    return joined
+
+
+def _replace(result: _Result) -> None:
+    """Replace a file as a whole, with its permissions; a file without changes is not touched."""
+    if result.text == result.file.text:
+        return
+    path = Path(result.file.name).resolve()
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(result.text.encode())
+        Path(temporary).chmod(path.stat().st_mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _fail(text: str, code: int) -> int:
+    _warn(text)
+    return code
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"koordctl: {text}\n")

@@ -1,0 +1,170 @@
+"""Convert the objects of manifests: Mid pods and their templates by the rules, profiles into policies. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from api_types import names
+from api_types.mid_pods import policy, profile, template
+from api_types.mid_pods.documents import Refused, mapping, sequence
+
+_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Path of the pod or its template, by kind."""
+_NATIVE: Final = (names.CPU, names.MEMORY)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How objects are converted."""
+
+    scheduler_name: str = ""
+    """Name that replaces default-scheduler; empty keeps it."""
+    mid_classes: Sequence[str] = template.MID_CLASSES
+    """PriorityClasses whose pods are Mid."""
+    policy_version: str = "v1"
+
+
+@dataclass
+class Converted:
+    """Result for one object."""
+
+    objects: list[Any]
+    """The object as it is to be written; several where it is replaced."""
+    refusals: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+
+class Workload(NamedTuple):
+    """A converted workload."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Converted:
+    """Convert one object; of a List each item. `around` are the objects whose effect on Mid pods is named."""
+    kind = _kind(value)
+    if kind == "List":
+        return _items(value, options, around)
+    try:
+        if kind == profile.KIND:
+            return Converted(policy.of_profile(profile.read(value), options.scheduler_name, options.policy_version))
+        if kind not in _TEMPLATES:
+            return Converted([value])
+        path = _TEMPLATES[kind]
+        before = _at(value, path)
+        if not template.is_mid(before, options.mid_classes):
+            return Converted([value])
+        after = template.limited(before, options.scheduler_name, options.mid_classes)
+        advice = [*template.advice(after), *_effects(_workload(value), around)]
+        return Converted([_with(value, path, after)], advice=[f"{name(value)}: {text}" for text in advice])
+    except Refused as refused:
+        return Converted([value], refusals=[f"{name(value)}: {refused}"])
+
+
+def name(value: Any) -> str:
+    """Return kind, namespace and name of an object, for messages."""
+    found = _workload(value)
+    return f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}"
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield all objects, of Lists their items."""
+    for value in values:
+        if _kind(value) == "List" and isinstance(value.get("items"), list):
+            yield from flat(value["items"])
+        else:
+            yield value
+
+
+def _items(value: dict[str, Any], options: Options, around: Iterable[Any]) -> Converted:
+    try:
+        items = sequence(value.get("items"), "items")
+    except Refused as refused:
+        return Converted([value], refusals=[f"List: {refused}"])
+    results = [convert(item, options, around) for item in items]
+    made = [each for result in results for each in result.objects]
+    return Converted(
+        [{**value, "items": made}] if made != list(items) else [value],
+        refusals=[text for result in results for text in result.refusals],
+        advice=[text for result in results for text in result.advice],
+    )
+
+
+def _kind(value: Any) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _workload(value: Any) -> Workload:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Workload(_kind(value), str(metadata.get("namespace") or ""), str(metadata.get("name") or "without a name"))
+
+
+def _at(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
+    for index, key in enumerate(path):
+        value = mapping(value.get(key), ".".join(path[: index + 1]))
+    return mapping(value, "the object")
+
+
+def _with(value: Mapping[str, Any], path: Sequence[str], inner: dict[str, Any]) -> dict[str, Any]:
+    if not path:
+        return inner
+    return {**value, path[0]: _with(value[path[0]], path[1:], inner)}
+
+
+def _effects(workload: Workload, around: Iterable[Any]) -> Iterator[str]:
+    """Yield the effect of LimitRanges and autoscalers on a Mid workload, and the fix."""
+    for each in around:
+        other = _workload(each)
+        if (other.namespace or "default") != (workload.namespace or "default"):
+            continue
+        spec = each.get("spec") if isinstance(each, dict) else None
+        if not isinstance(spec, dict):
+            continue
+        if other.kind == "LimitRange" and _has_minimum(spec):
+            yield (
+                f"LimitRange {other.name} has a minimum (or maxLimitRequestRatio) of cpu or memory, which refuses the "
+                'requests of "0": remove it, or use another namespace'
+            )
+        target = spec.get("scaleTargetRef")
+        is_target = isinstance(target, dict) and (target.get("kind"), target.get("name")) == (
+            workload.kind,
+            workload.name,
+        )
+        if other.kind == "HorizontalPodAutoscaler" and is_target and _is_by_utilization(spec):
+            yield (
+                f"HorizontalPodAutoscaler {other.name} scales by utilization, a share of the request, which is 0: "
+                "use averageValue"
+            )
+
+
+def _has_minimum(spec: Mapping[str, Any]) -> bool:
+    limits = spec.get("limits")
+    bounds = (
+        [each.get(key) for each in limits if isinstance(each, dict) for key in ("min", "maxLimitRequestRatio")]
+        if isinstance(limits, list)
+        else []
+    )
+    return any(isinstance(bound, dict) and any(key in bound for key in _NATIVE) for bound in bounds)
+
+
+def _is_by_utilization(spec: Mapping[str, Any]) -> bool:
+    if spec.get("targetCPUUtilizationPercentage") is not None:
+        return True
+    metrics = spec.get("metrics")
+    sources = (
+        [each.get(key) for each in metrics if isinstance(each, dict) for key in ("resource", "containerResource")]
+        if isinstance(metrics, list)
+        else []
+    )
+    targets = [source.get("target") for source in sources if isinstance(source, dict)]
+    return any(isinstance(target, dict) and target.get("type") == "Utilization" for target in targets)

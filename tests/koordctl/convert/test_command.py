@@ -1,0 +1,121 @@
+"""`koordctl convert` on files."""
+
+import io
+import sys
+import types
+
+import pytest
+import yaml
+
+from koordctl import __main__ as koordctl
+
+POD = """\
+# A job. {comment}
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  priorityClassName: {of_class} # one line
+  containers:
+  - name: c
+    resources: {{limits: {{cpu: "1", memory: 1Gi}}}}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text=None, of_class="koord-mid"):
+        path = tmp_path / name
+        path.write_text(POD.format(name=name, comment="kept", of_class=of_class) if text is None else text)
+        return path
+
+    return write
+
+
+def run(capsys, *arguments):
+    code = koordctl.main(["convert", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_result_goes_to_standard_output_and_the_changes_beside_it(capsys, write):
+    one, two = write("one"), write("two", of_class="koord-prod")
+    code, out, err = run(capsys, one, two)
+    assert code == 0
+    first, second = yaml.safe_load_all(out)
+    assert first["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "0"
+    assert second == yaml.safe_load(two.read_text())
+    assert out.count("# A job. kept") == 2
+    assert f"--- {one}" in err
+    assert str(two) not in err
+    assert "kubernetes.io/mid-cpu" not in one.read_text()
+
+
+def test_in_place_replaces_changed_files_with_their_permissions_and_no_others(capsys, write):
+    one, two = write("one"), write("two", of_class="koord-prod")
+    one.chmod(0o640)
+    before = two.stat()
+    link = one.with_name("link")
+    link.symlink_to(one)
+    code, out, _ = run(capsys, "--in-place", link, two)
+    assert (code, out) == (0, "")
+    assert "kubernetes.io/mid-cpu" in one.read_text()
+    assert link.is_symlink()
+    assert one.stat().st_mode & 0o777 == 0o640
+    assert two.stat() == before
+    assert sorted(path.name for path in one.parent.iterdir()) == ["link", "one", "two"]
+    again = one.read_bytes()
+    assert run(capsys, "--in-place", one)[0] == 0
+    assert one.read_bytes() == again
+
+
+def test_nothing_is_written_where_one_object_is_refused(capsys, write):
+    one, bad = write("one"), write("bad", "kind: Pod\nspec: {priorityClassName: koord-mid, containers: 3}\n")
+    before = one.read_text()
+    for arguments in (["--in-place"], []):
+        code, out, err = run(capsys, *arguments, one, bad)
+        assert (code, out) == (1, "")
+        assert f"{bad}: Pod without a name: spec.containers: seen 3, want a list" in err
+        assert "nothing was written" in err
+        assert one.read_text() == before
+
+
+def test_only_the_changes_are_printed_on_demand(capsys, write):
+    code, out, err = run(capsys, "--diff", "--scheduler", "koord-scheduler", write("one"))
+    assert (code, err) == (0, "")
+    assert out.startswith("---")
+    assert "+  schedulerName: koord-scheduler" in out
+
+
+def test_standard_input_is_a_file_but_for_in_place(capsys, monkeypatch):
+    stdin = types.SimpleNamespace(buffer=io.BytesIO(POD.format(name="x", comment="ä", of_class="koord-mid").encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    code, out, _ = run(capsys, "-")
+    assert code == 0
+    assert "# A job. ä" in out
+    assert run(capsys, "-i", "-")[0] == 2
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", "folder"])
+def test_a_file_that_cannot_be_read_is_named(capsys, tmp_path, content):
+    path = tmp_path / "file"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    code, out, err = run(capsys, path)
+    assert (code, out) == (3, "")
+    assert "want readable files in UTF-8" in err
+
+
+def test_another_mid_class_is_converted_on_demand(capsys, write):
+    path = write("one", of_class="low-mid")
+    assert "mid-cpu" not in run(capsys, path)[1]
+    assert "mid-cpu" in run(capsys, "--mid-class", "low-mid", path)[1]
+    assert "mid-cpu" not in run(capsys, path)[1]
+
+
+def test_templates_of_helm_are_refused_with_the_fix(capsys, write):
+    code, _, err = run(capsys, write("chart", "kind: Pod\nspec: {{ .Values.spec }}\n"))
+    assert code == 1
+    assert "templates rendered first" in err

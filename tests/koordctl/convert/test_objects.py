@@ -1,0 +1,148 @@
+"""Which objects are converted, what is refused, and what remains to be checked."""
+
+import copy
+
+import pytest
+
+from koordctl.convert import objects
+
+PLAIN = {"cpu": "500m", "memory": "64Mi"}
+MID = {"kubernetes.io/mid-cpu": "500", "kubernetes.io/mid-memory": "64Mi"}
+LIMITED = {"requests": {"cpu": "0", "memory": "0", **MID}, "limits": {**PLAIN, **MID}}
+SPEC = {
+    "priorityClassName": "koord-mid",
+    "containers": [{"name": "c", "resources": {"requests": PLAIN, "limits": PLAIN}}],
+}
+OPTIONS = objects.Options()
+
+
+def workload(kind, spec=SPEC, **metadata):
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    if kind == "Pod":
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "w", **metadata}, "spec": spec}
+    inner = (
+        {"jobTemplate": {"spec": {"template": template}}}
+        if kind == "CronJob"
+        else {"replicas": 2, "template": template}
+    )
+    return {"apiVersion": "x/v1", "kind": kind, "metadata": {"name": "w", **metadata}, "spec": inner}
+
+
+def spec_of(made):
+    spec = made["spec"]
+    if made["kind"] == "Pod":
+        return spec
+    return (spec["jobTemplate"]["spec"] if made["kind"] == "CronJob" else spec)["template"]["spec"]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"])
+def test_pods_and_templates_of_workloads_are_converted_and_nothing_else(kind):
+    given = workload(kind)
+    (made,) = objects.convert(given, OPTIONS).objects
+    assert spec_of(made)["containers"][0]["resources"] == LIMITED
+    expected = copy.deepcopy(given)
+    spec_of(expected)["containers"][0]["resources"] = LIMITED
+    assert made == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        workload("Deployment", {**SPEC, "priorityClassName": "koord-prod"}),
+        {"kind": "ConfigMap", "data": {"spec": "x"}},
+        {"kind": "Service", "spec": {"template": 3}},
+        {"kind": ["Pod"]},
+        {},
+        None,
+        [1],
+        "text",
+    ],
+)
+def test_other_objects_stay(given):
+    assert objects.convert(given, OPTIONS) == objects.Converted([given])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            workload("Deployment", {**SPEC, "resources": {"limits": PLAIN}}, namespace="jobs"),
+            "Deployment jobs/w: spec.res",
+        ),
+        (workload("Pod", {**SPEC, "containers": 3}), "Pod w: spec.containers: seen 3, want a list"),
+        ({"kind": "Job", "spec": {"template": 5}}, "Job without a name: spec.template: seen 5, want a mapping"),
+        ({"kind": "CronJob", "spec": {"jobTemplate": {"spec": []}}}, "spec.jobTemplate.spec: seen"),
+        ({"kind": "List", "items": "x"}, "List: items: seen 'x', want a list"),
+        (
+            {"kind": "ClusterColocationProfile", "metadata": {"name": "p"}, "spec": {"patch": {"a": 1}}},
+            "spec.patch is not",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_with_the_name_of_the_object(given, text):
+    result = objects.convert(given, OPTIONS)
+    assert result.objects == [given]
+    assert text in result.refusals[0]
+
+
+def test_items_of_a_list_are_converted():
+    given = {
+        "kind": "List",
+        "items": [workload("Pod"), {"kind": "ConfigMap"}, {"kind": "List", "items": [workload("Job")]}],
+    }
+    (made,) = objects.convert(given, OPTIONS).objects
+    assert spec_of(made["items"][0])["containers"][0]["resources"] == LIMITED
+    assert spec_of(made["items"][2]["items"][0])["containers"][0]["resources"] == LIMITED
+    assert [each["kind"] for each in objects.flat([given])] == ["Pod", "ConfigMap", "Job"]
+
+
+def test_a_profile_becomes_one_policy_and_its_binding():
+    spec = {"selector": {"matchLabels": {"use": "mid"}}, "priorityClassName": "koord-mid"}
+    given = {"kind": "ClusterColocationProfile", "metadata": {"name": "jobs"}, "spec": spec}
+    made = objects.convert(given, objects.Options(policy_version="v1beta1")).objects
+    assert [each["kind"] for each in made] == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
+    assert {each["apiVersion"] for each in made} == {"admissionregistration.k8s.io/v1beta1"}
+    assert {each["metadata"]["name"] for each in made} == {"koord-suite-profile-jobs"}
+
+
+def test_other_priority_classes_of_the_band_are_an_option():
+    given = workload("Pod", {**SPEC, "priorityClassName": "low-mid"})
+    assert objects.convert(given, OPTIONS).objects == [given]
+    assert objects.convert(given, objects.Options(mid_classes=("koord-mid", "low-mid"))).objects != [given]
+
+
+def autoscaler(namespace=None, **spec):
+    target = {"scaleTargetRef": {"kind": "Deployment", "name": "w"}}
+    return {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": namespace},
+        "spec": {**target, **spec},
+    }
+
+
+UTILIZATION = {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("around", "text"),
+    [
+        (autoscaler(**UTILIZATION), "HorizontalPodAutoscaler h scales by utilization"),
+        (autoscaler("default", targetCPUUtilizationPercentage=50), "use averageValue"),
+        (autoscaler("other", **UTILIZATION), None),
+        (autoscaler(metrics=[{"resource": {"target": {"type": "AverageValue"}}}]), None),
+        (autoscaler(metrics="x"), None),
+        (autoscaler(metrics=[3, {"resource": 4}]), None),
+        (
+            {"kind": "LimitRange", "metadata": {"name": "r"}, "spec": {"limits": [{"min": {"cpu": "1m"}}]}},
+            "LimitRange r has",
+        ),
+        ({"kind": "LimitRange", "metadata": {"name": "r"}, "spec": {"limits": [{"max": {"cpu": "1"}}]}}, None),
+        ({"kind": "LimitRange", "metadata": "x", "spec": {"limits": {"min": 3}}}, None),
+        (workload("Deployment"), None),
+    ],
+)
+def test_objects_that_spoil_the_effect_are_named(around, text):
+    advice = objects.convert(workload("Deployment"), OPTIONS, [around, None, "x"]).advice
+    assert (text is None and advice == []) or text in advice[0]
+    if text:
+        assert advice[0].startswith("Deployment w: ")
