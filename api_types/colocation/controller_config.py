@@ -193,6 +193,8 @@ class MidColocationPolicy(StrategyModel):
     """`node` writes Mid resources to the node; `shadow` calculates and exports them and writes nothing to the node."""
     mid_max_increase_percent: Annotated[PositivePercent | None, Default(100)] = None
     """Largest rise per update, as a share of the node's allocatable."""
+    mid_suppress_threshold_percent: Annotated[Percent | None, Default(0)] = None
+    """Usage of the node's CPU above which the agent lowers the CPU limits of Mid pods; 0 lowers none."""
     mid_static_cpu_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
     """Share of CPU capacity published in static mode."""
     mid_static_memory_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
