@@ -37,8 +37,11 @@ class SuppressionCollector(Collector):
             "Mid pods with a CPU limit below their original.",
             self._suppressor.lowered_pods,
         )
-        allowed = self._suppressor.planner.allowed_millis
-        if allowed is not None:
-            yield GaugeMetricFamily(
-                "koordlet_suppression_allowed_cpu_cores", "CPU that the Mid pods may use.", allowed / 1000
-            )
+        allowed = GaugeMetricFamily(
+            "koordlet_suppression_allowed_cpu_cores",
+            "CPU that the Mid pods may use; absent while suppression is off or blind.",
+            labels=[],
+        )
+        if self._suppressor.planner.allowed_millis is not None:
+            allowed.add_metric([], self._suppressor.planner.allowed_millis / 1000)
+        yield allowed
