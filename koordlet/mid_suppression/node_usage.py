@@ -41,6 +41,8 @@ class Members:
     version: int
     mid: tuple[PodOnNode, ...]
     """Pods whose priority is Mid, sorted by namespace and name."""
+    is_lowered: bool
+    """Whether a limit of one of them is below its original."""
     not_prod: tuple[SeriesKey, ...]
     """Series of pods whose priority is Mid and that count as Prod by their label."""
     not_mid: tuple[SeriesKey, ...]
@@ -53,6 +55,7 @@ class Members:
         return cls(
             table.version,
             tuple(pod for pod in pods if pod.mid is not None),
+            any(pod.mid is not None and pod.mid.is_lowered for pod in pods),
             tuple(
                 pod_key(pod.uid)
                 for pod in pods

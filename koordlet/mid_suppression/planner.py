@@ -106,13 +106,15 @@ class Planner:
             for state in self._pods.values():
                 state.may_rise_since = None
             return []
+        room = self._room(now, goal.most_rises)
+        if room.patches <= 0 and goal.rises_since is None:
+            return []
         found = self._changes(now, goal, pods)
         lowering = sorted((each for each in found if each.is_lowering), key=lambda each: -sum(_differences(each)))
         rising = sorted(
             (each for each in found if not each.is_lowering),
             key=lambda each: (self._state(each.pod).patched_at, -sum(_differences(each))),
         )
-        room = self._room(now, goal.most_rises)
         chosen = lowering[: room.patches]
         return [*chosen, *rising[: max(min(room.patches - len(chosen), room.rises), 0)]]
 

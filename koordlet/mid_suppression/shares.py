@@ -14,7 +14,7 @@ from typing import Final
 
 from koordlet.cluster.mid_containers import MidContainer
 
-_HALVINGS: Final = 20
+_HALVINGS: Final = 12
 
 
 def allowed_millis(

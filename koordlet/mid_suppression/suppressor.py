@@ -70,7 +70,7 @@ class Suppressor:
         self._view = view
         self._monotonic = monotonic
         self._utc_now = utc_now
-        self._members = Members(-1, (), (), ())
+        self._members = Members(-1, (), False, (), ())
         self._sampled_at: float | None = None
         self._last_sample = monotonic()
         self._throttled_at = 0.0
@@ -108,8 +108,8 @@ class Suppressor:
         if self._members.version != self._view.pods.version:
             self._members = Members.of(self._view.pods)
             self._forget()
-        if threshold == 0 and not self._is_needed_when_off():
-            self._blocked = None
+        if threshold == 0 and not self._members.is_lowered:
+            self._blocked = self.planner.allowed_millis = self.planner.usage = None
             return []
         now = self._monotonic()
         node = self._node(now)
@@ -149,9 +149,6 @@ class Suppressor:
             text = [f"{names[pod.uid]} ({pod.mid.resize_problem})" for pod in stuck if pod.mid is not None]
             found.append(("ResizeNotDone", f"the kubelet does not do the resize of {_named(text)}"))
         return found
-
-    def _is_needed_when_off(self) -> bool:
-        return any(pod.mid is not None and pod.mid.is_lowered for pod in self._members.mid)
 
     def _forget(self) -> None:
         known = {pod.uid for pod in self._members.mid}

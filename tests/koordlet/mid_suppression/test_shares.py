@@ -39,7 +39,7 @@ def test_limits_are_within_bounds_and_within_what_is_allowed(millis, some):
     assert all(each.floor_millis <= limit <= each.original_millis for each, limit in zip(some, limits, strict=True))
     assert sum(limits) <= max(millis, sum(each.floor_millis for each in some))
     if some and sum(limits) < sum(each.original_millis for each in some):
-        assert millis - sum(limits) <= len(some) + sum(each.mid_millis for each in some) / 2**18
+        assert millis - sum(limits) <= len(some) + sum(each.mid_millis for each in some) / 2**11
 
 
 @given(st.integers(0, 300_000), st.integers(0, 300_000), st.lists(containers(), max_size=20))
