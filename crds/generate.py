@@ -35,6 +35,7 @@ def generated() -> dict[pathlib.Path, str]:
         ROOT / "crds" / FILE: crd,
         files / FILE: crd,
         files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
+        files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

@@ -1,7 +1,7 @@
 """Command line of the manager: `python -m manager run` in a cluster, and commands for operators.
 
-`check-config` works anywhere, `explain-config` and `explain-mid` beside a manager or without one. The chart runs
-`uninstall` as a pre-delete hook and `check-install` as `helm test`.
+`serve-admission` runs the webhook for Mid pods. `check-config` works anywhere, `explain-config` and `explain-mid`
+beside a manager or without one. The chart runs `uninstall` as a pre-delete hook and `check-install` as `helm test`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from component_base import clock, http_endpoint, logs, settings
 from manager import program
 from manager.cache import kopf_watches
 from manager.cli import check_config, check_install, explain_config, explain_mid, uninstall
+from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
+from manager.cli.admission.settings import AdmissionSettings
 from manager.settings import ENV_PREFIX, ManagerSettings
 
 log = logging.getLogger("manager")
@@ -29,10 +31,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m manager", description="Turn configuration and reports into Mid resources on nodes."
     )
-    verbs = "run,check-config,explain-config,explain-mid,check-install,uninstall"
+    verbs = "run,serve-admission,check-config,explain-config,explain-mid,check-install,uninstall"
     commands = parser.add_subparsers(dest="command", metavar=f"{{{verbs}}}")
     run = commands.add_parser("run", help="run in a cluster (the default)")
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
+    serve = commands.add_parser("serve-admission", help="serve the admission webhook for Mid pods")
+    settings.add_arguments(serve, AdmissionSettings, ADMISSION_PREFIX)
     check = commands.add_parser("check-config", help="check a colocation-config document")
     check.add_argument("file", metavar="FILE", help="JSON document or ConfigMap manifest; - is standard input")
     explain_config.add_arguments(
@@ -63,7 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command in others:
         return others[arguments.command](arguments)
     try:
-        chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
+        chosen: ManagerSettings | AdmissionSettings = (
+            settings.from_sources(AdmissionSettings, arguments, os.environ, ADMISSION_PREFIX)
+            if arguments.command == "serve-admission"
+            else settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
+        )
     except settings.SettingsError as error:
         return _wrong_settings(error.problems)
     logs.configure(chosen.log_format, chosen.log_level)
@@ -71,6 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         to = credentials.find(chosen.kubeconfig or None)
         kopf_watches.connection_info(to, clock.utc_now())
+        if isinstance(chosen, AdmissionSettings):
+            from manager.cli.admission import program as admission  # noqa: PLC0415  # its libraries cost a leader 10 MiB
+
+            return admission.Program(chosen, to).run()
         return program.Program(chosen, to).run()
     except (errors.ApiServerError, http_endpoint.CannotListen, kopf_watches.UnsupportedCredentials) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from koordctl.backtest import oracle
 from koordctl.backtest.placement import Pod
 from koordlet.samples import Resource
 
@@ -65,7 +64,7 @@ class Reference:
     def __init__(self, pods, used, requested, step_seconds, horizon_seconds, resource):
         self.pods, self.step_seconds, self.resource = pods, step_seconds, resource
         self.horizon_seconds = horizon_seconds
-        self.usage = oracle.usage_of_pods(pods, np.nan_to_num(used))
+        self.usage = _usage_of(pods, np.nan_to_num(used))
         self.requests = np.array([requested[pod.series] for pod in pods], float)
         self.first = np.array([pod.start for pod in pods])
         slots = used.shape[1] * step_seconds // SLOT_SECONDS + 1
@@ -80,7 +79,7 @@ class Reference:
     def advance(self) -> None:
         """Take the usage of the next step."""
         self.step += 1
-        running = np.flatnonzero(oracle.running_at(self.pods, self.step))
+        running = np.flatnonzero(self._running())
         now = self.usage[:, self.step]
         decay = 2 ** (-self.step_seconds / HALF_LIFE_OF_MOMENTS[self.resource])
         for pod in running:
@@ -101,7 +100,7 @@ class Reference:
     def peak(self, target_share: float, *, is_larger_of_both: bool = True) -> float:
         """Return the peak of now; `is_larger_of_both`: with less than 48 labels not below n-sigma-v2."""
         warm, cold = self._warm_and_cold()
-        running = oracle.running_at(self.pods, self.step)
+        running = self._running()
         now, requests = self.usage[:, self.step], self.requests[running].sum()
         n_sigma = max(_sigmas(self.of_class, 5), self._sigmas_of(warm, 5).sum()) + cold
         if self.labels < LABELS:
@@ -121,8 +120,11 @@ class Reference:
         share = INFLATION * self.horizon_seconds / 3600 / self.labels
         return found + share * (found if self.resource is Resource.CPU else found - median)
 
+    def _running(self):
+        return np.array([pod.start <= self.step < pod.end for pod in self.pods], bool)
+
     def _warm_and_cold(self):
-        running = oracle.running_at(self.pods, self.step)
+        running = self._running()
         is_old = (self.step - self.first) * self.step_seconds >= COLD_SECONDS
         cold = np.flatnonzero(running & ~is_old)
         return np.flatnonzero(running & is_old), self.requests[cold].sum()
@@ -142,7 +144,7 @@ class Reference:
 
     def _score(self, done: _Open) -> None:
         self.open = None
-        still = done.pods[oracle.running_at(self.pods, self.step)[done.pods]]
+        still = done.pods[self._running()[done.pods]]
         largest = self.usage[still, done.step : self.step + 1].max(axis=1) if len(still) else np.zeros(0)
         self.rises.append((self.step, still, largest - self.usage[still, done.step]))
         self.scores *= 2 ** (-(self.step - done.step) * self.step_seconds / HALF_LIFE_OF_SCORES[self.resource])
@@ -170,6 +172,14 @@ class Reference:
             if pod in recent[1]
         ]
         return max([0.0, *rises])
+
+
+def _usage_of(pods, used):
+    """Return the usage of each pod, (pods, steps): that of its series while it runs, 0 before and after."""
+    usage = np.zeros((len(pods), used.shape[1]))
+    for row, pod in enumerate(pods):
+        usage[row, pod.start : pod.end] = used[pod.series, pod.start : pod.end]
+    return usage
 
 
 def _with(moments, value, decay):

@@ -69,7 +69,7 @@ def an_absent_configuration_counts_at_once(patch):
         (usage_does_not_bound_the_offer, r"is offered; (unused|calculated)"),
         (the_floor_admits_pods, r"the guard passed|held by pods that were bound before"),
         (a_withdrawal_counts_pods_that_came_after_it, r"a withdrawal .* offers|is offered; calculated"),
-        (a_node_name_is_an_admission, r"as allocated, admitted|is offered|the floor of"),
+        (a_node_name_is_an_admission, r"as allocated, admitted|is offered|the floor of|a withdrawal .* offers"),
         (an_annotation_is_an_identity, r"without the tricks of tenants"),
         (age_is_history, r"pods are warm, recorded for"),
         (an_absent_configuration_counts_at_once, r"switched off, though"),

@@ -281,7 +281,7 @@ resources: {{- toYaml .resources | nindent 2 }}
 {{- end -}}
 {{- end }}
 
-{{/* How new Mid pods get their limits: policy or none. */}}
+{{/* How new Mid pods get their limits: policy, webhook or none. */}}
 {{- define "koord-suite.admissionMode" -}}
 {{- $served := printf "admissionregistration.k8s.io/%s/MutatingAdmissionPolicy" .Values.admission.policyVersion -}}
 {{- if include "koord-suite.upstreamPodWebhook" . -}}none

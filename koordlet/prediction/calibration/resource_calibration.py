@@ -26,6 +26,8 @@ from koordlet.prediction.buckets import FloatArray, IntArray
 from koordlet.prediction.calibration.day_ring import DayRing, HalfArray, RingState
 from koordlet.prediction.calibration.scores import MIN_LABELS, Scale, ScoreHistogram, ScoreState
 
+_LARGEST_RISE: Final = float(np.finfo(np.float16).max)
+"""Largest share of the capacity that is stored as a rise; only a damaged checkpoint has more."""
 LONGEST_GAP_SECONDS: Final = 300.0
 """A forecast that was watched with a longer gap gives no score: its peak may have been missed."""
 RISE_DAYS: Final = 7
@@ -232,7 +234,8 @@ class ResourceCalibration:
         self._watched = None
         still = self._mask & self._here
         today = self._rises[still, 0]
-        self._rises[still, 0] = np.maximum(today, self._most[still] - self._begin[still])
+        rise = np.minimum(self._most[still] - self._begin[still], _LARGEST_RISE)
+        self._rises[still, 0] = np.maximum(today, rise)
         if watched.cold >= watched.requests / 2:
             return  # mostly a charge of requests, not a forecast
         above_cold = self._largest - watched.cold

@@ -1,0 +1,1 @@
+"""Admission webhook for new Mid pods, for clusters that serve no MutatingAdmissionPolicy: a process of its own."""

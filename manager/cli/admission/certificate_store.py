@@ -1,0 +1,115 @@
+"""Keep the certificate in its Secret, in the webhook configuration and in the TLS context of the server.
+
+Every replica does this, in this order: read the Secret, or write a new certificate to it; make the API server trust
+it; serve it. The Secret and the configuration are replaced with their versions, so of two replicas one writes, and the
+other reads again.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import logging
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from apiserver_client import objects, resources, session
+from manager.cli.admission import certificate
+from manager.cli.admission.certificate import Pair
+from manager.cli.admission.settings import AdmissionSettings
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE_FILE, KEY_FILE = "tls.crt", "tls.key"
+_RENEWED: Final = "renewed-"
+_BUNDLE: Final = "ca.crt"
+_SECRETS: Final = resources.Resource("", "v1", "secrets", "Secret", namespaced=True)
+_CONFIGURATIONS: Final = resources.Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+
+
+class CertificateStore:
+    """The certificate of this replica."""
+
+    def __init__(
+        self,
+        api: session.Session,
+        settings: AdmissionSettings,
+        context: ssl.SSLContext,
+        clock: Callable[[], dt.datetime],
+    ) -> None:
+        self._api = api
+        self._context = context
+        self._settings = settings
+        self._clock = clock
+        self._served: Pair | None = None
+
+    async def check(self) -> None:
+        """Renew the certificate where that is due, and serve the one of the Secret. Raises errors.ApiServerError."""
+        pair = await self._of_secret()
+        await self._trust(pair.bundle)
+        if pair != self._served:
+            self._serve(pair)
+            self._served = pair
+
+    async def _of_secret(self) -> Pair:
+        name, namespace = self._settings.secret, self._settings.namespace
+        secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
+        found = _pair(secret.get("data") or {})
+        now = self._clock()
+        problem = certificate.problem(found, self._settings.host, now)
+        if not problem:
+            return found
+        made = certificate.make(self._settings.host, now, found.bundle)
+        data = {CERTIFICATE_FILE: made.certificate, KEY_FILE: made.key, _BUNDLE: made.bundle}
+        body = {**secret, "data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
+        await objects.replace(self._api, _SECRETS, name, body, namespace=namespace)
+        log.info("Secret %s/%s: a new certificate was made: %s", namespace, name, problem)
+        return made
+
+    async def _trust(self, bundle: bytes) -> None:
+        """Make the API server trust the certificate, unless it does."""
+        name = self._settings.webhook_configuration
+        configuration = await objects.get(self._api, _CONFIGURATIONS, name)
+        wanted = base64.b64encode(bundle).decode()
+        webhooks = configuration.get("webhooks") or []
+        if all(each.get("clientConfig", {}).get("caBundle") == wanted for each in webhooks):
+            return
+        changed = [{**each, "clientConfig": {**each.get("clientConfig", {}), "caBundle": wanted}} for each in webhooks]
+        await objects.replace(self._api, _CONFIGURATIONS, name, {**configuration, "webhooks": changed})
+        log.info("MutatingWebhookConfiguration %s: its caBundle was replaced", name)
+
+    def _serve(self, pair: Pair) -> None:
+        """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else.
+
+        The first files stay as they are: kopf would stop serving for a moment to read changed ones.
+        """
+        folder = Path(self._settings.certificate_folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        prefix = "" if self._served is None else _RENEWED
+        contents = {CERTIFICATE_FILE: pair.certificate, KEY_FILE: pair.key}
+        for name, content in contents.items():
+            descriptor = os.open(folder / f"{prefix}{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        self._context.load_cert_chain(folder / f"{prefix}{CERTIFICATE_FILE}", folder / f"{prefix}{KEY_FILE}")
+
+
+def _pair(data: Mapping[str, Any]) -> Pair:
+    """Return what a Secret holds; an entry that cannot be decoded is empty."""
+    return Pair(*(_decoded(data.get(key)) for key in (CERTIFICATE_FILE, KEY_FILE, _BUNDLE)))
+
+
+def _decoded(value: object) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else b""
+    except ValueError:
+        return b""

@@ -1,0 +1,107 @@
+"""The webhook as a process: certificate, server, probes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import gc
+import logging
+import random
+import signal
+import ssl
+import time
+from typing import Final
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+from apiserver_client import backoff, connection, errors, session
+from component_base import clock, http_endpoint
+from component_base.http_endpoint import ProbeResult
+from manager.cli.admission import webhook
+from manager.cli.admission.certificate_store import CertificateStore
+from manager.cli.admission.settings import AdmissionSettings
+
+_COLLECT_AFTER_OBJECTS: Final = 50_000
+"""Some 20 reviews: the objects of kopf for a review refer to one another, and collections in between delay pods."""
+_USER_AGENT: Final = "koord-admission"
+
+log = logging.getLogger(__name__)
+
+
+class Program:
+    """One replica. Each of them serves."""
+
+    def __init__(self, settings: AdmissionSettings, to: connection.Connection) -> None:
+        self._settings = settings
+        self._to = to
+        self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._checked_seconds = time.monotonic()
+        self._problem = "the certificate has not been read yet"
+        registry = CollectorRegistry()
+        for collector in (PlatformCollector, ProcessCollector):
+            collector(registry=registry)
+        self._endpoint = http_endpoint.HttpEndpoint(
+            settings.http_address, settings.http_port, health=self._health, ready=self._ready, registry=registry
+        )
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT; return the exit code. Raises CannotListen."""
+        self._endpoint.start()
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._endpoint.stop()
+        return 0
+
+    async def _serve(self) -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with session.connect(self._to, user_agent=_USER_AGENT) as api:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            store = CertificateStore(api, self._settings, context, clock.utc_now)
+            first = asyncio.Event()
+            checks = asyncio.create_task(self._check(store, first))
+            ended = asyncio.create_task(stop.wait())
+            await asyncio.wait({asyncio.create_task(first.wait()), ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                gc.collect()
+                gc.freeze()  # a full collection looks at what the imports made, too, which takes 20 ms
+                gc.set_threshold(_COLLECT_AFTER_OBJECTS)
+                log.info("serving %s on port %d", self._settings.host, self._settings.port)
+                await webhook.serve(
+                    self._to, self._settings, clock.utc_now, context=context, ready=self._serving, stop=stop
+                )
+            checks.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await checks
+
+    async def _check(self, store: CertificateStore, first: asyncio.Event) -> None:
+        """Check the certificate at an interval, and sooner after an error; set `first` after the first success."""
+        attempt = 0
+        while True:
+            seconds = self._settings.certificate_check_seconds
+            try:
+                await store.check()
+            except (errors.ApiServerError, OSError) as error:
+                seconds = min(seconds, backoff.DEFAULT.seconds(attempt, random.random))
+                attempt += 1
+                self._problem = f"certificate: {error}"
+                log.warning("cannot check the certificate: %s; retrying in %.0f s", error, seconds)
+            else:
+                attempt, self._problem = 0, ""
+                first.set()
+            self._checked_seconds = time.monotonic()
+            await asyncio.sleep(seconds)
+
+    def _health(self) -> ProbeResult:
+        silence = time.monotonic() - self._checked_seconds
+        if silence > 2 * self._settings.certificate_check_seconds + 120:
+            return ProbeResult(False, f"the certificate was checked {silence:.0f} s ago")
+        return ProbeResult(True, "alive")
+
+    def _ready(self) -> ProbeResult:
+        if not self._serving.done():
+            return ProbeResult(False, self._problem or "the server starts")
+        return ProbeResult(True, "serving")

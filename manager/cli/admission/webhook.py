@@ -1,0 +1,105 @@
+"""Serve the webhook with kopf: the rules for Mid pods, for each new pod that the API server sends.
+
+kopf's own management of webhook configurations stays off: the chart writes the configuration, so that the process may
+change one object of that kind and create none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import datetime as dt
+import logging
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import kopf
+
+from api_types.mid_pods import admission, template
+from apiserver_client import connection
+from manager.cache import kopf_watches
+from manager.cli.admission import certificate_store
+from manager.cli.admission.settings import AdmissionSettings
+
+HANDLER: Final = "mid-limits"
+"""Id of the handler, by which kopf finds it: the path in the webhook configuration of the chart."""
+_FILE_CHECK_SECONDS: Final = 86_400.0  # the files do not change: see CertificateStore
+
+
+def registry(
+    to: connection.Connection, settings: AdmissionSettings, clock: Callable[[], dt.datetime]
+) -> kopf.OperatorRegistry:
+    """Register the handler of new pods."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=handlers)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await kopf_watches.log_in(to, clock())
+
+    @kopf.on.mutate("", "v1", "pods", id=HANDLER, operations=["CREATE"], registry=handlers)
+    async def limit(body: kopf.Body, patch: kopf.Patch, warnings: list[str], **_: Any) -> None:
+        operations, advice = limits(dict(body), settings.scheduler_name)
+        # kopf would copy and compare the whole pod to find these, which takes longer than all the rest.
+        patch.as_json_patch = lambda *_: operations  # type: ignore[method-assign,assignment]
+        warnings.extend(advice)
+
+    return handlers
+
+
+def limits(pod: Mapping[str, Any], scheduler_name: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the operations of a JSON patch that applies the rules to a pod, and what its author is warned of."""
+    made = admission.admitted(pod, {}, (), scheduler_name)
+    if made.refusal:
+        return [], [f"this koord-mid pod gets no limits: {made.refusal}"]
+    if not template.is_mid(pod):
+        return [], []
+    return list(_operations(pod["spec"], made.pod["spec"])), [
+        f"koord-mid: {text}" for text in template.advice(made.pod)
+    ]
+
+
+def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what differs between two specs; the rules change resources of containers and the scheduler's name."""
+    for field in template.CONTAINER_LISTS:
+        for index, (given, made) in enumerate(zip(before.get(field) or (), after.get(field) or (), strict=True)):
+            if made.get("resources") != given.get("resources"):
+                yield {"op": "add", "path": f"/spec/{field}/{index}/resources", "value": made["resources"]}
+    if after.get("schedulerName") != before.get("schedulerName"):
+        yield {"op": "add", "path": "/spec/schedulerName", "value": after["schedulerName"]}
+
+
+async def serve(
+    to: connection.Connection,
+    settings: AdmissionSettings,
+    clock: Callable[[], dt.datetime],
+    *,
+    context: ssl.SSLContext,
+    ready: concurrent.futures.Future[None],
+    stop: asyncio.Event,
+) -> None:
+    """Serve until `stop` is set; the files of the certificate exist, and `context` has its newest state."""
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # a line for each new Mid pod otherwise
+    folder = Path(settings.certificate_folder)
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    chosen.scanning.disabled = True
+    chosen.networking.error_backoffs = kopf_watches.EndlessBackoff()
+    chosen.admission.server = kopf.WebhookServer(
+        port=settings.port,
+        host=settings.host,
+        context=context,
+        certfile=folder / certificate_store.CERTIFICATE_FILE,
+        pkeyfile=folder / certificate_store.KEY_FILE,
+        file_check_interval=_FILE_CHECK_SECONDS,
+    )
+    await kopf.operator(
+        registry=registry(to, settings, clock),
+        settings=chosen,
+        standalone=True,
+        clusterwide=True,
+        ready_flag=ready,
+        stop_flag=stop,
+    )
