@@ -17,12 +17,16 @@ from prometheus_client import CollectorRegistry
 
 from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
+from component_base import clock
 from component_base.http_endpoint import ProbeResult
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.metrics import agent as agent_metrics
 from koordlet.metrics import evaluation as evaluation_metrics
+from koordlet.metrics import suppression as suppression_metrics
+from koordlet.mid_suppression.planner import Change
+from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
@@ -48,6 +52,7 @@ class Agent:
         self.observer = observer
         self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
+        self.suppressor = Suppressor(observer, self.view, time.monotonic, clock.utc_now)
         self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
@@ -69,6 +74,7 @@ class Agent:
             )
         )
         registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
+        registry.register(suppression_metrics.SuppressionCollector(self.suppressor))
         if self.exporter is not None:
             registry.register(agent_metrics.ExporterCollector(self.exporter))
 
@@ -106,6 +112,7 @@ class Agent:
 
     async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
         reporting: asyncio.Task[None] | None = None
+        suppressing: asyncio.Task[None] | None = None
         next_tick = time.monotonic()
         next_training = next_tick + TRAIN_SECONDS
         while not self.stop.is_set():
@@ -117,14 +124,17 @@ class Agent:
                 self._train()
                 next_training = now + TRAIN_SECONDS
             self._export(now)
+            if (suppressing is None or suppressing.done()) and (changes := self._plan_suppression()):
+                suppressing = group.create_task(self._suppress(api, changes))
             if (reporting is None or reporting.done()) and self._schedule.is_check_due(now):
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would create a task for it
                     await self.stop.wait()
-        if reporting is not None:
-            reporting.cancel()
+        for task in (reporting, suppressing):
+            if task is not None:
+                task.cancel()
 
     def _tick(self) -> None:
         """Collect and cache. Log any error of a tick; the next tick runs all the same."""
@@ -137,6 +147,21 @@ class Agent:
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
         self._tick_times.duration.add(self._last_tick - begin)
+
+    def _plan_suppression(self) -> list[Change]:
+        try:
+            return self.suppressor.plan()
+        except Exception:
+            self.suppressor.counts.failures += 1
+            log.exception("suppression of Mid pods is not planned; limits stay; trying again in 1 s")
+            return []
+
+    async def _suppress(self, api: session.Session, changes: list[Change]) -> None:
+        try:
+            await self.suppressor.send(api, changes)
+        except Exception:
+            self.suppressor.counts.failures += 1
+            log.exception("limits of Mid pods are not sent; trying again in 1 s")
 
     def _train(self) -> None:
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
@@ -196,6 +221,7 @@ class Agent:
         is_early = not self._schedule.is_due(now)
         if is_early and not self._has_moved(forecast, policy.resource_diff_threshold_percent or 0):
             return
+        self.reports.suppression_problems = self.suppressor.problems()
         status = self.reports.build(forecast, self.view, self.checkpointer.problem_text)
         sent = await writer.send(api, self.settings.node_name, status, self.view.resource_version)
         self._note(sent, forecast, status, now, interval)

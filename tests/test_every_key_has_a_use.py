@@ -26,6 +26,8 @@ READ_ELSEWHERE = {
     "mid_max_increase_percent",
     "mid_eviction",
 }
+READ_BY_THE_AGENT = {"mid_suppress_threshold_percent"}
+"""Keys of the Mid policy that have no part in the Mid resources."""
 
 
 def sources(*folders: str, without: str = "") -> Iterator[ast.AST]:
@@ -70,7 +72,11 @@ def models(model: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseModel]
 
 def test_the_manager_reads_every_key_of_the_strategy():
     keys = used_keys(slo.ColocationStrategy) | used_keys(slo.ClusterMidEviction) | {"mid_emergency"}
-    assert keys <= read_in("manager", "api_types/node_metric")
+    assert keys - READ_BY_THE_AGENT <= read_in("manager", "api_types/node_metric")
+
+
+def test_the_agent_reads_its_keys_of_the_mid_policy():
+    assert read_in("koordlet") >= READ_BY_THE_AGENT
 
 
 def test_the_agent_reads_every_field_of_the_predict_policy():
@@ -82,7 +88,7 @@ def test_the_agent_reads_every_field_of_the_collect_policy():
     assert used_keys(types.MetricCollectPolicy) | used_keys(types.AggregatePolicy) <= read_in("koordlet")
 
 
-@pytest.mark.parametrize("field", sorted(used_keys(slo.MidColocationPolicy) - READ_ELSEWHERE))
+@pytest.mark.parametrize("field", sorted(used_keys(slo.MidColocationPolicy) - READ_ELSEWHERE - READ_BY_THE_AGENT))
 def test_every_mid_key_changes_the_policy_of_a_node(field):
     """Static mode uses every key. A key that changes nothing would be configurable without effect."""
     static = slo.MidColocationPolicy(mid_reclaim_mode=slo.STATIC)

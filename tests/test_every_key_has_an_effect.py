@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import controller_config as slo
 from api_types.colocation import document as colocation_document
+from api_types.node_metric.types import NodeMetricSpec
 from apiserver_client import session
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
@@ -26,6 +27,8 @@ from koordlet.samples import UsageSample
 from koordlet.settings import KoordletSettings
 from tests.fakes import cluster
 from tests.koordlet.fed_node import FedNode
+from tests.koordlet.mid_suppression import test_suppressor
+from tests.koordlet.mid_suppression.suppressed_node import limited
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 from tests.koordlet.prediction import test_calibrated_server
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
@@ -110,6 +113,8 @@ EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     "midEmergency": ({}, "freeze"),
 }
 """The same for keys that are seen in the evictions of the manager, and in the times in which a node is closed."""
+SUPPRESSION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {"midSuppressThresholdPercent": ({}, 65)}
+"""The same for keys that are seen in the patches that the agent plans for Mid pods."""
 
 ALL = {key.path: key for key in slo.keys(slo.ColocationStrategy)}
 
@@ -207,7 +212,7 @@ async def agent_history(
 def test_every_key_is_tried():
     used = {path for path, key in ALL.items() if key.unused is None}
     of_cluster = {key.path for key in slo.keys(slo.ColocationConfig) if not key.path.startswith("nodeConfigs.")}
-    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS, EVICTION_KEYS)
+    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS, EVICTION_KEYS, SUPPRESSION_KEYS)
     assert used | (of_cluster - set(ALL)) == set().union(*tried)
 
 
@@ -301,6 +306,18 @@ async def test_a_key_of_the_calibration_changes_the_peak(path):
         parameters = spec_in_force.predict_parameters(policy).for_predictor("calibrated")
         peaks.append(test_calibrated_server.known().peak(parameters=parameters).peak)
     assert peaks[0] > peaks[1]
+
+
+@pytest.mark.parametrize("path", sorted(SUPPRESSION_KEYS))
+async def test_a_key_of_the_suppression_changes_the_limits_of_mid_pods(path):
+    beside, value = SUPPRESSION_KEYS[path]
+    planned = []
+    for document in (beside, with_key(beside, path, value)):
+        _, spec = await manager_history(document)
+        node = test_suppressor.Node(limited("a", 4000))
+        node.view.spec = NodeMetricSpec.model_validate(spec)
+        planned.append(len(node.plan(6)))
+    assert [bool(each) for each in planned] == [False, True]
 
 
 @pytest.mark.parametrize("path", sorted(TIME_KEYS))

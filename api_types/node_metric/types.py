@@ -317,7 +317,7 @@ class NodeMetricStatus(WireModel):
     prediction: Prediction | None = None
     """Extension: predictor, parameters and terms; absent when there is no prediction."""
     conditions: list[Condition] | None = None
-    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled."""
+    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
 
 
 class NodeMetric(WireModel):

@@ -97,6 +97,13 @@ def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParame
     return PredictParameters(**given)
 
 
+def suppress_threshold_percent(policy: controller_config.MidColocationPolicy | None) -> int:
+    """Return the usage of the node above which limits of Mid pods are lowered, 0 where they are not."""
+    if policy is None or not policy.enable:
+        return 0
+    return policy.mid_suppress_threshold_percent or 0
+
+
 def published_policy(
     policy: controller_config.PredictPolicy, used: PredictParameters
 ) -> controller_config.PredictPolicy:

@@ -18,8 +18,8 @@ from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities
 from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
+from koordlet.cluster import mid_containers, spec_in_force
 from koordlet.cluster import pods as pods_on_node
-from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class ClusterView:
                     del self.unreadable[known]
 
     async def _watch_pods(self, api: session.Session) -> None:
-        async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", pods.Pod):
+        async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", mid_containers.WrittenPod):
             match event:
                 case watching.Changed():
                     self._put_pod(event.object)

@@ -52,6 +52,8 @@ class ReportBuilder:
         """Number of checks that gave no prediction, by cause."""
         self.conditions: Sequence[node_metric.Condition] = ()
         """Conditions of the last published report; a condition keeps its transition time while its status lasts."""
+        self.suppression_problems: Sequence[tuple[str, str]] | None = None
+        """Reason and message of each problem of the suppression of Mid pods; None while it is off."""
         self.predicted_at_seconds: collections.deque[float] = collections.deque(
             maxlen=observer.trained_at_seconds.maxlen
         )
@@ -124,6 +126,7 @@ class ReportBuilder:
             refused_pods=observer.newest_training.refused_pods if observer.newest_training else 0,
             predictor_problem=packages.problem_in_force(in_force),
             evaluation_problems=packages.evaluation_problems(in_force, forecast.policy.evaluated_predictors or ()),
+            suppression_problems=self.suppression_problems,
             throttled_pods=throttled_pods.prod(observer.collector.collectors, observer.pods_by_uid),
         )
 

@@ -1,4 +1,4 @@
-"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled."""
+"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Facts:
     """Why predictors that are only evaluated are not."""
     throttled_pods: Sequence[str] = ()
     """Names of the throttled Prod pods, the most throttled first."""
+    suppression_problems: Sequence[tuple[str, str]] | None = None
+    """Reason and message of each problem of the suppression of Mid pods; None while it is off."""
 
 
 def _ready(facts: Facts) -> tuple[_Status, str, str]:
@@ -142,22 +144,37 @@ def _throttled(facts: Facts) -> tuple[_Status, str, str]:
     )
 
 
+def _suppression_degraded(facts: Facts) -> tuple[_Status, str, str]:
+    """Return the most severe reason, and the messages of all reasons."""
+    if not facts.suppression_problems:
+        return "False", "Suppressing", "CPU limits of Mid pods follow the usage of the node"
+    reason = facts.suppression_problems[0][0]
+    return "True", reason, "; ".join(message for _, message in facts.suppression_problems)
+
+
 _CONDITIONS = (
     ("Ready", _ready),
     ("WarmingUp", _warming_up),
     ("SourceDegraded", _source_degraded),
     ("PredictionDegraded", _prediction_degraded),
     ("Throttled", _throttled),
+    ("SuppressionDegraded", _suppression_degraded),
 )
+_ONLY_WHILE_ON = "SuppressionDegraded"
 
 
 def evaluate(
     facts: Facts, previous: Sequence[node_metric.Condition], now: dt.datetime, observed_generation: int | None
 ) -> list[node_metric.Condition]:
-    """Return all conditions. A condition keeps its transition time while its status does not change."""
+    """Return all conditions; that of the suppression only while it is on.
+
+    A condition keeps its transition time while its status does not change.
+    """
     before = {condition.type: condition for condition in previous}
     result = []
     for name, decide in _CONDITIONS:
+        if name == _ONLY_WHILE_ON and facts.suppression_problems is None:
+            continue
         status, reason, message = decide(facts)
         old = before.get(name)
         unchanged_since = old.last_transition_time if old is not None and old.status == status else None

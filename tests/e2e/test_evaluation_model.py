@@ -5,7 +5,7 @@ import json
 import pytest
 
 from e2e.support.evaluation_model import Recording
-from koordlet import debug_pages
+from koordlet.metrics import debug_pages
 from koordlet.prediction import evaluation_state
 from koordlet.samples import UsageSample
 from tests.koordlet.fed_node import FedNode

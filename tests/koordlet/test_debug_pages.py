@@ -5,8 +5,8 @@ import types
 
 import numpy as np
 
-from koordlet import debug_pages
 from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metrics import debug_pages
 from koordlet.samples import SeriesKey, SeriesKind
 
 

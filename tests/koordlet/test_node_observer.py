@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from koordlet import debug_pages
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
+from koordlet.metrics import debug_pages
 from tests.host_trees.plain_files import V2
 from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
 

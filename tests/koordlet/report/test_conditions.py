@@ -132,3 +132,10 @@ def test_an_ignored_annotation_degrades_the_prediction_with_the_problem():
     found = evaluated(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
     assert (found.status, found.reason) == ("True", "ReservationIgnored")
     assert found.message.startswith("metadata.annotations.x: seen 1, want an object: ")
+
+
+def test_the_suppression_has_a_condition_while_it_is_on_with_the_most_severe_reason_first():
+    assert "SuppressionDegraded" not in evaluated()
+    assert evaluated(suppression_problems=[])["SuppressionDegraded"].status == "False"
+    found = evaluated(suppression_problems=[("NotPermitted", "grant it"), ("NoData", "none")])["SuppressionDegraded"]
+    assert (found.status, found.reason, found.message) == ("True", "NotPermitted", "grant it; none")

@@ -1,0 +1,178 @@
+"""What the chart lets an agent do with `pods/resize`, on a lone API server, with and without the policy."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from e2e.support import admission_agreement as agreement
+from e2e.support import chart_rendering, waiting
+from e2e.support.names import SUITE_NAMESPACE
+from tools.localcluster.apiserver_requests import Connection
+from tools.localcluster.standalone_control_plane import ControlPlane
+
+TEMPLATES = ("koordlet/suppression-policy", "koordlet/rbac")
+VALUES = {"koordlet": {"suppression": {"enabled": True}}}
+BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/koord-suite-koordlet-resize"
+PATHS = {
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ServiceAccount": f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts",
+}
+PODS = "/api/v1/namespaces/default/pods"
+MID = "kubernetes.io/mid-cpu"
+AGENT = f"system:serviceaccount:{SUITE_NAMESPACE}:koordlet"
+
+Resize = Callable[..., tuple[int, str]]
+
+
+def _container(name: str, cpu: str, mid: str | None = "1000") -> dict[str, Any]:
+    amounts = {MID: mid} if mid else {}
+    limits = {"cpu": cpu, "memory": "64Mi", **amounts}
+    return {
+        "name": name,
+        "image": "i",
+        "resources": {"requests": {"cpu": "0", "memory": "32Mi", **amounts}, "limits": limits},
+    }
+
+
+def _pod(name: str, priority_class: str = "koord-mid", node: str = "n1") -> dict[str, Any]:
+    side = {**_container("side", "500m"), "restartPolicy": "Always"}
+    spec = {
+        "nodeName": node,
+        "priorityClassName": priority_class,
+        "initContainers": [side],
+        "containers": [_container("work", "500m"), _container("plain", "500m", None)],
+    }
+    return {"metadata": {"name": name, "labels": {"koordinator.sh/priority-class": "koord-mid"}}, "spec": spec}
+
+
+@contextlib.contextmanager
+def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
+    """Yield a call as the agent of a node, by impersonation."""
+    certificates = plane.places.certificates
+    trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+    trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", plane.places.addresses.apiserver_port, context=trust, timeout=60
+    )
+
+    def send(body: dict[str, Any], pod: str = "mid", node: str | None = "n1", path: str = "/resize") -> tuple[int, str]:
+        headers = {"Content-Type": "application/strategic-merge-patch+json", "Impersonate-User": AGENT}
+        if node:
+            headers["Impersonate-Extra-Authentication.kubernetes.io%2Fnode-name"] = node
+        connection.request("PATCH", f"{PODS}/{pod}{path}?dryRun=All", json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    with contextlib.closing(connection):
+        yield send
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[tuple[ControlPlane, Connection]]:
+    with agreement.running([SUITE_NAMESPACE]) as (plane, api):
+        yield plane, api
+
+
+@pytest.fixture(scope="module")
+def resize(plane: tuple[ControlPlane, Connection]) -> Iterator[Resize]:
+    control_plane, api = plane
+    api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    for pod in (_pod("mid"), _pod("prod", "koord-prod"), _pod("elsewhere", node="n2")):
+        api.send("POST", PODS, pod)
+    for each in chart_rendering.rendered(control_plane.binaries, VALUES, *TEMPLATES):
+        api.send("POST", PATHS[each["kind"]], each)
+    with _agent(control_plane, api) as send:
+        waiting.until(
+            "the policy is in force", lambda: send(_cpu("5m"))[0], lambda status: status == HTTPStatus.FORBIDDEN,
+            within_seconds=30,
+        )  # fmt: skip
+        yield send
+
+
+def _cpu(limit: str | None, container: str = "work", listed: str = "containers") -> dict[str, Any]:
+    return {"spec": {listed: [{"name": container, "resources": {"limits": {"cpu": limit}}}]}}
+
+
+def _work(**resources: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "work", "resources": resources}]}}
+
+
+ALLOWED = {
+    "least": _cpu("10m"),
+    "most": _cpu("1"),
+    "sidecar": _cpu("200m", "side", "initContainers"),
+    "nothing": {},
+}
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "another node": (_cpu("100m"), {"pod": "elsewhere"}, "own node"),
+    "a token without a node": (_cpu("100m"), {"node": None}, "own node"),
+    "a Prod pod with the label of Mid": (_cpu("100m"), {"pod": "prod"}, "Mid priority"),
+    "zero, which means unlimited": (_cpu("0"), {}, "from 10m"),
+    "below 10m": (_cpu("9m"), {}, "from 10m"),
+    "above mid-cpu": (_cpu("1001m"), {}, "up to the mid-cpu"),
+    "a sidecar above mid-cpu": (_cpu("1001m", "side", "initContainers"), {}, "up to the mid-cpu"),
+    "a container without mid-cpu": (_cpu("100m", "plain"), {}, "up to the mid-cpu"),
+    "a memory limit": (_work(limits={"memory": "128Mi"}), {}, "only CPU limits"),
+    "a memory request": (_work(requests={"memory": "48Mi"}), {}, "only CPU limits"),
+    "a CPU request": (_work(requests={"cpu": "10m"}), {}, "only CPU limits"),
+}
+DROPPED = {
+    "labels": {"metadata": {"labels": {"a": "b"}}},
+    "image": {"spec": {"containers": [{"name": "work", "image": "other"}]}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 5}},
+}
+"""Changes that the resource itself drops, or refuses."""
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+def test_cpu_limits_of_mid_pods_of_the_own_node_are_let_through(resize: Resize, what: str) -> None:
+    status, text = resize(ALLOWED[what])
+    assert status == HTTPStatus.OK, text
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_everything_else_is_refused(resize: Resize, what: str) -> None:
+    body, options, message = REFUSED[what]
+    status, text = resize(body, **options)
+    assert (status, message in text) == (HTTPStatus.FORBIDDEN, True), text
+
+
+def test_a_removed_limit_is_refused(resize: Resize) -> None:
+    """By the API server itself, with or without the policy."""
+    assert resize(_cpu(None))[0] in (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+@pytest.mark.parametrize("what", DROPPED)
+def test_other_fields_stay_as_they_are(resize: Resize, what: str) -> None:
+    before, after = resize({}), resize(DROPPED[what])
+    if after[0] == HTTPStatus.OK:
+        kept = [json.loads(text) for _, text in (before, after)]
+        assert kept[0]["spec"] == kept[1]["spec"]
+        assert kept[0]["metadata"]["labels"] == kept[1]["metadata"]["labels"]
+
+
+def test_pods_themselves_are_out_of_reach(resize: Resize) -> None:
+    assert resize({"metadata": {"labels": {"a": "b"}}}, path="")[0] == HTTPStatus.FORBIDDEN
+
+
+def test_each_fence_is_the_policy(plane: tuple[ControlPlane, Connection], resize: Resize) -> None:
+    """Last in this file: without the policy every refused change is let through."""
+    _, api = plane
+    api.send("DELETE", BINDING)
+    waiting.until(
+        "the policy is out of force", lambda: resize(_cpu("5m"))[0], lambda status: status == HTTPStatus.OK,
+        within_seconds=30,
+    )  # fmt: skip
+    answers = {what: resize(body, **options) for what, (body, options, _) in REFUSED.items()}
+    assert {what: text for what, (status, text) in answers.items() if status != HTTPStatus.OK} == {}

@@ -1,0 +1,188 @@
+"""CPU limits of the containers of a Mid pod: what they are, and what they were before the agent lowered them.
+
+The agent keeps no record of its own. The API server stores with every field who wrote it last (`managedFields`), so a
+limit below the one that the author wanted is the agent's if, and only if, the agent's name is on it. Mid CPU is
+immutable, and it is the original limit of most containers. Where an author set a stricter one, the name under which the
+agent writes contains it: `koordlet,c0=200` states that container 0 had 200m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+
+FIELD_MANAGER: Final = "koordlet"
+LEAST_LIMIT_MILLIS: Final = 10
+"""Smallest quota that the kernel takes: 1 ms of 100 ms."""
+_LONGEST_FIELD_MANAGER: Final = 128
+_RESIZE: Final = "resize"
+_PROBLEMS: Final = {
+    ("PodResizePending", "Infeasible"): "Infeasible",
+    ("PodResizePending", "Deferred"): "Deferred",
+    ("PodResizeInProgress", "Error"): "Error",
+}
+
+
+class FieldManager(msgspec.Struct, rename="camel", frozen=True):
+    """Writer of some fields of an object."""
+
+    manager: str = ""
+    subresource: str = ""
+    fields_v1: msgspec.Raw = msgspec.Raw(b"")
+
+
+class Metadata(pods.ObjectMeta, rename="camel", frozen=True):
+    """Metadata with the writers of the fields."""
+
+    managed_fields: list[FieldManager] | None = None
+
+
+class WrittenPod(pods.Pod, rename="camel", frozen=True):
+    """A pod with the writers of its fields."""
+
+    metadata: Metadata = Metadata()
+
+
+@dataclass(frozen=True, slots=True)
+class MidContainer:
+    """A container, or a sidecar, with Mid CPU and a CPU limit. Amounts are in millicores."""
+
+    key: str
+    """Its list and its position there, such as `c0` or `i1` for a sidecar."""
+    name: str
+    mid_millis: int
+    floor_millis: int
+    """Smallest limit that the API server and the kernel take."""
+    original_millis: int
+    """Limit of the author: Mid CPU, or a stricter one."""
+    limit_millis: int
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Return whether it is in the list of init containers."""
+        return self.key.startswith("i")
+
+
+@dataclass(frozen=True, slots=True)
+class MidPod:
+    """What may be resized of a pod whose priority is Mid."""
+
+    resource_version: str
+    containers: tuple[MidContainer, ...]
+    resize_problem: str = ""
+    """Why the kubelet does not do the newest resize, as the reason of its condition; empty where it does."""
+
+    @property
+    def is_lowered(self) -> bool:
+        """Return whether a limit is below its original."""
+        return any(each.limit_millis < each.original_millis for each in self.containers)
+
+
+def of_pod(pod: pods.Pod) -> MidPod | None:
+    """Return what may be resized; None for a pod whose priority is not Mid. Raises quantities.InvalidQuantity.
+
+    Labels do not count: their author may change them while the pod runs.
+    """
+    if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
+        return None
+    mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
+    resizable = pods.is_admitted(pod) and not mirrored and pod.spec.resources is None
+    lowered = _lowered(pod.metadata) if resizable else {}
+    found = (
+        _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))
+        for kind, listed in (("c", pod.spec.containers), ("i", pod.spec.init_containers or ()))
+        for index, each in enumerate(listed if resizable else ())
+        if kind == "c" or each.restart_policy == "Always"
+    )
+    return MidPod(
+        pod.metadata.resource_version, tuple(each for each in found if each is not None), _resize_problem(pod)
+    )
+
+
+def field_manager(containers: Iterable[MidContainer]) -> str:
+    """Return the name under which the agent writes limits of these containers, all of one pod.
+
+    An original that has no room in the name is forgotten: it becomes Mid CPU.
+    """
+    name = FIELD_MANAGER
+    for each in containers:
+        part = f",{each.key}={each.original_millis}"
+        if each.original_millis < each.mid_millis and len(name) + len(part) <= _LONGEST_FIELD_MANAGER:
+            name += part
+    return name
+
+
+def _container(key: str, container: pods.Container, manager: str | None) -> MidContainer | None:
+    limits, requests = container.resources.limits or {}, container.resources.requests or {}
+    if names.MID_CPU not in limits or names.CPU not in limits:
+        return None
+    mid, limit = quantities.whole_units(limits[names.MID_CPU]), quantities.cpu_millis(limits[names.CPU])
+    request = quantities.cpu_millis(requests.get(names.CPU, "0"))
+    if mid <= 0 or limit <= 0:
+        return None
+    original = limit if manager is None else _original(manager, key, mid)
+    original = max(min(original, mid), min(limit, mid))
+    # The QoS class must not change, and it would if limits and requests became equal.
+    least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
+    return MidContainer(key, container.name, mid, min(least, original, limit), original, limit)
+
+
+def _original(manager: str, key: str, mid_millis: int) -> int:
+    """Return the original that the name of the writer states for a container."""
+    for part in manager.split(",")[1:]:
+        named, _, millis = part.partition("=")
+        if named == key and millis.isdecimal():
+            return int(millis[:12])
+    return mid_millis
+
+
+def _lowered(metadata: pods.ObjectMeta) -> Mapping[str, str]:
+    """Return list and name of each container whose CPU limit the agent wrote last -> the name it wrote under."""
+    found: dict[str, str] = {}
+    managers: Sequence[FieldManager] = getattr(metadata, "managed_fields", None) or ()
+    for each in managers:
+        if each.subresource != _RESIZE or each.manager.partition(",")[0] != FIELD_MANAGER:
+            continue
+        spec = _part(_decoded(each.fields_v1), "f:spec")
+        for kind, listed in (("c", "f:containers"), ("i", "f:initContainers")):
+            for key, fields in _part(spec, listed).items():
+                if f"f:{names.CPU}" in _part(_part(fields, "f:resources"), "f:limits"):
+                    found[f"{kind}:{_name(key)}"] = each.manager
+    return found
+
+
+def _decoded(fields: msgspec.Raw) -> Any:
+    return msgspec.json.decode(fields) if bytes(fields) else {}
+
+
+def _part(fields: Any, name: str) -> dict[str, Any]:
+    part = fields.get(name) if isinstance(fields, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def _name(key: str) -> str:
+    """Return the name of a container from its key, such as k:{"name":"web"}."""
+    try:
+        decoded = msgspec.json.decode(key.removeprefix("k:"))
+    except msgspec.DecodeError:
+        return ""
+    name = decoded.get("name") if isinstance(decoded, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _resize_problem(pod: pods.Pod) -> str:
+    return next(
+        (
+            problem
+            for each in pod.status.conditions or ()
+            if each.status == "True" and (problem := _PROBLEMS.get((each.type, each.reason)))
+        ),
+        "",
+    )

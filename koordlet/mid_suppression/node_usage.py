@@ -1,0 +1,125 @@
+"""CPU usage of the node over the last seconds, in the parts that decide about Mid pods.
+
+Classes here follow priorities: the label of a class may be changed while a pod runs, its priority may not. A pod whose
+priority is Mid never counts as Prod, and a pod with another priority never counts as Mid.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.metric_cache import series
+from koordlet.samples import NODE, SYSTEM, SeriesKey, UsageSample, pod_key
+
+LEAST_SECONDS: Final = 5.0
+"""Time for which usage has to be above the threshold."""
+STALE_SECONDS: Final = 10.0
+"""Age from which a sample does not count."""
+_TOLERANCE_SECONDS: Final = 0.5
+_SLOW_SECONDS: Final = 20.0
+"""Time constant of the slow mean."""
+
+
+class NodeUsage(NamedTuple):
+    """CPU usage in cores."""
+
+    node: float
+    prod: float
+    system: float
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Pods of a node, as the usage of Prod counts them."""
+
+    version: int
+    mid: tuple[PodOnNode, ...]
+    """Pods whose priority is Mid, sorted by namespace and name."""
+    is_lowered: bool
+    """Whether a limit of one of them is below its original."""
+    not_prod: tuple[SeriesKey, ...]
+    """Series of pods whose priority is Mid and that count as Prod by their label."""
+    not_mid: tuple[SeriesKey, ...]
+    """Series of pods that count as Mid by their label, and have another priority."""
+
+    @classmethod
+    def of(cls, table: PodTable) -> Self:
+        """Sort the pods."""
+        pods = table.active()
+        return cls(
+            table.version,
+            tuple(pod for pod in pods if pod.mid is not None),
+            any(pod.mid is not None and pod.mid.is_lowered for pod in pods),
+            tuple(
+                pod_key(pod.uid)
+                for pod in pods
+                if pod.mid is not None and series.counted_class(pod.priority_class) is PriorityClass.PROD
+            ),
+            tuple(pod_key(pod.uid) for pod in pods if pod.mid is None and pod.priority_class is PriorityClass.MID),
+        )
+
+
+def of_samples(newest: Mapping[SeriesKey, UsageSample], members: Members) -> NodeUsage | None:
+    """Return the usage of one instant; None where a part of it is unknown."""
+    node, system, prod = newest.get(NODE), newest.get(SYSTEM), newest.get(series.PROD)
+    if node is None or system is None or prod is None:
+        return None
+    cores = prod.cpu_cores
+    cores -= sum(newest[key].cpu_cores for key in members.not_prod if key in newest)
+    cores += sum(newest[key].cpu_cores for key in members.not_mid if key in newest)
+    return NodeUsage(node.cpu_cores, max(cores, 0.0), system.cpu_cores)
+
+
+class _Sample(NamedTuple):
+    begin_seconds: float
+    end_seconds: float
+    usage: NodeUsage
+
+
+class RecentUsage:
+    """Mean usage over the last seconds. Times are of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._samples: collections.deque[_Sample] = collections.deque()
+        self._slow: float | None = None
+        self._above_since: float | None = None
+
+    def add(self, begin_seconds: float, end_seconds: float, usage: NodeUsage, threshold_cores: float) -> None:
+        """Add a sample: the mean over its time, in relation to the threshold of that time."""
+        seconds = end_seconds - begin_seconds
+        if seconds <= 0:
+            return
+        self._samples.append(_Sample(begin_seconds, end_seconds, usage))
+        slow = min(usage.node, threshold_cores) if self._slow is None else self._slow
+        self._slow = usage.node + (slow - usage.node) * math.exp(-seconds / _SLOW_SECONDS)
+        if max(usage.node, self._slow) <= threshold_cores:
+            self._above_since = None
+        elif self._above_since is None:
+            self._above_since = begin_seconds
+
+    def is_busy(self, now_seconds: float) -> bool:
+        """Return whether the node's usage was above the threshold for 5 s.
+
+        Usage that swings around the threshold is above it while its slow mean is.
+        """
+        return self._above_since is not None and now_seconds - self._above_since >= LEAST_SECONDS - _TOLERANCE_SECONDS
+
+    def mean(self, now_seconds: float) -> NodeUsage | None:
+        """Return the mean of the newest samples over at least 5 s; None where fewer of the last 10 s are known."""
+        while self._samples and now_seconds - self._samples[0].end_seconds >= STALE_SECONDS:
+            self._samples.popleft()
+        covered, total = 0.0, (0.0, 0.0, 0.0)
+        for begin, end, usage in reversed(self._samples):
+            covered += end - begin
+            total = tuple(sum_ + (end - begin) * each for sum_, each in zip(total, usage, strict=True))  # type: ignore[assignment]
+            if covered >= LEAST_SECONDS - _TOLERANCE_SECONDS:
+                return NodeUsage(*(each / covered for each in total))
+        if not self._samples:
+            self._above_since = self._slow = None
+        return None

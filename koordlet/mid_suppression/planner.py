@@ -1,0 +1,262 @@
+"""When which CPU limits of Mid pods change. Pure: clocks are passed in, the caller sends what is planned.
+
+Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is throttled. Up, by at most a
+tenth of Mid CPU each 30 s, after 30 s of calm. A change of at most a twentieth of Mid CPU is left out, unless it
+restores the original. The rise that a pod may take grows while it waits for its turn in the budget of the node.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from koordlet.cluster.mid_containers import MidContainer, MidPod
+from koordlet.cluster.pods import PodOnNode
+from koordlet.mid_suppression import shares
+from koordlet.mid_suppression.node_usage import NodeUsage, RecentUsage
+
+CALM_SECONDS: Final = 30.0
+STEP_SECONDS: Final = 30.0
+STEP_PERCENT: Final = 10
+DEAD_BAND_PERCENT: Final = 5
+POD_SECONDS: Final = 10.0
+"""Time between two patches of a pod."""
+BLIND_SECONDS: Final = 300.0
+"""Time without data after which limits rise."""
+BUDGET_SECONDS: Final = 60.0
+MOST_PATCHES: Final = 20
+"""Patches of a node in that time."""
+MOST_RISES: Final = 10
+"""Patches that raise limits in that time: the others are kept for a Prod pod that needs its CPU back."""
+LONGEST_BACKOFF_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is known of the node. Amounts are in millicores and cores."""
+
+    capacity_millis: int
+    reserved_cores: float
+    is_prod_throttled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New limits of containers of one pod, in millicores, by their keys."""
+
+    pod: PodOnNode
+    limits: Mapping[str, int]
+    is_lowering: bool
+
+
+@dataclass(slots=True)
+class _PodState:
+    """History of one pod."""
+
+    patched_at: float = -math.inf
+    sent_version: str = ""
+    """Version of the pod that the last successful patch changed: until a newer one is seen, the pod is out of date."""
+    failures: int = 0
+    retry_at: float = -math.inf
+    may_rise_since: float | None = None
+    """Time since which its turn is all that it waits for to rise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Limits to reach, and in which direction."""
+
+    allowed_millis: int | None
+    """CPU of all Mid pods; None for the originals."""
+    may_lower: bool = False
+    rises_since: float | None = None
+    """Time from which 30 s have to pass before the first step upwards, None where limits may not rise."""
+    most_rises: int = MOST_RISES
+
+
+@dataclass(slots=True)
+class Planner:
+    """State of one node. Times are of a monotonic clock."""
+
+    started_at: float
+    recent: RecentUsage = field(default_factory=RecentUsage)
+    usage: NodeUsage | None = None
+    """Mean usage that decides; None while it is unknown."""
+    is_busy: bool = False
+    """Whether the node's usage is above the threshold."""
+    allowed_millis: int | None = None
+    _known_at: float = field(init=False)
+    _calm_since: float | None = None
+    _off_since: float | None = None
+    _pods: dict[str, _PodState] = field(default_factory=dict)
+    _sent: collections.deque[tuple[float, bool]] = field(default_factory=collections.deque)
+
+    def __post_init__(self) -> None:
+        """Start as if data had been known until now."""
+        self._known_at = self.started_at
+
+    def plan(self, now: float, threshold_percent: int, node: Node | None, pods: Sequence[PodOnNode]) -> list[Change]:
+        """Return the changes to send now, the most urgent first. `pods` are those whose priority is Mid."""
+        self._forget(pods)
+        goal = self._goal(now, threshold_percent, node)
+        if goal is None or not (goal.may_lower or goal.rises_since is not None):
+            for state in self._pods.values():
+                state.may_rise_since = None
+            return []
+        room = self._room(now, goal.most_rises)
+        if room.patches <= 0 and goal.rises_since is None:
+            return []
+        found = self._changes(now, goal, pods)
+        lowering = sorted((each for each in found if each.is_lowering), key=lambda each: -sum(_differences(each)))
+        rising = sorted(
+            (each for each in found if not each.is_lowering),
+            key=lambda each: (self._state(each.pod).patched_at, -sum(_differences(each))),
+        )
+        chosen = lowering[: room.patches]
+        return [*chosen, *rising[: max(min(room.patches - len(chosen), room.rises), 0)]]
+
+    def sent(self, now: float, change: Change) -> None:
+        """Record that a patch is sent, whatever its outcome."""
+        self._sent.append((now, change.is_lowering))
+        state = self._state(change.pod)
+        state.patched_at, state.may_rise_since = now, None
+
+    def done(self, change: Change) -> None:
+        """Record that the API server took a patch."""
+        state = self._state(change.pod)
+        state.failures = 0
+        state.sent_version = change.pod.mid.resource_version if change.pod.mid else ""
+
+    def failed(self, now: float, change: Change) -> None:
+        """Record that the API server refused a patch of this pod: it is tried again after a growing pause."""
+        state = self._state(change.pod)
+        state.retry_at = now + min(POD_SECONDS * 2**state.failures, LONGEST_BACKOFF_SECONDS)
+        state.failures = min(state.failures + 1, 10)
+
+    def _forget(self, pods: Sequence[PodOnNode]) -> None:
+        if self._pods:
+            known = {pod.uid for pod in pods}
+            for gone in self._pods.keys() - known:
+                del self._pods[gone]
+
+    def _state(self, pod: PodOnNode) -> _PodState:
+        return self._pods.setdefault(pod.uid, _PodState())
+
+    def _goal(self, now: float, threshold_percent: int, node: Node | None) -> _Goal | None:
+        self.usage = self.recent.mean(now)
+        self.allowed_millis = None
+        if threshold_percent == 0:
+            self.is_busy, self._calm_since, self._known_at = False, None, now
+            if self._off_since is None:
+                self._off_since = now
+            return _Goal(None, rises_since=self._off_since, most_rises=MOST_PATCHES)
+        self._off_since = None
+        if self.usage is None or node is None:
+            self.is_busy, self._calm_since = False, None
+            blind = now - self._known_at >= BLIND_SECONDS
+            return _Goal(None, rises_since=self._known_at + BLIND_SECONDS - STEP_SECONDS) if blind else None
+        self._known_at = now
+        self.is_busy = self.recent.is_busy(now)
+        if self.is_busy:
+            self._calm_since = None
+        elif self._calm_since is None:
+            self._calm_since = now
+        self.allowed_millis = shares.allowed_millis(
+            node.capacity_millis,
+            threshold_percent,
+            prod_cores=self.usage.prod,
+            system_cores=self.usage.system,
+            reserved_cores=node.reserved_cores,
+        )
+        calm = self._calm_since is not None and now - self._calm_since >= CALM_SECONDS
+        return _Goal(
+            self.allowed_millis,
+            may_lower=self.is_busy or node.is_prod_throttled,
+            rises_since=self._calm_since if calm else None,
+        )
+
+    def _changes(self, now: float, goal: _Goal, pods: Sequence[PodOnNode]) -> list[Change]:
+        limited = [(pod, each) for pod in pods if pod.mid is not None for each in pod.mid.containers]
+        containers = [each for _, each in limited]
+        if goal.allowed_millis is None:
+            wanted = [each.original_millis for each in containers]
+        else:
+            wanted = shares.limits_millis(goal.allowed_millis, containers)
+        wanted_of: dict[str, dict[str, int]] = collections.defaultdict(dict)
+        for (pod, each), limit in zip(limited, wanted, strict=True):
+            wanted_of[pod.uid][each.key] = limit
+        return [
+            change
+            for pod in pods
+            if pod.mid is not None and self._is_ready(now, pod, pod.mid)
+            for change in self._change(now, goal, pod, wanted_of[pod.uid])
+        ]
+
+    def _is_ready(self, now: float, pod: PodOnNode, mid: MidPod) -> bool:
+        """Return whether the pod may be patched now."""
+        if not mid.containers or mid.resize_problem:
+            return False
+        state = self._state(pod)
+        return (
+            now - state.patched_at >= POD_SECONDS
+            and now >= state.retry_at
+            and state.sent_version != mid.resource_version
+        )
+
+    def _change(self, now: float, goal: _Goal, pod: PodOnNode, wanted: Mapping[str, int]) -> Iterator[Change]:
+        assert pod.mid is not None
+        if goal.may_lower:
+            lower = {each.key: wanted[each.key] for each in pod.mid.containers if wanted[each.key] < each.limit_millis}
+            if any(_is_felt(each, lower.get(each.key, each.limit_millis)) for each in pod.mid.containers):
+                yield Change(pod, lower, is_lowering=True)
+                return
+        state = self._state(pod)
+        if goal.rises_since is None or now - max(goal.rises_since, state.patched_at) < STEP_SECONDS:
+            state.may_rise_since = None
+            return
+        since = now if state.may_rise_since is None else state.may_rise_since
+        steps = 1 + int((now - since) / STEP_SECONDS)
+        higher = {
+            each.key: limit
+            for each in pod.mid.containers
+            if (limit := _raised(each, steps, wanted[each.key])) > each.limit_millis
+            and (_is_felt(each, limit) or limit == each.original_millis)
+        }
+        state.may_rise_since = since if higher else None
+        if higher:
+            yield Change(pod, higher, is_lowering=False)
+
+    def _room(self, now: float, most_rises: int) -> _Room:
+        while self._sent and now - self._sent[0][0] >= BUDGET_SECONDS:
+            self._sent.popleft()
+        rises = sum(not is_lowering for _, is_lowering in self._sent)
+        return _Room(MOST_PATCHES - len(self._sent), most_rises - rises)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Patches that the budget leaves."""
+
+    patches: int
+    rises: int
+
+
+def _is_felt(container: MidContainer, limit_millis: int) -> bool:
+    """Return whether a change is outside the dead band."""
+    return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.mid_millis
+
+
+def _raised(container: MidContainer, steps: int, wanted_millis: int) -> int:
+    rise = math.ceil(container.mid_millis * STEP_PERCENT / 100) * steps
+    return min(container.limit_millis + rise, wanted_millis)
+
+
+def _differences(change: Change) -> Iterator[int]:
+    """Yield how far each limit moves, in millicores."""
+    assert change.pod.mid is not None
+    for each in change.pod.mid.containers:
+        if each.key in change.limits:
+            yield abs(change.limits[each.key] - each.limit_millis)

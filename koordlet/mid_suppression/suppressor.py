@@ -1,0 +1,244 @@
+"""Suppression of a node: reads what the agent knows, plans, sends, and keeps what went wrong for the report.
+
+Nothing here holds up a tick: planning is arithmetic, and sending is a task of its own. While suppression is off and no
+limit is lowered, a tick costs a comparison.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from apiserver_client import cluster_events, errors, objects, resources, session
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.view import ClusterView
+from koordlet.collectors import capped_usage
+from koordlet.metric_cache import series
+from koordlet.mid_suppression import node_usage, resize
+from koordlet.mid_suppression.node_usage import Members
+from koordlet.mid_suppression.planner import Change, Node, Planner
+from koordlet.mid_suppression.resize import Outcome, Sent
+from koordlet.node_observer import NodeObserver
+
+log = logging.getLogger(__name__)
+
+BLOCKED_SECONDS: Final = 300.0
+"""Pause after an answer that holds for every pod: no right, no such resource."""
+UNREACHABLE_SECONDS: Final = 10.0
+PLAN_SECONDS: Final = 10.0
+"""Age from which the rest of a plan is dropped."""
+_THROTTLED_SECONDS: Final = 5.0
+_OF_ALL_PODS: Final = {
+    Outcome.NOT_PERMITTED: (
+        "NotPermitted",
+        "the agent may not patch pods/resize: set the chart value koordlet.suppression.enabled",
+    ),
+    Outcome.NOT_SERVED: ("NotServed", "the API server does not serve pods/resize: want Kubernetes 1.33 or later"),
+}
+REPORTER: Final = "koordlet"
+_MOST_NAMED: Final = 5
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of patches since the agent started."""
+
+    patches: dict[tuple[str, Outcome], int] = field(
+        default_factory=lambda: {(direction, outcome): 0 for direction in ("down", "up") for outcome in Outcome}
+    )
+    failures: int = 0
+    """Plans that failed by an error of the agent."""
+
+
+class Suppressor:
+    """Suppression of one node. Not thread-safe: one event loop calls everything. Times are of a monotonic clock."""
+
+    def __init__(
+        self,
+        observer: NodeObserver,
+        view: ClusterView,
+        monotonic: Callable[[], float],
+        utc_now: Callable[[], dt.datetime],
+    ) -> None:
+        self.planner = Planner(monotonic())
+        self.counts = Counts()
+        self._observer = observer
+        self._view = view
+        self._monotonic = monotonic
+        self._utc_now = utc_now
+        self._members = Members(-1, (), False, (), ())
+        self._sampled_at: float | None = None
+        self._last_sample = monotonic()
+        self._throttled_at = 0.0
+        self._is_prod_throttled = False
+        self._blocked_until = 0.0
+        self._blocked: tuple[str, str] | None = None
+        self._refusals: dict[str, tuple[Outcome, str]] = {}
+        """UID of a pod -> why the API server refused its newest patch."""
+        self._logged: set[tuple[str, str]] = set()
+
+    @property
+    def mid_pods(self) -> Sequence[object]:
+        """Return the pods of the node whose priority is Mid."""
+        return self._members.mid
+
+    @property
+    def lowered_pods(self) -> int:
+        """Return the number of pods with a limit below its original."""
+        return sum(pod.mid is not None and pod.mid.is_lowered for pod in self._members.mid)
+
+    def threshold_percent(self) -> int | None:
+        """Return the threshold in force, 0 where suppression is off, None before the cluster is known."""
+        view = self._view
+        if not view.pods.synced or not view.watches["node_metric"].synced:
+            return None
+        if view.resource_version is None:  # deleted, as by an uninstallation
+            return 0
+        return spec_in_force.suppress_threshold_percent(view.spec.mid_colocation_policy)
+
+    def plan(self) -> list[Change]:
+        """Return the patches to send now. Call once after each tick."""
+        threshold = self.threshold_percent()
+        if threshold is None:
+            return []
+        if self._members.version != self._view.pods.version:
+            self._members = Members.of(self._view.pods)
+            self._forget()
+        if threshold == 0 and not self._members.is_lowered:
+            self._blocked = self.planner.allowed_millis = self.planner.usage = None
+            return []
+        now = self._monotonic()
+        node = self._node(now)
+        self._sample(now, threshold, node)
+        if now < self._blocked_until:
+            return []
+        return self.planner.plan(now, threshold, node, self._members.mid)
+
+    async def send(self, api: session.Session, changes: Sequence[Change]) -> None:
+        """Send a plan. Stops where the rest would be answered alike, or is out of date."""
+        begin = self._monotonic()
+        for change in changes:
+            now = self._monotonic()
+            if now - begin >= PLAN_SECONDS:
+                return
+            self.planner.sent(now, change)
+            sent = await resize.send(api, change)
+            self._note(self._monotonic(), change, sent)
+            if sent.outcome is Outcome.QUOTA:
+                await self._record_quota(api, change, sent)
+            if self._monotonic() < self._blocked_until:
+                return
+
+    def problems(self) -> list[tuple[str, str]] | None:
+        """Return reason and message of each problem, the most severe first; None while suppression is off."""
+        if not self.threshold_percent():
+            return None
+        found = [self._blocked] if self._blocked else []
+        if self.planner.usage is None and self._members.mid:
+            found.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
+        names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._members.mid}
+        for reason, outcome in (("QuotaExceeded", Outcome.QUOTA), ("ResizeRefused", Outcome.REFUSED)):
+            if of_kind := [uid for uid, (kind, _) in self._refusals.items() if kind is outcome and uid in names]:
+                found.append((reason, f"{_named([names[uid] for uid in of_kind])}: {self._refusals[of_kind[0]][1]}"))
+        stuck = [pod for pod in self._members.mid if pod.mid is not None and pod.mid.resize_problem]
+        if stuck:
+            text = [f"{names[pod.uid]} ({pod.mid.resize_problem})" for pod in stuck if pod.mid is not None]
+            found.append(("ResizeNotDone", f"the kubelet does not do the resize of {_named(text)}"))
+        return found
+
+    def _forget(self) -> None:
+        known = {pod.uid for pod in self._members.mid}
+        for gone in self._refusals.keys() - known:
+            del self._refusals[gone]
+        self._logged = {each for each in self._logged if each[0] in known or not each[0]}
+        for pod in self._members.mid:
+            if pod.mid is not None and pod.mid.resize_problem:
+                text = f"the kubelet reports {pod.mid.resize_problem}; its limits stay until that condition ends"
+                self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
+
+    def _node(self, now: float) -> Node | None:
+        capacity, allocatable = self._view.capacity, self._view.allocatable
+        if capacity is None or allocatable is None:
+            return None
+        if now - self._throttled_at >= _THROTTLED_SECONDS:
+            self._throttled_at, self._is_prod_throttled = now, self._has_throttled_prod()
+        reserved = max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000
+        return Node(capacity.cpu_millis, reserved, self._is_prod_throttled)
+
+    def _has_throttled_prod(self) -> bool:
+        pods = self._observer.pods_by_uid
+        return any(
+            (pod := pods.get(uid)) is not None
+            and pod.mid is None
+            and series.counted_class(pod.priority_class) is PriorityClass.PROD
+            for uid in capped_usage.throttled(self._observer.collector.collectors)
+        )
+
+    def _sample(self, now: float, threshold_percent: int, node: Node | None) -> None:
+        """Add the newest sample, which is the mean since the one before it."""
+        sampled_at = self._observer.newest_at_seconds
+        if sampled_at == self._sampled_at or node is None:
+            return
+        begin, self._last_sample, self._sampled_at = self._last_sample, now, sampled_at
+        usage = node_usage.of_samples(self._observer.newest, self._members)
+        if usage is not None and sampled_at is not None:
+            threshold = node.capacity_millis * threshold_percent / 100_000
+            self.planner.recent.add(max(begin, now - node_usage.STALE_SECONDS), now, usage, threshold)
+
+    def _note(self, now: float, change: Change, sent: Sent) -> None:
+        pod, outcome = change.pod, sent.outcome
+        self.counts.patches["down" if change.is_lowering else "up", outcome] += 1
+        if outcome is Outcome.PATCHED:
+            self.planner.done(change)
+            self._refusals.pop(pod.uid, None)
+            self._blocked = None
+            return
+        if outcome in _OF_ALL_PODS:
+            self._blocked, self._blocked_until = _OF_ALL_PODS[outcome], now + BLOCKED_SECONDS
+            self._log_once("", f"suppression of Mid pods: {self._blocked[1]}: {sent.problem}")
+        elif outcome is Outcome.UNREACHABLE:
+            self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
+        elif outcome in (Outcome.QUOTA, Outcome.REFUSED):
+            self.planner.failed(now, change)
+            problem = quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
+            self._refusals[pod.uid] = outcome, problem
+            self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
+
+    def _log_once(self, uid: str, text: str) -> None:
+        if (uid, text) not in self._logged:
+            self._logged.add((uid, text))
+            log.warning("%s", text)
+
+    async def _record_quota(self, api: session.Session, change: Change, sent: Sent) -> None:
+        """Record an Event on the pod. An equal one of the last hour, or a missing right, is no fault."""
+        pod = change.pod
+        event = cluster_events.body(
+            cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
+            severity="Warning",
+            reason="CPULimitNotRestored",
+            message=quota_advice(sent.quota, pod.namespace),
+            reporter=REPORTER,
+            now=self._utc_now(),
+        )
+        try:
+            await objects.create(api, resources.EVENTS, event, namespace=pod.namespace)
+        except errors.ApiServerError as error:
+            if not isinstance(error, errors.AlreadyExists):
+                log.debug("Event on pod %s/%s is not recorded: %s", pod.namespace, pod.name, error)
+
+
+def quota_advice(quota: str, namespace: str) -> str:
+    """Return what an operator does about a quota that counts CPU limits of Mid pods."""
+    return (
+        f"ResourceQuota {namespace}/{quota} counts limits.cpu, and has no room to restore the CPU limit of this "
+        "Mid pod; exempt Mid pods: scopeSelector with PriorityClass NotIn [koord-mid]"
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,160 @@
+import msgspec
+import pytest
+
+from koordlet.cluster import mid_containers
+from koordlet.cluster.mid_containers import MidContainer
+
+MID = "kubernetes.io/mid-cpu"
+
+
+def container(name="one", mid="1000", cpu="1", request="0", **more):
+    limits = {key: value for key, value in ((MID, mid), ("cpu", cpu)) if value is not None}
+    return {"name": name, "resources": {"limits": limits, "requests": {"cpu": request}}, **more}
+
+
+def writer(name, *containers, listed="containers", subresource="resize"):
+    """Return an entry of managedFields as the API server writes it."""
+    limited = {f'k:{{"name":"{each}"}}': {"f:resources": {"f:limits": {"f:cpu": {}}}} for each in containers}
+    return {"manager": name, "subresource": subresource, "fieldsV1": {"f:spec": {f"f:{listed}": limited}}}
+
+
+def mid_pod(*containers, writers=(), priority=7000, status=None, **metadata):
+    spec = {"priority": priority, "containers": list(containers)}
+    if inits := [each for each in containers if each.pop("init", False)]:
+        spec = {**spec, "containers": [each for each in containers if each not in inits], "initContainers": inits}
+    document = {
+        "metadata": {"resourceVersion": "7", "managedFields": list(writers), **metadata},
+        "spec": spec,
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", **(status or {})},
+    }
+    return mid_containers.of_pod(msgspec.json.decode(msgspec.json.encode(document), type=mid_containers.WrittenPod))
+
+
+def only(*containers, **more):
+    (found,) = mid_pod(*containers, **more).containers
+    return found
+
+
+def test_mid_cpu_is_the_original_of_a_container():
+    assert only(container()) == MidContainer("c0", "one", 1000, 10, 1000, 1000)
+
+
+def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
+    found = only(container(cpu="300m"), writers=[writer("koordlet", "one")])
+    assert (found.limit_millis, found.original_millis) == (300, 1000)
+
+
+@pytest.mark.parametrize(
+    "writers",
+    [
+        [],
+        [writer("kubectl", "one")],
+        [writer("koordlet-of-another", "one")],
+        [writer("koordlet", "other")],
+        [writer("koordlet", "one", subresource="")],
+        [writer("koordlet", "one", listed="initContainers")],
+        [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": [1]}}],
+        [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": {"f:containers": {"k:[": {}}}}}],
+        [{"manager": "koordlet", "subresource": "resize"}],
+    ],
+)
+def test_a_limit_of_another_writer_is_the_original(writers):
+    assert only(container(cpu="300m"), writers=writers).original_millis == 300
+
+
+def test_the_stricter_limit_of_an_author_is_restored_and_not_exceeded():
+    """Written, lowered, and read back by an agent that never saw the pod before."""
+    before = only(container(cpu="300m"))
+    name = mid_containers.field_manager([before])
+    assert name == "koordlet,c0=300"
+    assert only(container(cpu="50m"), writers=[writer(name, "one")]).original_millis == 300
+
+
+def test_an_author_who_changes_a_lowered_limit_gets_that_limit():
+    """The API server then states the author as its writer, and the agent for the other container only."""
+    found = mid_pod(
+        container(cpu="20m"),
+        container("two", "500", "50m"),
+        writers=[writer("kubectl", "one"), writer("koordlet", "two")],
+    )
+    assert [each.original_millis for each in found.containers] == [20, 500]
+
+
+@pytest.mark.parametrize("text", ["", "x", "-5", "99999999999999999999999999", "²"])
+def test_a_forged_original_is_at_most_mid_cpu_and_at_least_the_limit(text):
+    found = only(container(cpu="300m"), writers=[writer(f"koordlet,c0={text}", "one")])
+    assert 300 <= found.original_millis <= 1000
+
+
+def test_a_limit_above_mid_cpu_is_lowered_to_it_for_good():
+    assert only(container(cpu="4")).original_millis == 1000
+
+
+def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_characters():
+    containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999) for index in range(40)]
+    assert 100 < len(mid_containers.field_manager(containers)) <= 128
+
+
+def test_containers_without_mid_cpu_or_limit_are_left_alone():
+    found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", cpu="0"))
+    assert [each.name for each in found.containers] == ["one"]
+
+
+def test_sidecars_are_resized_and_other_init_containers_are_not():
+    found = mid_pod(
+        container(),
+        container("init", init=True),
+        container("side", cpu="40m", init=True, restartPolicy="Always"),
+        writers=[writer("koordlet", "side", listed="initContainers")],
+    )
+    assert [(each.key, each.is_sidecar, each.original_millis) for each in found.containers] == [
+        ("c0", False, 1000),
+        ("i1", True, 1000),
+    ]
+
+
+@pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])
+def test_limits_stay_above_requests_as_the_qos_class_must_not_change(asked, floor):
+    assert only(container(request=asked)).floor_millis == floor
+
+
+@pytest.mark.parametrize(("mid", "cpu", "asked"), [("5", "5m", "0"), ("1000", "1", "1")])
+def test_a_container_that_cannot_be_lowered_has_its_limit_as_floor(mid, cpu, asked):
+    found = only(container(mid=mid, cpu=cpu, request=asked))
+    assert found.floor_millis == found.limit_millis
+
+
+@pytest.mark.parametrize("priority", [None, 9000, 5000, 6999, 8000])
+def test_labels_make_no_pod_mid(priority):
+    assert mid_pod(container(), priority=priority, labels={"koordinator.sh/priority-class": "koord-mid"}) is None
+
+
+def test_labels_exempt_no_mid_pod():
+    assert only(container(), labels={"koordinator.sh/priority-class": "koord-prod"}).limit_millis == 1000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"status": {"startTime": None}},
+        {"status": {"phase": "Succeeded"}},
+        {"annotations": {"kubernetes.io/config.mirror": "x"}},
+    ],
+)
+def test_pods_that_do_not_run_and_static_pods_are_not_resized(more):
+    assert mid_pod(container(), **more).containers == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "problem"),
+    [
+        (("PodResizePending", "Infeasible", "True"), "Infeasible"),
+        (("PodResizePending", "Deferred", "True"), "Deferred"),
+        (("PodResizeInProgress", "Error", "True"), "Error"),
+        (("PodResizeInProgress", "", "True"), ""),
+        (("PodResizePending", "Infeasible", "False"), ""),
+    ],
+)
+def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
+    fields = dict(zip(("type", "reason", "status"), condition, strict=True))
+    assert mid_pod(container(), status={"conditions": [fields]}).resize_problem == problem

@@ -1,0 +1,93 @@
+import dataclasses
+
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.cluster.pods import PodTable
+from koordlet.mid_suppression import node_usage
+from koordlet.mid_suppression.node_usage import Members, NodeUsage, RecentUsage
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
+from tests.koordlet.mid_suppression.suppressed_node import limited
+from tests.koordlet.one_node import bound_pod
+
+PROD = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
+
+
+def members(*pods):
+    table = PodTable()
+    for pod in pods:
+        table.put(pod)
+    return Members.of(table)
+
+
+def samples(prod=3.0, **pods):
+    cores = {NODE: 8.0, SYSTEM: 1.0, PROD: prod, **{pod_key(name): used for name, used in pods.items()}}
+    return {key: UsageSample(used, 0.0) for key, used in cores.items()}
+
+
+def test_a_mid_pod_that_labels_itself_prod_is_not_counted_as_prod():
+    hidden = dataclasses.replace(limited("hidden", 1000), priority_class=PriorityClass.PROD)
+    found = node_usage.of_samples(samples(hidden=2.0), members(hidden, bound_pod("web")))
+    assert found == NodeUsage(8.0, 1.0, 1.0)
+
+
+def test_a_prod_pod_that_labels_itself_mid_is_counted_as_prod():
+    found = node_usage.of_samples(samples(web=2.0), members(bound_pod("web", PriorityClass.MID)))
+    assert found == NodeUsage(8.0, 5.0, 1.0)
+
+
+def test_nothing_is_known_while_a_part_is_unknown():
+    for missing in (NODE, SYSTEM, PROD):
+        some = samples()
+        del some[missing]
+        assert node_usage.of_samples(some, members()) is None
+
+
+def used(cores):
+    return NodeUsage(cores, 0.0, 0.0)
+
+
+def test_the_mean_is_over_five_seconds():
+    recent = RecentUsage()
+    for second in range(4):
+        recent.add(second, second + 1, used(9.0), 6.5)
+        assert recent.mean(second + 1) is None
+    recent.add(4, 5, used(4.0), 6.5)
+    assert recent.mean(5).node == 8.0
+    for second in range(5, 9):
+        recent.add(second, second + 1, used(4.0), 6.5)
+    assert recent.mean(9).node == 4.0
+
+
+def test_a_sample_of_a_slow_agent_counts_for_all_of_its_time():
+    recent = RecentUsage()
+    recent.add(0, 20, used(3.0), 6.5)
+    assert recent.mean(20).node == 3.0
+
+
+def test_gaps_are_bridged_and_old_samples_are_not():
+    recent = RecentUsage()
+    for second in (1, 2, 4, 6, 8):
+        recent.add(second - 1, second, used(2.0), 6.5)
+    assert recent.mean(8).node == 2.0
+    assert recent.mean(12) is None
+
+
+def test_time_that_went_back_or_stood_still_adds_nothing():
+    recent = RecentUsage()
+    recent.add(5, 5, used(9.0), 6.5)
+    recent.add(6, 5, used(9.0), 6.5)
+    assert recent.mean(6) is None
+
+
+def test_usage_is_above_the_threshold_after_five_seconds_without_a_gap_in_it():
+    recent = RecentUsage()
+    for second, cores in enumerate((9.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 9.0, 9.0, 9.0, 9.0)):
+        recent.add(second, second + 1, used(cores), 8.0)
+        assert not recent.is_busy(second + 1)
+    recent.add(12, 13, used(9.0), 8.0)
+    assert recent.is_busy(13)
+
+
+def test_one_sample_of_a_slow_agent_is_enough():
+    recent = RecentUsage()
+    recent.add(0, 20, used(9.0), 6.5)
+    assert recent.is_busy(20)

@@ -1,0 +1,286 @@
+import dataclasses
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from koordlet.mid_suppression.node_usage import NodeUsage
+from koordlet.mid_suppression.planner import Node
+from tests.koordlet.mid_suppression.suppressed_node import SuppressedNode, limited
+
+
+def fifty(**more):
+    return SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)), **more)
+
+
+def busiest_minute(node):
+    """Return the largest number of patches within 60 s."""
+    times = [time for time, _ in node.patches]
+    return max(sum(begin <= time < begin + 60 for time in times) for begin in times) if times else 0
+
+
+def test_a_calm_node_changes_nothing():
+    node = SuppressedNode(limited("a", 4000))
+    assert node.run(600) == []
+
+
+def test_a_load_step_of_prod_lowers_the_limit_within_ten_seconds():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=1.0, mid=4.0)
+    node.run(60)
+    node.use(prod=5.0, mid=4.0)
+    changes = node.run(10)
+    assert [change.limits for change in changes[-1:]] == [{"c0": 1000}]
+    assert sum(node.limits()) <= 6500 - 5000 - 500 + 200
+    assert all(change.is_lowering for change in changes)
+
+
+def test_usage_above_the_threshold_for_a_moment_changes_nothing():
+    node = SuppressedNode(limited("a", 4000))
+    node.run(30)
+    node.use(prod=5.0, mid=4.0)
+    assert node.run(2) == []
+    node.use(prod=1.0)
+    assert node.run(60) == []
+
+
+def test_usage_that_swings_around_the_threshold_lowers_limits():
+    node = SuppressedNode(limited("a", 4000))
+    for _ in range(30):
+        node.use(prod=6.0, mid=4.0)
+        node.run(1)
+        node.use(prod=4.0, mid=0.5)
+        node.run(1)
+    assert node.limits()[0] < 2000
+
+
+def test_limits_rise_by_a_tenth_each_30_s_after_30_s_of_calm_and_are_restored_within_five_minutes_and_a_half():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0, mid=1.0)
+    node.run(30)
+    assert node.limits() == [10]
+    node.use(prod=1.0)
+    node.patches.clear()
+    node.run(30)
+    assert node.patches == []
+    node.run(330)
+    times, changes = zip(*node.patches, strict=True)
+    assert all(b - a >= 30 for a, b in itertools.pairwise(times))
+    heights = [10, *(change.limits["c0"] for change in changes)]
+    assert all(0 < b - a <= 400 for a, b in itertools.pairwise(heights))
+    assert node.limits() == [4000]
+
+
+def test_limits_rise_no_higher_than_what_prod_leaves():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(30)
+    node.use(prod=4.0)
+    node.run(1200)
+    assert node.limits() == [2000]
+
+
+def test_a_rise_after_a_long_wait_for_prod_is_a_single_step():
+    """Only the wait for the budget of the node counts."""
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(30)
+    node.use(prod=5.9)
+    node.run(1200)
+    before = node.limits()[0]
+    node.use(prod=1.0)
+    node.run(8)
+    assert node.limits()[0] - before <= 400
+
+
+def test_the_largest_reductions_come_first():
+    node = SuppressedNode(limited("small", 100), limited("large", 4000), limited("middle", 1000))
+    node.use(prod=9.0)
+    node.run(6)
+    assert [change.pod.name for _, change in node.patches] == ["large", "middle", "small"]
+
+
+def test_differences_within_the_dead_band_are_left_out():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=5.0, mid=2.0)
+    node.run(30)
+    assert node.limits() == [1000]
+    for cores in (5.19, 4.81, 5.1, 4.9):
+        node.use(prod=cores, mid=2.0)
+        assert node.run(120) == []
+
+
+def test_a_throttled_prod_pod_lowers_limits_below_the_threshold():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=4.0)
+    assert node.run(60) == []
+    node.node = dataclasses.replace(node.node, is_prod_throttled=True)
+    node.run(2)
+    assert node.limits() == [2000]
+    node.use(prod=1.0)
+    node.run(600)
+    assert node.limits() == [4000], "a Prod pod with a small limit of its own must not hold Mid down"
+
+
+def test_fifty_pods_are_lowered_and_restored_within_the_budget():
+    node = fifty()
+    node.use(prod=9.0)
+    node.run(150)
+    assert set(node.limits()) == {10}
+    assert busiest_minute(node) == 20
+    node.use(prod=1.0)
+    node.run(900)
+    assert node.limits() == node.originals()
+    assert busiest_minute(node) <= 20
+
+
+def test_while_limits_rise_there_is_room_to_lower_at_once():
+    node = fifty()
+    node.use(prod=9.0)
+    node.run(200)
+    node.use(prod=1.0)
+    node.run(120)
+    node.use(prod=9.0)
+    assert sum(change.is_lowering for change in node.run(10)) >= 10
+
+
+@pytest.mark.parametrize("period", [2, 7, 12, 20, 31, 45, 70])
+def test_a_flapping_load_costs_at_most_20_patches_a_minute(period):
+    node = fifty()
+    for turn in range(900 // period):
+        node.use(prod=(9.0, 0.5)[turn % 2])
+        node.run(period)
+    assert busiest_minute(node) <= 20
+
+
+@pytest.mark.parametrize("pods", [1, 50])
+def test_switched_off_restores_everything(pods):
+    node = SuppressedNode(*(limited(f"p{index}", 200, 100, originals=(150, 100)) for index in range(pods)))
+    node.use(prod=9.0)
+    node.run(200)
+    assert set(node.limits()) == {10}
+    node.threshold = 0
+    node.run(400)
+    assert node.limits() == node.originals()
+    assert busiest_minute(node) <= 20
+
+
+def test_without_data_nothing_is_lowered_and_after_five_minutes_limits_rise():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(30)
+    node.usage = None
+    node.patches.clear()
+    node.run(300)
+    assert node.patches == []
+    node.run(20)
+    assert node.limits() == [410]
+    node.run(600)
+    assert node.limits() == [4000]
+
+
+def test_without_the_capacity_of_the_node_nothing_is_lowered():
+    node = SuppressedNode(limited("a", 4000))
+    node.node = None
+    node.use(prod=9.0)
+    assert node.run(100) == []
+
+
+def test_another_agent_goes_on_where_the_last_one_ended():
+    node = SuppressedNode(limited("a", 4000, originals=(3000,)))
+    node.use(prod=9.0)
+    node.run(30)
+    node.restart()
+    node.patches.clear()
+    node.use(prod=1.0)
+    assert node.run(29) == []
+    node.run(400)
+    assert node.limits() == [3000]
+
+
+def test_a_pod_that_the_watch_does_not_show_yet_is_not_patched_again():
+    node = SuppressedNode(limited("a", 4000))
+    node.is_followed = False
+    node.use(prod=9.0)
+    assert len(node.run(120)) == 1
+
+
+def test_a_pod_whose_resize_is_refused_by_its_kubelet_is_left_alone():
+    pod = limited("a", 4000)
+    node = SuppressedNode(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible")))
+    node.use(prod=9.0)
+    assert node.run(60) == []
+
+
+def test_refused_patches_are_tried_again_after_growing_pauses():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    times = []
+    for _ in range(1800):
+        node.now += 1
+        node.planner.recent.add(node.now - 1, node.now, node.usage, 6.5)
+        for change in node.planner.plan(node.now, 65, node.node, list(node.pods.values())):
+            node.planner.sent(node.now, change)
+            node.planner.failed(node.now, change)
+            times.append(node.now)
+    pauses = [b - a for a, b in itertools.pairwise(times)]
+    assert pauses[:6] == [10, 20, 40, 80, 160, 300]
+    assert set(pauses[6:]) == {300}
+
+
+def test_a_pod_deleted_and_created_again_under_its_name_has_no_history():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(6)
+    node.pods["a"] = dataclasses.replace(limited("a", 4000), uid="other")
+    assert [change.pod.uid for change in node.run(1)] == ["other"]
+
+
+def test_state_of_pods_that_are_gone_is_discarded():
+    node = fifty()
+    node.use(prod=9.0)
+    node.run(60)
+    node.pods.clear()
+    node.run(1)
+    assert node.planner._pods == {}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 50))
+def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, count):
+    draw = random.Random(seed)
+    pods = []
+    for index in range(count):
+        mid = [draw.choice((5, 100, 1000, 8000)) for _ in range(draw.randint(1, 3))]
+        pods.append(limited(f"p{index}", *mid, originals=tuple(draw.randint(max(1, each // 2), each) for each in mid)))
+    node = SuppressedNode(*pods, threshold=draw.choice((0, 1, 65, 100)))
+    for _ in range(30):
+        node.usage = draw.choice((None, NodeUsage(*(draw.uniform(0, 10) for _ in range(3)))))
+        node.node = draw.choice((None, *[Node(10_000, 0.5, draw.random() < 0.5)] * 4))
+        node.threshold = draw.choice((node.threshold, node.threshold, 0, 65))
+        if draw.random() < 0.1:
+            node.restart()
+            node.patches.clear()
+        node.now += draw.choice((0, 0, 0, 200))
+        node.run(draw.randint(1, 40))
+    for pod in node.pods.values():
+        for each in pod.mid.containers:
+            assert each.floor_millis <= each.limit_millis <= each.original_millis
+            assert each.limit_millis > 0
+    assert busiest_minute(node) <= 20
+    by_pod = {}
+    for time, change in node.patches:
+        assert time - by_pod.get(change.pod.name, -100) >= 10
+        by_pod[change.pod.name] = time
+
+
+@pytest.mark.parametrize("prod", [0.0, 2.0, 4.5, 5.5, 8.0])
+def test_under_a_steady_load_limits_settle(prod):
+    node = SuppressedNode(*(limited(f"p{index}", 300 + 100 * index) for index in range(9)))
+    node.use(prod=9.0)
+    node.run(60)
+    node.use(prod=prod, mid=0.1)
+    node.run(900)
+    assert node.run(900) == []

@@ -1,0 +1,48 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordlet.cluster.mid_containers import MidContainer
+from koordlet.mid_suppression import shares
+
+
+@st.composite
+def containers(draw):
+    mid = draw(st.integers(1, 100_000))
+    original = draw(st.integers(1, mid))
+    return MidContainer("c0", "x", mid, min(draw(st.sampled_from([10, 101])), original), original, original)
+
+
+def allowed(prod=3.0, system=0.5, reserved=1.0, threshold=65, capacity=10_000):
+    return shares.allowed_millis(capacity, threshold, prod_cores=prod, system_cores=system, reserved_cores=reserved)
+
+
+def test_what_mid_may_use_is_what_prod_and_the_larger_of_system_and_reserve_leave_below_the_threshold():
+    assert allowed() == 2500
+    assert allowed(system=2.0) == 1500
+    assert allowed(prod=9.0) == 0
+
+
+def test_every_container_gets_the_same_share_of_its_mid_cpu():
+    some = [MidContainer("c0", "x", mid, 10, mid, mid) for mid in (1000, 2000, 500)]
+    assert shares.limits_millis(1750, some) == [500, 1000, 250]
+    assert shares.limits_millis(3500, some) == [1000, 2000, 500]
+
+
+def test_what_a_stricter_limit_leaves_goes_to_the_others():
+    some = [MidContainer("c0", "x", 1000, 10, 100, 100), MidContainer("c0", "x", 1000, 10, 1000, 1000)]
+    assert shares.limits_millis(900, some) == [100, 800]
+
+
+@given(st.integers(0, 300_000), st.lists(containers(), max_size=60))
+def test_limits_are_within_bounds_and_within_what_is_allowed(millis, some):
+    limits = shares.limits_millis(millis, some)
+    assert all(each.floor_millis <= limit <= each.original_millis for each, limit in zip(some, limits, strict=True))
+    assert sum(limits) <= max(millis, sum(each.floor_millis for each in some))
+    if some and sum(limits) < sum(each.original_millis for each in some):
+        assert millis - sum(limits) <= len(some) + sum(each.mid_millis for each in some) / 2**11
+
+
+@given(st.integers(0, 300_000), st.integers(0, 300_000), st.lists(containers(), max_size=20))
+def test_more_for_mid_lowers_no_limit(one, other, some):
+    less, more = (shares.limits_millis(millis, some) for millis in sorted((one, other)))
+    assert all(a <= b for a, b in zip(less, more, strict=True))

@@ -1,0 +1,277 @@
+"""The suppressor against answers of an API server, second by second, without waiting."""
+
+import dataclasses
+import datetime as dt
+import logging
+import types
+
+import pytest
+
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.node_metric.types import NodeMetricSpec
+from apiserver_client.watching import WatchState
+from koordlet.cluster.pods import PodTable
+from koordlet.mid_suppression.suppressor import Suppressor
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
+from tests.fakes import apiserver
+from tests.koordlet.mid_suppression.suppressed_node import limited
+
+RESIZE = "/api/v1/namespaces/shop/pods/a/resize"
+EVENTS = "/api/v1/namespaces/shop/events"
+TAKEN = apiserver.Answer({"metadata": {"name": "a", "resourceVersion": "2"}})
+RBAC = apiserver.status(403, "Forbidden", 'pods "a" is forbidden: User "x" cannot patch resource "pods/resize" in API')
+QUOTA = apiserver.status(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: team-b, requested: limits.cpu=400m')
+FENCE = apiserver.status(403, "Forbidden", "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no")
+UID = apiserver.status(422, "Invalid", "immutable", name="a", causes=[{"field": "metadata.uid"}])
+
+
+class Node:
+    """A node of ten cores, its observer and its view of the cluster."""
+
+    def __init__(self, *pods, threshold=65):
+        self.now = 1000.0
+        table = PodTable()
+        for pod in pods:
+            table.put(pod)
+        table.keep_only([(pod.namespace, pod.name) for pod in pods])
+        self.view = types.SimpleNamespace(
+            pods=table,
+            watches={"node_metric": WatchState()},
+            resource_version="1",
+            capacity=WholeAmounts(10_000, 1),
+            allocatable=WholeAmounts(9_500, 1),
+            spec=None,
+        )
+        self.view.watches["node_metric"].synced = True
+        self.switch(threshold)
+        self.observer = types.SimpleNamespace(
+            newest={}, newest_at_seconds=None, pods_by_uid={}, collector=types.SimpleNamespace(collectors=())
+        )
+        self.suppressor = Suppressor(
+            self.observer, self.view, lambda: self.now, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+        )
+        self.use(9.0)
+
+    def switch(self, threshold, enable=True):
+        policy = {"enable": enable, "midSuppressThresholdPercent": threshold}
+        self.view.spec = NodeMetricSpec.model_validate({"midColocationPolicy": policy})
+
+    def use(self, prod):
+        cores = {NODE: prod + 0.5, SYSTEM: 0.5, SeriesKey(SeriesKind.CLASS, PriorityClass.PROD): prod}
+        self.observer.newest = {key: UsageSample(used, 0.0) for key, used in cores.items()}
+
+    def plan(self, seconds=1):
+        planned = []
+        for _ in range(seconds):
+            self.now += 1
+            self.observer.newest_at_seconds = self.now
+            planned += self.suppressor.plan()
+        return planned
+
+    async def run(self, server, seconds):
+        async with server.session() as api:
+            for _ in range(seconds):
+                await self.suppressor.send(api, self.plan())
+
+
+@pytest.fixture
+async def server():
+    async with apiserver.running() as running:
+        yield running
+
+
+def patches(server):
+    return [each for each in server.requests if each.path == RESIZE]
+
+
+async def test_a_patch_states_limit_uid_version_and_the_writer(server):
+    server.on("PATCH", RESIZE, TAKEN)
+    node = Node(limited("a", 4000, 1000, originals=(4000, 300)))
+    await node.run(server, 6)
+    (sent,) = patches(server)
+    assert sent.headers["content-type"] == "application/strategic-merge-patch+json"
+    assert sent.query == {"fieldManager": "koordlet,c1=300"}
+    assert sent.document == {
+        "metadata": {"uid": "a", "resourceVersion": "1"},
+        "spec": {
+            "containers": [
+                {"name": "c0", "resources": {"limits": {"cpu": "10m"}}},
+                {"name": "c1", "resources": {"limits": {"cpu": "10m"}}},
+            ]
+        },
+    }
+    assert node.suppressor.problems() == []
+
+
+async def test_sidecars_are_patched_among_the_init_containers(server):
+    pod = limited("a", 4000)
+    side = dataclasses.replace(pod.mid.containers[0], key="i1", name="side")
+    server.on("PATCH", RESIZE, TAKEN)
+    await Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(side,)))).run(server, 6)
+    assert patches(server)[0].document["spec"] == {
+        "initContainers": [{"name": "side", "resources": {"limits": {"cpu": "10m"}}}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (RBAC, "NotPermitted"),
+        (apiserver.NOT_SERVED, "NotServed"),
+        (apiserver.status(405, "MethodNotAllowed", "no"), "NotServed"),
+    ],
+)
+async def test_without_right_or_resource_one_patch_in_five_minutes_and_a_condition(server, answer, reason, caplog):
+    server.on("PATCH", RESIZE, answer)
+    node = Node(limited("a", 4000), limited("b", 4000))
+    await node.run(server, 304)
+    assert len(server.requests) == 1
+    assert node.suppressor.problems()[0][0] == reason
+    assert [each.levelno for each in caplog.records] == [logging.WARNING]
+    await node.run(server, 10)
+    assert len(server.requests) == 2
+    node.switch(0)
+    assert node.suppressor.problems() is None
+
+
+async def test_a_quota_is_named_in_condition_and_event_and_tried_again_after_growing_pauses(server):
+    pod = limited("a", 4000)
+    lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
+    server.on("PATCH", RESIZE, QUOTA)
+    server.on("POST", EVENTS, TAKEN)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,))))
+    node.use(1.0)
+    await node.run(server, 1200)
+    assert 4 <= len(patches(server)) <= 12
+    ((reason, message),) = node.suppressor.problems()
+    assert reason == "QuotaExceeded"
+    assert "ResourceQuota shop/team-b" in message
+    event = server.asked("POST", EVENTS)[0].document
+    assert event["involvedObject"]["uid"] == "a"
+    assert "NotIn [koord-mid]" in event["message"]
+
+
+async def test_events_that_may_not_be_written_cost_nothing(server):
+    pod = limited("a", 4000)
+    lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
+    server.on("PATCH", RESIZE, QUOTA, TAKEN)
+    server.on("POST", EVENTS, RBAC)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,))))
+    node.use(1.0)
+    await node.run(server, 100)
+    assert len(patches(server)) == 2
+    assert node.suppressor.problems() == []
+
+
+@pytest.mark.parametrize("answer", [FENCE, apiserver.status(422, "Invalid", "QOS class may not change", name="a")])
+async def test_a_refusal_of_one_pod_does_not_hold_up_the_others(server, answer):
+    server.on("PATCH", RESIZE, answer)
+    server.on("PATCH", "/api/v1/namespaces/shop/pods/b/resize", TAKEN)
+    node = Node(limited("a", 4000), limited("b", 4000))
+    await node.run(server, 10)
+    assert len(server.requests) == 2
+    ((reason, message),) = node.suppressor.problems()
+    assert reason == "ResizeRefused"
+    assert message.startswith("shop/a: ")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        apiserver.status(409, "Conflict", "modified", name="a"),
+        apiserver.status(404, "NotFound", "gone", name="a"),
+        UID,
+    ],
+)
+async def test_a_pod_that_changed_or_went_is_no_problem(server, answer):
+    server.on("PATCH", RESIZE, answer)
+    node = Node(limited("a", 4000))
+    await node.run(server, 36)
+    assert len(patches(server)) == 4, "each 10 s"
+    assert node.suppressor.problems() == []
+
+
+async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(server):
+    server.on("PATCH", RESIZE, apiserver.status(429, "TooManyRequests", "busy", retry_after="30"), TAKEN)
+    node = Node(limited("a", 4000))
+    await node.run(server, 33)
+    assert len(patches(server)) == 1
+    await node.run(server, 10)
+    assert len(patches(server)) == 2
+
+
+async def test_the_rest_of_a_plan_that_took_too_long_is_dropped(server):
+    server.on("PATCH", RESIZE, TAKEN)
+    server.on("PATCH", "/api/v1/namespaces/shop/pods/b/resize", TAKEN)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    changes = node.plan(5)
+    assert len(changes) == 2
+    times = iter((0.0, 0.0, 5.0, 5.0, 11.0))
+    node.suppressor._monotonic = lambda: next(times)
+    async with server.session() as api:
+        await node.suppressor.send(api, changes)
+    assert len(server.requests) == 1
+
+
+def test_switched_off_a_tick_plans_nothing_and_looks_at_no_sample():
+    node = Node(limited("a", 4000), threshold=0)
+    node.observer.newest = None
+    assert node.plan(60) == []
+    assert node.suppressor.problems() is None
+
+
+@pytest.mark.parametrize("way", ["threshold", "enable", "deleted"])
+def test_switched_off_lowered_limits_rise(way):
+    pod = limited("a", 4000)
+    lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,))))
+    if way == "deleted":
+        node.view.resource_version = None
+    else:
+        node.switch(65 * (way == "enable"), enable=way == "threshold")
+    changes = node.plan(40)
+    assert changes[0].limits == {"c0": 1400}
+
+
+@pytest.mark.parametrize("unknown", ["pods", "node_metric"])
+def test_before_the_cluster_is_known_nothing_changes(unknown):
+    node = Node(limited("a", 4000))
+    if unknown == "pods":
+        node.view.pods.synced = False
+    else:
+        node.view.watches["node_metric"].synced = False
+    assert node.plan(60) == []
+
+
+def test_the_same_sample_does_not_count_twice():
+    """A tick that failed leaves the samples of the last one."""
+    node = Node(limited("a", 4000))
+    node.plan(3)
+    for _ in range(20):
+        node.now += 1
+        assert node.suppressor.plan() == []
+    assert node.suppressor.problems()[0][0] == "NoData"
+
+
+def test_a_clock_that_is_set_changes_nothing():
+    """Samples have wall time, plans have monotonic time."""
+    node = Node(limited("a", 4000))
+    node.plan(2)
+    for step in (-86400, 86400, 0):
+        node.now += 1
+        node.observer.newest_at_seconds = node.now + step
+        changes = node.suppressor.plan()
+    assert [each.limits for each in changes] == [{"c0": 10}]
+
+
+def test_a_resize_that_the_kubelet_does_not_do_is_stated_and_logged_once(caplog):
+    pod = limited("a", 4000)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible")))
+    assert node.plan(20) == []
+    node.view.pods.version += 1
+    node.plan(1)
+    assert node.suppressor.problems() == [
+        ("ResizeNotDone", "the kubelet does not do the resize of shop/a (Infeasible)")
+    ]
+    assert len(caplog.records) == 1
