@@ -39,15 +39,18 @@ LONG = (
     "test_evaluation_is_recomputed",
     "test_agent_away",
     "test_agent_killed",
+    "test_backtest_job",
     "test_backtest_of_cadvisor",
     "test_idle_writes",
     "test_leader",
     "test_leader_deleted",
     "test_links",
     "test_load_step_reports_early",
+    "test_mid_eviction",
     "test_no_prediction",
+    "test_predictor_package",
 )
-"""Cases that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` runs them, and only them."""
+"""Cases that take minutes: outages, degrade times, idle clusters, own images. Only `make e2e-long` runs them."""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"

@@ -16,6 +16,9 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO
 
 from e2e.soak import memory, slow_clients, withdrawal
 from e2e.soak.memory import Sample
@@ -45,8 +48,10 @@ START_SECONDS = 300.0
 class Soak:
     """One run, with its problems."""
 
-    def __init__(self, on: Stage, seconds: float, seed: int) -> None:
+    def __init__(self, on: Stage, seconds: float, seed: int, curve: TextIO | None = None) -> None:
+        """Take where to write each sample of memory as a line of CSV; None writes none."""
         self._on = on
+        self._curve = curve
         self._seconds = seconds
         self._chance = random.Random(seed)
         self._churn = Churn(on, self._chance)
@@ -126,7 +131,11 @@ class Soak:
     def _sample(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
             running = part.ensure_running()  # started again where it has ended, as the kubelet would
-            self.samples.append(Sample(name, running.process.pid, elapsed, running.rss_mebibytes()))
+            sample = Sample(name, running.process.pid, elapsed, running.rss_mebibytes())
+            self.samples.append(sample)
+            if self._curve:
+                self._curve.write(",".join(map(str, sample)) + "\n")
+                self._curve.flush()
 
     def _kill(self) -> None:
         name = self._chance.choice(sorted(self._on.parts))
@@ -218,10 +227,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance (default: 1)")
+    parser.add_argument("--samples", type=Path, help="write the memory of each process over time to this CSV file")
+    parser.add_argument("--curve", type=Path, help="write the memory of each process over time to this CSV file")
     arguments = parser.parse_args()
     try:
-        with stage() as on:
-            soak = Soak(on, arguments.minutes * 60, arguments.seed)
+        with ExitStack() as stack:
+            curve = stack.enter_context(arguments.curve.open("w")) if arguments.curve else None
+            soak = Soak(stack.enter_context(stage()), arguments.minutes * 60, arguments.seed, curve)
             soak.run()
             soak.check()
     except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:
