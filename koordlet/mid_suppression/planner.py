@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from koordlet.cluster.mid_containers import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, MidPod
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression import shares
 from koordlet.mid_suppression.node_usage import NodeUsage, RecentUsage

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
@@ -119,11 +120,11 @@ class Suppressor:
         return self.planner.plan(now, threshold, node, self._members.mid)
 
     async def send(self, api: session.Session, changes: Sequence[Change]) -> None:
-        """Send a plan. Stops where the rest would be answered alike, or is out of date."""
+        """Send a plan. Stops where the rest would be answered alike, is out of date, or suppression is off by now."""
         begin = self._monotonic()
         for change in changes:
             now = self._monotonic()
-            if now - begin >= PLAN_SECONDS:
+            if now - begin >= PLAN_SECONDS or (change.is_lowering and not self.threshold_percent()):
                 return
             self.planner.sent(now, change)
             sent = await resize.send(api, change)
@@ -134,11 +135,15 @@ class Suppressor:
                 return
 
     def problems(self) -> list[tuple[str, str]] | None:
-        """Return reason and message of each problem, the most severe first; None while suppression is off."""
-        if not self.threshold_percent():
+        """Return reason and message of each problem, the most severe first; None where there is nothing to do.
+
+        While suppression is off there is nothing to do once every limit is restored.
+        """
+        threshold = self.threshold_percent()
+        if threshold is None or not (threshold or self._members.is_lowered):
             return None
         found = [self._blocked] if self._blocked else []
-        if self.planner.usage is None and self._members.mid:
+        if threshold and self.planner.usage is None and self._members.mid:
             found.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
         names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._members.mid}
         for reason, outcome in (("QuotaExceeded", Outcome.QUOTA), ("ResizeRefused", Outcome.REFUSED)):
@@ -204,7 +209,7 @@ class Suppressor:
             self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
         elif outcome in (Outcome.QUOTA, Outcome.REFUSED):
             self.planner.failed(now, change)
-            problem = quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
+            problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
             self._refusals[pod.uid] = outcome, problem
             self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
 
@@ -219,8 +224,8 @@ class Suppressor:
         event = cluster_events.body(
             cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
             severity="Warning",
-            reason="CPULimitNotRestored",
-            message=quota_advice(sent.quota, pod.namespace),
+            reason=cpu_limits.NOT_RESTORED,
+            message=cpu_limits.quota_advice(sent.quota, pod.namespace),
             reporter=REPORTER,
             now=self._utc_now(),
         )
@@ -229,14 +234,6 @@ class Suppressor:
         except errors.ApiServerError as error:
             if not isinstance(error, errors.AlreadyExists):
                 log.debug("Event on pod %s/%s is not recorded: %s", pod.namespace, pod.name, error)
-
-
-def quota_advice(quota: str, namespace: str) -> str:
-    """Return what an operator does about a quota that counts CPU limits of Mid pods."""
-    return (
-        f"ResourceQuota {namespace}/{quota} counts limits.cpu, and has no room to restore the CPU limit of this "
-        "Mid pod; exempt Mid pods: scopeSelector with PriorityClass NotIn [koord-mid]"
-    )
 
 
 def _named(names: Sequence[str]) -> str:

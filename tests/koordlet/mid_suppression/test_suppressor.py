@@ -234,6 +234,35 @@ def test_switched_off_lowered_limits_rise(way):
     assert changes[0].limits == {"c0": 1400}
 
 
+def half_lowered():
+    pod = limited("a", 4000)
+    lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,)))
+
+
+async def test_limits_that_it_may_not_restore_are_stated_while_suppression_is_off(server):
+    """The right was taken away, by an upgrade without its hook."""
+    server.on("PATCH", RESIZE, RBAC)
+    node = Node(half_lowered(), threshold=0)
+    await node.run(server, 40)
+    assert [reason for reason, _ in node.suppressor.problems()] == ["NotPermitted"]
+    node.view.pods.put(limited("a", 4000))
+    await node.run(server, 1)
+    assert node.suppressor.problems() is None
+
+
+async def test_of_a_plan_that_is_under_way_nothing_is_lowered_once_suppression_is_off(server):
+    """An uninstallation deletes the NodeMetric, and restores limits a moment later."""
+    server.on("PATCH", RESIZE, TAKEN)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    changes = node.plan(5)
+    assert len(changes) == 2
+    node.view.resource_version = None
+    async with server.session() as api:
+        await node.suppressor.send(api, changes)
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("unknown", ["pods", "node_metric"])
 def test_before_the_cluster_is_known_nothing_changes(unknown):
     node = Node(limited("a", 4000))
