@@ -32,8 +32,8 @@ _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
 _INTERPRETER = {"PYTHONOPTIMIZE": "2"}  # as the image
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "koordlet": agent_process.CHART_ENVIRONMENT,
-    "manager": {"MALLOC_ARENA_MAX": "1"},
-    "scheduler_plugin": {"OPENBLAS_NUM_THREADS": "1"},
+    "manager": {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"},
+    "scheduler_plugin": {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "131072"},
 }
 """Program -> the variables that the chart sets for it: huge pages and a heap for each thread would count as growth."""
 
