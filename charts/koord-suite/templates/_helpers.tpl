@@ -248,6 +248,7 @@ args:
 {{- end }}
 env:
 - {name: OPENBLAS_NUM_THREADS, value: "1"}
+- {name: MALLOC_MMAP_THRESHOLD_, value: "131072"} # returns the buffers of closed connections, 256 KiB each
 {{- with .extraEnv }}
 {{ toYaml . }}
 {{- end }}
