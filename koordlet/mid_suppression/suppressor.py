@@ -17,11 +17,12 @@ from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
-from koordlet.collectors import capped_usage
+from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage, resize
 from koordlet.mid_suppression.node_usage import Members
 from koordlet.mid_suppression.planner import Change, Node, Planner
+from koordlet.mid_suppression.prod_waits import CpuWaits
 from koordlet.mid_suppression.resize import Outcome, Sent
 from koordlet.node_observer import NodeObserver
 
@@ -32,7 +33,7 @@ BLOCKED_SECONDS: Final = 300.0
 UNREACHABLE_SECONDS: Final = 10.0
 PLAN_SECONDS: Final = 10.0
 """Age from which the rest of a plan is dropped."""
-_THROTTLED_SECONDS: Final = 5.0
+_WAITS_SECONDS: Final = 5.0
 _OF_ALL_PODS: Final = {
     Outcome.NOT_PERMITTED: (
         "NotPermitted",
@@ -74,8 +75,9 @@ class Suppressor:
         self._members = Members(-1, (), False, (), ())
         self._sampled_at: float | None = None
         self._last_sample = monotonic()
-        self._throttled_at = 0.0
-        self._is_prod_throttled = False
+        self._waits_at = 0.0
+        self._is_prod_short = False
+        self._cpu_waits = CpuWaits()
         self._blocked_until = 0.0
         self._blocked: tuple[str, str] | None = None
         self._refusals: dict[str, tuple[Outcome, str]] = {}
@@ -169,18 +171,20 @@ class Suppressor:
         capacity, allocatable = self._view.capacity, self._view.allocatable
         if capacity is None or allocatable is None:
             return None
-        if now - self._throttled_at >= _THROTTLED_SECONDS:
-            self._throttled_at, self._is_prod_throttled = now, self._has_throttled_prod()
+        if now - self._waits_at >= _WAITS_SECONDS:
+            self._waits_at, self._is_prod_short = now, self._has_short_prod(now)
         reserved = max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000
-        return Node(capacity.cpu_millis, reserved, self._is_prod_throttled)
+        return Node(capacity.cpu_millis, reserved, self._is_prod_short)
 
-    def _has_throttled_prod(self) -> bool:
-        pods = self._observer.pods_by_uid
+    def _has_short_prod(self, now: float) -> bool:
+        """Return whether a Prod pod is throttled, or waits for a CPU."""
+        pods, collectors = self._observer.pods_by_uid, self._observer.collector.collectors
+        waiting = self._cpu_waits.waiting(now, pod_pressure.cpu_waits(collectors))
         return any(
             (pod := pods.get(uid)) is not None
             and pod.mid is None
             and series.counted_class(pod.priority_class) is PriorityClass.PROD
-            for uid in capped_usage.throttled(self._observer.collector.collectors)
+            for uid in waiting.union(capped_usage.throttled(collectors))
         )
 
     def _sample(self, now: float, threshold_percent: int, node: Node | None) -> None:

@@ -11,6 +11,8 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric.types import NodeMetricSpec
 from apiserver_client.watching import WatchState
 from koordlet.cluster.pods import PodTable
+from koordlet.collectors import pod_pressure
+from koordlet.collectors.interface import Measurement
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
@@ -281,6 +283,28 @@ def test_the_same_sample_does_not_count_twice():
         node.now += 1
         assert node.suppressor.plan() == []
     assert node.suppressor.problems()[0][0] == "NoData"
+
+
+class PodWaits:
+    """The counter of one pod that waits for a CPU all the time, read once a minute."""
+
+    name, metrics = "waits", (pod_pressure.WAITED_SECONDS,)
+
+    def __init__(self, node, uid):
+        self.node, self.uid = node, uid
+
+    def measurements(self, metric):
+        return [Measurement(self.node.now // 60 * 60, ("cpu", kind), self.uid) for kind in ("some", "full")]
+
+
+@pytest.mark.parametrize(("priority_class", "is_lowered"), [(PriorityClass.PROD, True), (PriorityClass.MID, False)])
+def test_a_prod_pod_that_waits_for_a_cpu_lowers_limits_below_the_threshold(priority_class, is_lowered):
+    node = Node(limited("a", 4000))
+    node.use(4.0)
+    assert node.plan(200) == []
+    node.observer.pods_by_uid = {"web": dataclasses.replace(limited("web"), priority_class=priority_class, mid=None)}
+    node.observer.collector.collectors = (PodWaits(node, "web"),)
+    assert bool(node.plan(200)) is is_lowered
 
 
 def test_a_clock_that_is_set_changes_nothing():
