@@ -26,8 +26,13 @@ LEAST_LIMIT_MILLIS: Final = 10
 _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
+_VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
+"""Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
+_VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
 NOT_RESTORED: Final = "CPULimitNotRestored"
 """Reason of the Event on a pod whose limit cannot be restored."""
+AUTOSCALED: Final = "CPUAutoscaled"
+"""Reason of the Event on a pod whose CPU a Vertical Pod Autoscaler sets too."""
 _PROBLEMS: Final = {
     ("PodResizePending", "Infeasible"): "Infeasible",
     ("PodResizePending", "Deferred"): "Deferred",
@@ -83,6 +88,8 @@ class MidPod:
     containers: tuple[MidContainer, ...]
     resize_problem: str = ""
     """Why the kubelet does not do the newest resize, as the reason of its condition; empty where it does."""
+    autoscaler: str = ""
+    """Vertical Pod Autoscaler that sets CPU of the pod too, as its annotations state; empty without one."""
 
     @property
     def is_lowered(self) -> bool:
@@ -111,7 +118,10 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
         if kind == "c" or each.restart_policy == "Always"
     )
     return MidPod(
-        pod.metadata.resource_version, tuple(each for each in found if each is not None), _resize_problem(pod)
+        pod.metadata.resource_version,
+        tuple(each for each in found if each is not None),
+        _resize_problem(pod),
+        _autoscaler(pod.metadata),
     )
 
 
@@ -154,6 +164,14 @@ def quota_advice(quota: str, namespace: str) -> str:
     return (
         f"ResourceQuota {namespace}/{quota} counts limits.cpu, and has no room to restore the CPU limit of this "
         "Mid pod; exempt Mid pods: scopeSelector with PriorityClass NotIn [koord-mid]"
+    )
+
+
+def autoscaler_advice(autoscaler: str) -> str:
+    """Return what an operator does about an autoscaler that sets CPU of a Mid pod."""
+    return (
+        f"{autoscaler} sets CPU of this Mid pod too, so it and suppression undo each other's limits: leave CPU out of "
+        "it (resourcePolicy.containerPolicies: controlledResources [memory]), or set its updateMode to Off"
     )
 
 
@@ -213,6 +231,16 @@ def _name(key: str) -> str:
         return ""
     name = decoded.get("name") if isinstance(decoded, dict) else None
     return name if isinstance(name, str) else ""
+
+
+def _autoscaler(metadata: pods.ObjectMeta) -> str:
+    """Return the autoscaler that sets CPU. An author may write these annotations: the effect is a text in an Event."""
+    annotations = pods.annotations_of(metadata)
+    named = _VPA_NAME.match(annotations.get(_VPA_UPDATES, ""))
+    changed = named.group(2) if named else ""
+    if "cpu" not in changed and (changed.strip() or annotations.get(_VPA_IN_PLACE) != "true"):
+        return ""
+    return f"VerticalPodAutoscaler {metadata.namespace}/{named.group(1)}" if named else "a VerticalPodAutoscaler"
 
 
 def _resize_problem(pod: pods.Pod) -> str:

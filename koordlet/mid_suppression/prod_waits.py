@@ -1,4 +1,4 @@
-"""Prod pods that get too little CPU while the node as a whole looks calm: throttled, or waiting for a CPU.
+"""Prod pods that get too little CPU while the node as a whole has idle CPU: throttled, or waiting for a CPU.
 
 Both are read once a minute. The kernel counts the time in which tasks of a pod waited for a CPU on cgroup v2 only. A
 pod whose own limit is too small waits as well: limits of Mid pods then fall to what is allowed, and no further.

@@ -16,6 +16,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from koordlet.cluster import spec_in_force
+from koordlet.cluster.pods import PodOnNode
 from koordlet.cluster.view import ClusterView
 from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
@@ -83,6 +84,8 @@ class Suppressor:
         self._refusals: dict[str, tuple[Outcome, str]] = {}
         """UID of a pod -> why the API server refused its newest patch."""
         self._logged: set[tuple[str, str]] = set()
+        self._autoscaled: set[str] = set()
+        """UIDs of pods with an Event that names their autoscaler."""
 
     @property
     def mid_pods(self) -> Sequence[object]:
@@ -132,7 +135,9 @@ class Suppressor:
             sent = await resize.send(api, change)
             self._note(self._monotonic(), change, sent)
             if sent.outcome is Outcome.QUOTA:
-                await self._record_quota(api, change, sent)
+                advice = cpu_limits.quota_advice(sent.quota, change.pod.namespace)
+                await self._record(api, change.pod, cpu_limits.NOT_RESTORED, advice)
+            await self._name_autoscaler(api, change.pod)
             if self._monotonic() < self._blocked_until:
                 return
 
@@ -155,12 +160,17 @@ class Suppressor:
         if stuck:
             text = [f"{names[pod.uid]} ({pod.mid.resize_problem})" for pod in stuck if pod.mid is not None]
             found.append(("ResizeNotDone", f"the kubelet does not do the resize of {_named(text)}"))
+        autoscaled = [pod for pod in self._members.mid if pod.mid is not None and pod.mid.autoscaler]
+        if autoscaled:
+            text = [f"{names[pod.uid]} ({pod.mid.autoscaler})" for pod in autoscaled if pod.mid is not None]
+            found.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_named(text)}"))
         return found
 
     def _forget(self) -> None:
         known = {pod.uid for pod in self._members.mid}
         for gone in self._refusals.keys() - known:
             del self._refusals[gone]
+        self._autoscaled &= known
         self._logged = {each for each in self._logged if each[0] in known or not each[0]}
         for pod in self._members.mid:
             if pod.mid is not None and pod.mid.resize_problem:
@@ -222,14 +232,19 @@ class Suppressor:
             self._logged.add((uid, text))
             log.warning("%s", text)
 
-    async def _record_quota(self, api: session.Session, change: Change, sent: Sent) -> None:
-        """Record an Event on the pod. An equal one of the last hour, or a missing right, is no fault."""
-        pod = change.pod
+    async def _name_autoscaler(self, api: session.Session, pod: PodOnNode) -> None:
+        """Record once that an autoscaler sets CPU of a pod that is suppressed."""
+        if pod.mid is not None and pod.mid.autoscaler and pod.uid not in self._autoscaled:
+            self._autoscaled.add(pod.uid)
+            await self._record(api, pod, cpu_limits.AUTOSCALED, cpu_limits.autoscaler_advice(pod.mid.autoscaler))
+
+    async def _record(self, api: session.Session, pod: PodOnNode, reason: str, message: str) -> None:
+        """Record an Event on a pod. An equal one of the last hour, or a missing right, is no fault."""
         event = cluster_events.body(
             cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
             severity="Warning",
-            reason=cpu_limits.NOT_RESTORED,
-            message=cpu_limits.quota_advice(sent.quota, pod.namespace),
+            reason=reason,
+            message=message,
             reporter=REPORTER,
             now=self._utc_now(),
         )

@@ -158,3 +158,28 @@ def test_pods_that_do_not_run_and_static_pods_are_not_resized(more):
 def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
     fields = dict(zip(("type", "reason", "status"), condition, strict=True))
     assert mid_pod(container(), status={"conditions": [fields]}).resize_problem == problem
+
+
+UPDATED = "Pod resources updated by web: container 0: "
+
+
+@pytest.mark.parametrize(
+    ("annotations", "autoscaler"),
+    [
+        ({}, ""),
+        ({"vpaUpdates": UPDATED + "cpu request, memory request"}, "VerticalPodAutoscaler shop/web"),
+        ({"vpaUpdates": UPDATED + "memory request"}, ""),
+        ({"vpaUpdates": UPDATED + "memory request", "vpaInPlaceUpdated": "true"}, ""),
+        (
+            {"vpaUpdates": "Pod resources updated by web: ", "vpaInPlaceUpdated": "true"},
+            "VerticalPodAutoscaler shop/web",
+        ),
+        ({"vpaInPlaceUpdated": "true"}, "a VerticalPodAutoscaler"),
+        ({"vpaInPlaceUpdated": "false"}, ""),
+        ({"vpaObservedContainers": "one"}, ""),
+        ({"vpaUpdates": f"Pod resources updated by {'x' * 300}: container 0: cpu request"}, ""),
+        ({"vpaUpdates": "Pod resources updated by WEB\nlog line: container 0: cpu request"}, ""),
+    ],
+)
+def test_an_autoscaler_of_cpu_is_known_by_its_annotations(annotations, autoscaler):
+    assert mid_pod(container(), namespace="shop", annotations=annotations).autoscaler == autoscaler

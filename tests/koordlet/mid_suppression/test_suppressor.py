@@ -166,6 +166,25 @@ async def test_events_that_may_not_be_written_cost_nothing(server):
     assert node.suppressor.problems() == []
 
 
+async def test_an_autoscaler_that_sets_cpu_too_is_named_once_with_advice_and_suppression_goes_on(server):
+    server.on("PATCH", RESIZE, TAKEN)
+    server.on("POST", EVENTS, TAKEN)
+    pod = limited("a", 4000)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, autoscaler="VerticalPodAutoscaler shop/web")))
+    await node.run(server, 6)
+    raised = dataclasses.replace(pod.mid, autoscaler="VerticalPodAutoscaler shop/web", resource_version="9")
+    node.view.pods.put(dataclasses.replace(pod, mid=raised))
+    await node.run(server, 20)
+    assert len(patches(server)) == 2, "the autoscaler has set the limit again"
+    (event,) = (each.document for each in server.asked("POST", EVENTS))
+    assert (event["reason"], event["involvedObject"]["uid"]) == ("CPUAutoscaled", "a")
+    assert "VerticalPodAutoscaler shop/web" in event["message"]
+    assert "controlledResources [memory]" in event["message"]
+    assert node.suppressor.problems() == [
+        ("CPUAutoscaled", "an autoscaler sets CPU of Mid pods too: shop/a (VerticalPodAutoscaler shop/web)")
+    ]
+
+
 @pytest.mark.parametrize("answer", [FENCE, apiserver.status(422, "Invalid", "QOS class may not change", name="a")])
 async def test_a_refusal_of_one_pod_does_not_hold_up_the_others(server, answer):
     server.on("PATCH", RESIZE, answer)
