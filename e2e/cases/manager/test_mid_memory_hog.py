@@ -1,4 +1,4 @@
-"""A Mid pod that allocates more than its mid-memory is killed by the kernel, alone: Prod pods are neither killed nor restarted."""
+"""A Mid pod that allocates more than its mid-memory is killed, alone: no Prod pod is killed or restarted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A service whose latency is measured, and an antagonist that fills the machine: two programs that meet on its CPUs.
 
-The service is an open loop: a request arrives every period whether the one before is done or not, and its latency counts
-from the time at which it should have begun. So a service that is starved shows all that its clients wait for.
+The service is an open loop: a request arrives every period whether the one before is done or not, and its latency
+counts from the time at which it should have begun. So a service that is starved shows all that its clients wait for.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import argparse
 import gc
 import json
 import multiprocessing
+import sys
 import time
 
 CALIBRATIONS = 200
+HEAD_START_SECONDS = 0.3
+"""Time for which the antagonist runs before the first request: it has no advantage of a newcomer left."""
 PAUSE_SECONDS = 0.002
 """Pause between calibrations, so that the best of them had a CPU of its own."""
 
@@ -54,6 +57,9 @@ def serve(chosen: argparse.Namespace) -> dict[str, float]:
     begin = time.monotonic() + chosen.at - time.time()
     period = chosen.period_millis / 1000
     with multiprocessing.Pool(chosen.workers) as pool:
+        pool.map(abs, range(chosen.workers))
+        if time.monotonic() > begin:
+            sys.exit("late: the first request arrived before the workers ran; want a later --at")
         shifts = [period * index / chosen.workers for index in range(chosen.workers)]
         arguments = [(begin + shift, chosen.seconds, period, chosen.iterations) for shift in shifts]
         found = sorted(latency * 1e6 for each in pool.starmap(latencies, arguments, chunksize=1) for latency in each)
@@ -71,6 +77,7 @@ def fill_until(end: float) -> float:
 def fill(chosen: argparse.Namespace) -> dict[str, float]:
     """Use all CPUs until the service has served, and return the CPU seconds of all workers."""
     with multiprocessing.Pool(chosen.workers) as pool:
+        time.sleep(max(chosen.at - HEAD_START_SECONDS - time.time(), 0.0))
         ends = [chosen.at + chosen.seconds] * chosen.workers
         return {"cpu_seconds": sum(pool.map(fill_until, ends, chunksize=1))}
 
