@@ -65,7 +65,5 @@ def _installed(cluster_client: ClusterClient, namespace: str, flags: tuple[str, 
             within_seconds=120,
         )
         node_thresholds.set_threshold(cluster_client, node, None)
-        if earlier:
-            suite.roll_back(earlier)
-        elif suite.revision():
-            suite.uninstall()
+        if suite.revision():
+            suite.roll_back(earlier) if earlier else suite.uninstall()
