@@ -19,12 +19,12 @@ _APP = f"app={MID_NAME}"
 Pod = dict[str, Any]
 
 
-def mid_deployment(stage: Stage, replicas: int) -> dict[str, Any]:
+def mid_deployment(stage: Stage, replicas: int, cpu_millis: int = MID_CPU_MILLIS) -> dict[str, Any]:
     """Return a Deployment of Mid pods that use all the CPU they may, with the limits of the rules."""
     pod = workloads.mid_pod(
         MID_NAME,
         stage.suite.workload,
-        cpu_millis=MID_CPU_MILLIS,
+        cpu_millis=cpu_millis,
         memory_mib=MID_MEMORY_MIB,
         nodes=[stage.node],
         cores="1",
