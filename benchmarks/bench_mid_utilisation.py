@@ -4,8 +4,8 @@
 
 Needs root: it runs on the local cluster, whose node is this machine. Prod pods follow a day of 24 hours, sped up:
 little at night, most of their requests by day. Days without and with Mid pods take turns, so other load of the machine
-affects both. With Mid, a Deployment offers more Mid pods than fit; suppression and eviction are on. CPU is that of the pods, by
-the kernel's accounting.
+affects both. With Mid, a Deployment wants more Mid pods than fit; suppression and eviction are on. CPU is that of the
+pods, by the kernel's accounting.
 """
 
 from __future__ import annotations
