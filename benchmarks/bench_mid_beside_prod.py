@@ -112,7 +112,7 @@ def main() -> int:
     if chosen.json:
         chosen.json.write_text(json.dumps(_as_json(rounds), indent=1))
     if chosen.svg:
-        chosen.svg.write_text(latency_picture.svg(_bars(rows)))
+        chosen.svg.write_text(latency_picture.svg(bars(rows)))
     missed = [
         f"{row.service} beside {row.antagonist}: {'void' if row.is_void else f'{row.ratio:.2f}'}"
         for row in rows
@@ -129,7 +129,7 @@ def _as_json(rounds: dict[tuple[str, str | None], list[Latency]]) -> dict[str, A
     }
 
 
-def _bars(rows: list[Row]) -> dict[str, dict[str, float]]:
+def bars(rows: list[Row]) -> dict[str, dict[str, float]]:
     """Return the 99th percentiles in milliseconds by service and antagonist."""
     bars: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
