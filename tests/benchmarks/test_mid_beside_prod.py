@@ -1,6 +1,6 @@
 """Rows of the comparison of a Prod service beside Mid pods and beside a peer."""
 
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_weak_peer_makes_a_comparison_void():
 
 def test_the_longest_bar_is_the_largest_value_and_stays_within_the_picture():
     picture = latency_picture.svg(bench.bars(bench.rows_of(rounds(3_000_000, 900))))
-    root = ElementTree.fromstring(picture)
+    root = ET.fromstring(picture)
     space = "{http://www.w3.org/2000/svg}"
     bars = [float(each.get("width")) for each in root.iter(f"{space}rect")][1:]
     assert len(bars) == 12
