@@ -48,11 +48,11 @@ def _installed(cluster_client: ClusterClient, namespace: str, flags: tuple[str, 
     cluster = running_cluster.cluster()
     suite = Suite(cluster, loading.load())
     earlier = suite.revision()
+    cluster_client.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     suite.install(*flags)
     node = cluster.real_nodes()[0]
     node_thresholds.set_threshold(cluster_client, node, node_thresholds.NEVER_HOT)
     slo_config.write(cluster_client, slo_config.BASE)
-    cluster_client.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     try:
         waiting.until(f"an account in {namespace}", lambda: cluster_client.find("ServiceAccount", "default", namespace))
         waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=180)
