@@ -100,7 +100,10 @@ class Stage:
 
     def start(self) -> None:
         """Start the Mid pod, and let the agent follow a threshold that only the step of load passes."""
-        waiting.until("Mid on the node", lambda: self.cluster_client.mid(self.node), within_seconds=120)
+        waiting.until(
+            f"at least {MID_MILLIS}m of Mid CPU on the node", lambda: self.cluster_client.mid(self.node),
+            lambda mid: mid and mid[0] >= MID_MILLIS, within_seconds=180,
+        )  # fmt: skip
         made = workloads.mid_pod(
             "mid", self.suite.workload, cpu_millis=MID_MILLIS, memory_mib=MEMORY_MIB, nodes=[self.node], cores="0.02"
         )
