@@ -1,7 +1,7 @@
 """RSS and CPU of the whole agent as counted by the kernel: `python -m koordlet run` beside an API server on loopback.
 
     python -m benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
-                                     [--predictor NAME]
+                                     [--predictor NAME] [--mid N [--suppress PERCENT]]
 
 `files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not included; `live` is
 real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes run at the
@@ -50,9 +50,15 @@ def qos_of(number: int) -> str:
     return ("", "burstable", "besteffort")[number % 3]
 
 
-def pod(number: int) -> dict[str, Any]:
+def pod(number: int, *, is_mid: bool = False) -> dict[str, Any]:
     """Return a pod of about 8 KB, most of which the agent does not need, as in a real cluster."""
     requests = {} if qos_of(number) == "besteffort" else {"cpu": "100m", "memory": "128Mi"}
+    resources: dict[str, Any] = {"requests": requests}
+    if is_mid:
+        mid = {"kubernetes.io/mid-cpu": "100", "kubernetes.io/mid-memory": "128Mi"}
+        resources = {
+            "requests": {**mid, "cpu": "0", "memory": "0"}, "limits": {**mid, "cpu": "100m", "memory": "128Mi"}
+        }  # fmt: skip
     names = [f"container-{index}" for index in range(CONTAINERS)]
     return {
         "metadata": {
@@ -60,10 +66,10 @@ def pod(number: int) -> dict[str, Any]:
             "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{index}": {} for index in range(200)}}],
         },
         "spec": {
-            "nodeName": NODE, "priority": 9000,
+            "nodeName": NODE, "priority": 7000 if is_mid else 9000,
             "containers": [
                 {
-                    "name": name, "image": "registry.example/app:1", "resources": {"requests": requests},
+                    "name": name, "image": "registry.example/app:1", "resources": resources,
                     "env": [{"name": f"VARIABLE_{index}", "value": "x" * 40} for index in range(20)],
                 }
                 for name in names
@@ -109,15 +115,20 @@ def file_tree(root: Path, pods: int) -> Iterator[None]:
     yield
 
 
-def objects(server: cluster.Cluster, pods: int, predictor: str | None) -> None:
+def objects(
+    server: cluster.Cluster, pods: int, *, predictor: str | None = None, mid: int = 0, suppress_percent: int = 0
+) -> None:
+    """Create node, NodeMetric and pods; so many of them are Mid, suppressed above a usage of the node."""
     units = {"cpu": "64", "memory": "256Gi"}
     server.add("nodes", {"metadata": {"name": NODE}, "status": {"capacity": units, "allocatable": units}})
-    spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
+    spec: dict[str, Any] = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
     if predictor is not None:
         spec["predictPolicy"] = {"predictor": predictor}
+    if suppress_percent:
+        spec["midColocationPolicy"] = {"enable": True, "midSuppressThresholdPercent": suppress_percent}
     server.add("nodemetrics", {"metadata": {"name": NODE}, "spec": spec, "status": {}})
     for number in range(pods):
-        server.add("pods", pod(number), namespace="default")
+        server.add("pods", pod(number, is_mid=number < mid), namespace="default")
 
 
 def agent_environment(arguments: argparse.Namespace, folder: str) -> dict[str, str]:
@@ -148,7 +159,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
     tree = live_tree if arguments.tree == "live" else file_tree
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
         async with cluster.running() as server:
-            objects(server, pods, arguments.predictor)
+            objects(server, pods, predictor=arguments.predictor, mid=arguments.mid, suppress_percent=arguments.suppress)
             config = agent_process.kubeconfig(Path(folder) / "kubeconfig", server.connection().server)
             flags = (
                 f"--kubeconfig={config}", f"--node-name={NODE}", f"--host-root={folder}/host",
@@ -211,6 +222,8 @@ def main() -> None:
     parser.add_argument("--tree", choices=("files", "live"), default="files", help="default %(default)s")
     parser.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="more of the agent's environment")
     parser.add_argument("--predictor", help="in force, also one of a package (default: n-sigma-v2)")
+    parser.add_argument("--mid", type=int, default=0, metavar="N", help="so many of the pods are Mid pods with limits")
+    parser.add_argument("--suppress", type=int, default=0, metavar="PERCENT", help="threshold of their suppression")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end
