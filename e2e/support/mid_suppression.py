@@ -147,6 +147,7 @@ class Stage:
             yield begin
         finally:
             self.cluster_client.delete("Pod", "step", self.namespace, grace_seconds=1)
+            waiting.until("it is gone", lambda: self.cluster_client.find("Pod", "step", self.namespace) is None)
 
     def until_quota(
         self, what: str, accept: Callable[[int], object], within_seconds: float, every_seconds: float = 0.2
