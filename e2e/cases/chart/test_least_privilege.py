@@ -212,7 +212,8 @@ def test_manager_and_scheduler_are_admitted_as_restricted_and_the_agent_is_not(
         for each in [*installed, *hooks]
         if each["kind"] in ("Deployment", "DaemonSet", "Job", "Pod")
     }
-    assert set(templates) == {
+    ends_suppression = {"koord-suite-restore-limits"}  # a hook of this revision after cases of suppression
+    assert set(templates) - ends_suppression == {
         "koordlet",
         "koord-manager",
         "koord-scheduler",
