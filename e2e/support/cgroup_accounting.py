@@ -75,6 +75,24 @@ class CgroupWitness:
         raise LookupError(f"nothing was read at {at_seconds:.1f}, only from {first:.1f} to {last:.1f}")
 
 
+def quota_millis(pod_uid: str) -> int:
+    """Return the CPU that a container of the pod may use, the smallest of all. Raises LookupError without any quota."""
+    names = _names(pod_uid)
+    pod = _folder("cpu", names, "cpu.cfs_quota_us") or _folder("", names, "cpu.max")
+    if pod is None:
+        raise _not_visible(pod_uid)
+    found = [_quota_millis(file) for file in pod.parent.glob(f"*/{pod.name}")]
+    if not (limited := [each for each in found if each is not None]):
+        raise LookupError(f"no container of pod {pod_uid} has a quota")
+    return min(limited)
+
+
+def _quota_millis(file: Path) -> int | None:
+    period = file.with_name("cpu.cfs_period_us")
+    quota, per = file.read_text().split() if file.name == "cpu.max" else (file.read_text(), period.read_text())
+    return None if quota.strip() in ("max", "-1") else round(1000 * int(quota) / int(per))
+
+
 def _names(pod_uid: str) -> set[str]:
     return {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}
 
