@@ -29,6 +29,7 @@ PERIOD_MILLIS: Final = 1.25
 SECONDS: Final = 3.0
 _LEAD_SECONDS = (3.0, 6.0, 12.0)
 """Time to start both programs, longer after each start that was late."""
+_LOST = "`kubectl exec` ended without output, as it does at times on a machine without an idle CPU"
 _POD_GROUPS = (Path("/sys/fs/cgroup/cpu/kubepods/cpu.shares"), Path("/sys/fs/cgroup/kubepods/cpu.weight"))
 _MOST = {"cpu.shares": 262144, "cpu.weight": 10000}
 
@@ -104,7 +105,7 @@ class Arena:
                 try:
                     return self._measure(service, antagonist, seconds, lead_seconds)
                 except ClusterProblem as problem:
-                    if "late: " not in str(problem):
+                    if "late: " not in str(problem) and _LOST not in str(problem):
                         raise
             return self._measure(service, antagonist, seconds, last)
 
@@ -122,7 +123,10 @@ class Arena:
 
     def _run(self, pod: str, *words: str) -> dict[str, float]:
         where = (pod, "--namespace", self.namespace, "--container=work")
-        return dict(json.loads(self.cluster.run("exec", *where, "--", "python3", "/contention.py", *words)))
+        text = self.cluster.run("exec", *where, "--", "python3", "/contention.py", *words)
+        if not text:
+            raise ClusterProblem(f"{pod}: {_LOST}")
+        return dict(json.loads(text))
 
 
 def machine_cpus(cluster_client: ClusterClient, node: str) -> int:
