@@ -1,7 +1,8 @@
 """Latency of the admission webhook for Mid pods, compared with a webhook beside it that does nothing.
 
 Both are Python processes with TLS that the same client sends the same reviews, one to each in turns, over one kept
-connection each, as the API server does. The one that does nothing is aiohttp, the library under kopf, with a fixed answer.
+connection each, as the API server does. The one that does nothing is aiohttp, the library under kopf, with a fixed
+answer.
 
 python -m benchmarks.bench_admission
 """
