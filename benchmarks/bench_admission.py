@@ -1,7 +1,8 @@
 """Latency of the admission webhook for Mid pods, compared with a webhook beside it that does nothing.
 
-Both are Python processes with TLS that the same client sends the same reviews, in turns, over one kept connection each,
-as the API server does. The one that does nothing is aiohttp, the library under kopf, with a fixed answer.
+Both are Python processes with TLS that the same client sends the same reviews, one to each in turns, over one kept
+connection each, as the API server does. The one that does nothing is aiohttp, the library under kopf, with a fixed
+answer.
 
 python -m benchmarks.bench_admission
 """
@@ -147,8 +148,9 @@ def main() -> None:
                 client.milliseconds(body)
         rounds: dict[str, list[Any]] = {name: [] for name in clients}
         for _ in range(options.rounds):
-            for name, client in clients.items():
-                rounds[name].append([client.milliseconds(body) for body in bodies])
+            pairs = [[client.milliseconds(body) for client in clients.values()] for body in bodies]
+            for name, each in zip(clients, zip(*pairs, strict=True), strict=True):
+                rounds[name].append(each)
         rss = plane.process("admission").rss_mebibytes()
     print(
         f"{options.rounds} rounds of {options.reviews} reviews, {len(bodies[0])} bytes; milliseconds, medians of rounds"

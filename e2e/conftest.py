@@ -51,7 +51,10 @@ LONG = (
     "test_no_prediction",
     "test_predictor_package",
 )
-"""Cases that take minutes: outages, degrade times, idle clusters, own images. Only `make e2e-long` runs them."""
+"""Cases that take minutes: outages, degrade times, idle clusters, own images. Only `make e2e-long` runs them.
+
+Of other files it runs the cases with the mark `long`.
+"""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
@@ -70,7 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose and order the cases, and set a time limit for each. A file that is named is run in any case."""
     cases = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in cases}) > _NAMED_AT_MOST:
-        left_out = [item for item in cases if (item.path.stem in LONG) is not config.getoption("--long")]
+        left_out = [item for item in cases if _is_long(item) is not config.getoption("--long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
         cases = [item for item in cases if item not in left_out]
@@ -84,6 +87,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.path.stem in LONG or item.get_closest_marker("long") is not None
 
 
 @contextlib.contextmanager

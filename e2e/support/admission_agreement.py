@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.apiserver_requests import Connection, RequestError
@@ -15,6 +17,41 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 PLAIN = "without-rules"
 """Namespace without any rule."""
 PRIORITIES = {"koord-prod": 9000, "koord-mid": 7000, "koord-free": 3000, "low-mid": 7100}
+
+
+class PolicyApi(NamedTuple):
+    """An API server that serves MutatingAdmissionPolicy."""
+
+    version: str
+    """Version of admissionregistration.k8s.io."""
+    flags: Mapping[str, Any]
+    """Arguments of `standalone_control_plane.running`."""
+
+
+POLICY_APIS = {
+    "v1beta1 of 1.34": PolicyApi(
+        "v1beta1",
+        {
+            "feature_gates": "MutatingAdmissionPolicy=true",
+            "runtime_config": "admissionregistration.k8s.io/v1beta1=true",
+        },
+    ),
+    "v1 of 1.36": PolicyApi("v1", {"apiserver_version": "1.36"}),
+}
+LONG_APIS = ("v1 of 1.36",)
+"""Those whose API server is built alone, which takes minutes the first time."""
+
+
+def policy_apis(*before: Any) -> list[Any]:
+    """Return the values of a parameter: the API servers with policies, each after the values of other parameters."""
+    return [
+        pytest.param(
+            (*before, api) if before else api,
+            id=" ".join((*before, name)),
+            marks=[pytest.mark.long] if name in LONG_APIS else [],
+        )
+        for name, api in POLICY_APIS.items()
+    ]
 
 
 @contextlib.contextmanager

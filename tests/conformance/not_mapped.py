@@ -5,6 +5,10 @@ from __future__ import annotations
 import fnmatch
 from typing import Final
 
+_NO_CGROUP_WRITES = (
+    "no cgroup value is written: the kubelet sets quota, weight and memory from the native limits of a pod"
+)
+
 NOT_MAPPED: Final = (
     ("GPU devices", "no device is measured: only CPU and memory are predicted; GPUs would need NVML"),
     (
@@ -21,6 +25,10 @@ NOT_MAPPED: Final = (
         "* allocatable eviction*",
         "Mid is taken back down to what the newest report calculates, without thresholds; without a value nothing goes",
     ),
+    ("* cgroup values*", _NO_CGROUP_WRITES),
+    ("batch hook applies", _NO_CGROUP_WRITES),
+    ("milli cpu -> *", _NO_CGROUP_WRITES),
+    ("cpu.* -> cpu.*", _NO_CGROUP_WRITES),
     ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),

@@ -1,7 +1,7 @@
 """Build Kubernetes, etcd and helm from the Go module `go/`, with the module proxy that the environment names.
 
 The first build takes four to six minutes on two cores; afterwards the binaries are in the content cache, under the hash
-of the module files.
+of the module files. A module `go/<version>/` pins the API server of another Kubernetes version, which is built alone.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def client(name: str) -> Path:
     return Path(found) if found else _folder(CLIENTS) / name
 
 
+def other_apiserver(version: str) -> Path:
+    """Return the folder with kube-apiserver of another Kubernetes version, such as 1.36, pinned in `go/<version>/`."""
+    return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
+
+
 def kubernetes_version(go_mod: str) -> str:
     """Return the version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
     return _required(go_mod, "k8s.io/kubernetes")
@@ -56,36 +61,39 @@ def linker_flags(go_mod: str) -> str:
 
     Without them the version is v0.0.0, and `helm template` assumes Kubernetes 1.20.
     """
-    kubernetes, helm = kubernetes_version(go_mod), _required(go_mod, "helm.sh/helm/v3")
+    kubernetes = kubernetes_version(go_mod)
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     stamps = {
         "k8s.io/component-base/version.gitVersion": kubernetes,
         "k8s.io/component-base/version.gitMajor": major,
         "k8s.io/component-base/version.gitMinor": minor,
         "k8s.io/client-go/pkg/version.gitVersion": kubernetes,
-        "helm.sh/helm/v3/internal/version.version": helm,
-        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": major,
-        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": minor,
-        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": major,
-        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": minor,
     }
+    if PACKAGES["helm"] in go_mod:
+        stamps |= {
+            "helm.sh/helm/v3/internal/version.version": _required(go_mod, "helm.sh/helm/v3"),
+            "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": major,
+            "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": minor,
+            "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": major,
+            "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": minor,
+        }
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
 
 
 def _required(go_mod: str, module: str) -> str:
     found = re.search(rf"^\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
-        raise ClusterProblem(f"{MODULE / 'go.mod'}: no version of {module} is required; want a line `{module} vX.Y.Z`")
+        raise ClusterProblem(f"go.mod: no version of {module} is required; want a line `{module} vX.Y.Z`")
     return found.group(1)
 
 
-def _folder(names: Sequence[str]) -> Path:
-    flags = linker_flags((MODULE / "go.mod").read_text())
-    key = content_cache.digest(MODULE / "go.mod", MODULE / "go.sum", flags, " ".join(names))
-    return content_cache.folder("go", key, lambda folder: _build(names, flags, folder))
+def _folder(names: Sequence[str], module: Path = MODULE, kind: str = "go") -> Path:
+    flags = linker_flags((module / "go.mod").read_text())
+    key = content_cache.digest(module / "go.mod", module / "go.sum", flags, " ".join(names))
+    return content_cache.folder(kind, key, lambda folder: _build(names, flags, module, folder))
 
 
-def _build(names: Sequence[str], flags: str, folder: Path) -> None:
+def _build(names: Sequence[str], flags: str, module: Path, folder: Path) -> None:
     if shutil.which("go") is None:
         raise ClusterProblem(
             "go: no such program on PATH; building Kubernetes needs Go 1.24 or newer (https://go.dev/dl)"
@@ -94,7 +102,7 @@ def _build(names: Sequence[str], flags: str, folder: Path) -> None:
     packages = [PACKAGES[name] for name in names]
     with progress.step("downloading Go modules"):
         in_all = len(
-            commands.download(["go", "list", "-deps", *packages], environment=environment, folder=MODULE).split()
+            commands.download(["go", "list", "-deps", *packages], environment=environment, folder=module).split()
         )
     log = folder / "build.log"
     with progress.step(
@@ -102,9 +110,9 @@ def _build(names: Sequence[str], flags: str, folder: Path) -> None:
     ):
         argv = ["go", "build", "-v", "-trimpath", "-ldflags", flags, "-o", f"{folder}/", *packages]
         with log.open("w") as output:
-            code = subprocess.call(argv, cwd=MODULE, env={**os.environ, **environment}, stdout=output, stderr=output)
+            code = subprocess.call(argv, cwd=module, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:
-        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_errors(log.read_text())}")
+        raise ClusterProblem(f"`go build` in {module} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
     if "etcd" in names:
         (folder / "server").rename(folder / "etcd")

@@ -35,6 +35,7 @@ class ControlPlane(NamedTuple):
 
     places: layout.Layout
     binaries: pathlib.Path
+    apiserver_binaries: pathlib.Path
     audited: bool = False
     apiserver_flags: Mapping[str, object] = types.MappingProxyType({})
 
@@ -42,7 +43,11 @@ class ControlPlane(NamedTuple):
         """Start the apiserver, also again after it has ended, and wait until it is ready."""
         flags = control_plane.audit_flags(self.places) if self.audited else {}
         program = control_plane.kube_apiserver(
-            self.places, self.binaries, disable_admission_plugins=_NOT_ADMITTING, **flags, **self.apiserver_flags
+            self.places,
+            self.apiserver_binaries,
+            disable_admission_plugins=_NOT_ADMITTING,
+            **flags,
+            **self.apiserver_flags,
         )
         control_plane.start_one(program, self.places)
 
@@ -166,12 +171,14 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(*, audited: bool = False, **apiserver_flags: object) -> Iterator[ControlPlane]:
+def running(*, audited: bool = False, apiserver_version: str = "", **apiserver_flags: object) -> Iterator[ControlPlane]:
     """Start etcd and kube-apiserver, with an audit log if `audited`; end everything afterwards.
 
-    `apiserver_flags` are more flags of kube-apiserver, with `_` for `-`. Raises ClusterProblem.
+    `apiserver_version` is the Kubernetes version of kube-apiserver as `go_binaries.other_apiserver` takes it; empty is
+    that of all programs. `apiserver_flags` are more flags of it, with `_` for `-`. Raises ClusterProblem.
     """
     binaries = go_binaries.everything()
+    apiserver_binaries = go_binaries.other_apiserver(apiserver_version) if apiserver_version else binaries
     state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-control-plane-"))
     places = layout.Layout(state=state, run=state, addresses=_free_addresses())
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -179,7 +186,7 @@ def running(*, audited: bool = False, **apiserver_flags: object) -> Iterator[Con
     try:
         control_plane.make_identities(places)
         control_plane.start_one(control_plane.etcd(places, binaries), places)
-        plane = ControlPlane(places, binaries, audited, apiserver_flags)
+        plane = ControlPlane(places, binaries, apiserver_binaries, audited, apiserver_flags)
         plane.start_apiserver()
         yield plane
     finally:

@@ -282,12 +282,16 @@ resources: {{- toYaml .resources | nindent 2 }}
 {{- end -}}
 {{- end }}
 
-{{/* How new Mid pods get their limits: policy, webhook or none. */}}
+{{/*
+How new Mid pods get their limits: policy, webhook or none. `auto` chooses the webhook in a cluster that helm sees only:
+elsewhere it cannot see Koordinator's webhook either. Every cluster has the namespace kube-system.
+*/}}
 {{- define "koord-suite.admissionMode" -}}
 {{- $served := printf "admissionregistration.k8s.io/%s/MutatingAdmissionPolicy" .Values.admission.policyVersion -}}
 {{- if include "koord-suite.upstreamPodWebhook" . -}}none
 {{- else if ne .Values.admission.mode "auto" -}}{{ .Values.admission.mode }}
 {{- else if .Capabilities.APIVersions.Has $served -}}policy
+{{- else if lookup "v1" "Namespace" "" "kube-system" -}}webhook
 {{- else -}}none
 {{- end -}}
 {{- end }}

@@ -1,10 +1,14 @@
-"""What the chart renders for Mid pods, on a lone API server: limits by the policy, and warnings for what remains."""
+"""What the chart renders for Mid pods, on lone API servers: limits by the policy, and warnings for what remains.
+
+`helm install --dry-run=server` asks the API server what it serves, as an installation does.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -12,8 +16,12 @@ import yaml
 from e2e.support import admission_agreement as agreement
 from e2e.support import chart_rendering, waiting
 from e2e.support import mid_pod_examples as examples
+from e2e.support.admission_agreement import PolicyApi
+from e2e.support.installation import CHART, RELEASE
 from e2e.support.mid_pod_examples import MID, MID_CPU, PLAIN, container
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import apiserver_requests
+from tools.localcluster.apiserver_requests import Connection
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 WITH_MINIMUM, WITH_DEFAULTS, WITH_QUOTA = "with-minimum", "with-defaults", "with-quota"
@@ -39,41 +47,52 @@ def _kubectl(plane: ControlPlane) -> Kubectl:
     return run
 
 
-@pytest.fixture(scope="module", params=["none", "policy"])
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+class Server(NamedTuple):
+    mode: str
+    """Chosen as admission.mode."""
+    policy: PolicyApi
+    plane: ControlPlane
+    api: Connection
+
+
+@pytest.fixture(scope="module", params=[*agreement.policy_apis("none")[:1], *agreement.policy_apis("policy")])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    mode, served = request.param
+    with agreement.running(OBJECTS, **served.flags) as (plane, api):
+        yield Server(mode, served, plane, api)
 
 
 @pytest.fixture(scope="module")
-def kubectl(mode: str) -> Iterator[Kubectl]:
+def mode(server: Server) -> str:
+    return server.mode
+
+
+@pytest.fixture(scope="module")
+def kubectl(server: Server) -> Kubectl:
     """Install what the chart renders, and return kubectl."""
-    flags = {
-        "feature_gates": "MutatingAdmissionPolicy=true",
-        "runtime_config": "admissionregistration.k8s.io/v1beta1=true",
-    }
-    with agreement.running(OBJECTS, **flags) as (plane, api):
-        run = _kubectl(plane)
-        for namespace, (kind, spec) in OBJECTS.items():
-            made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "own"}, "spec": spec}
-            assert run("create", namespace=namespace, stdin=[made]).returncode == 0
-        quota = OBJECTS[WITH_QUOTA][1]["hard"]
-        status = {"status": {"hard": quota, "used": dict.fromkeys(quota, "0")}}  # no controller manager writes it
-        path = f"/api/v1/namespaces/{WITH_QUOTA}/resourcequotas/own/status"
-        api.send("PATCH", path, status, content=apiserver_requests.MERGE_PATCH)
-        values = {"admission": {"mode": mode, "policyVersion": "v1beta1"}}
-        templates = TEMPLATES if mode == "policy" else TEMPLATES[1:]
-        done = run("apply", stdin=chart_rendering.rendered(plane.binaries, values, *templates))
-        assert done.returncode == 0, done.stderr
-        late = examples.pod(container("work", {MID_CPU: "0.5"}, {MID_CPU: "0.5"}), **MID_POD)
-        for namespace, expected in (("default", "not a whole number"), (WITH_MINIMUM, "LimitRange own has a minimum")):
-            sample = late if namespace == "default" else _deployment(examples.pod(**MID_POD))
-            waiting.until(
-                "the policies are in force",
-                lambda sample=sample, namespace=namespace: _tried(run, sample, namespace),
-                lambda text, expected=expected: expected in text,
-                within_seconds=30,
-            )
-        yield run
+    mode, served, plane, api = server
+    run = _kubectl(plane)
+    for namespace, (kind, spec) in OBJECTS.items():
+        made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "own"}, "spec": spec}
+        assert run("create", namespace=namespace, stdin=[made]).returncode == 0
+    quota = OBJECTS[WITH_QUOTA][1]["hard"]
+    status = {"status": {"hard": quota, "used": dict.fromkeys(quota, "0")}}  # no controller manager writes it
+    path = f"/api/v1/namespaces/{WITH_QUOTA}/resourcequotas/own/status"
+    api.send("PATCH", path, status, content=apiserver_requests.MERGE_PATCH)
+    values = {"admission": {"mode": mode, "policyVersion": served.version}}
+    templates = TEMPLATES if mode == "policy" else TEMPLATES[1:]
+    done = run("apply", stdin=chart_rendering.rendered(plane.binaries, values, *templates))
+    assert done.returncode == 0, done.stderr
+    late = examples.pod(container("work", {MID_CPU: "0.5"}, {MID_CPU: "0.5"}), **MID_POD)
+    for namespace, expected in (("default", "not a whole number"), (WITH_MINIMUM, "LimitRange own has a minimum")):
+        sample = late if namespace == "default" else _deployment(examples.pod(**MID_POD))
+        waiting.until(
+            "the policies are in force",
+            lambda sample=sample, namespace=namespace: _tried(run, sample, namespace),
+            lambda text, expected=expected: expected in text,
+            within_seconds=30,
+        )
+    return run
 
 
 def _tried(kubectl: Kubectl, made: dict[str, Any], namespace: str = "default") -> str:
@@ -152,3 +171,74 @@ def test_a_quota_counts_native_limits_and_no_native_requests_of_a_limited_pod(ku
     )
     too_large = examples.pod(container("c", LIMITED["requests"], LIMITED["limits"]), **MID_POD)
     assert "limits.cpu=500m, used: limits.cpu=0, limited: limits.cpu=300m" in _tried(kubectl, too_large, WITH_QUOTA)
+
+
+def _installed(server: Server, *values: str) -> tuple[set[tuple[str, str, str]], str]:
+    """Return version, kind and name of the objects of Mid pods' limits that helm would install, and its notes."""
+    words = [
+        str(server.plane.binaries / "helm"),
+        "install",
+        RELEASE,
+        str(CHART),
+        "--dry-run=server",
+        "--output=json",
+        "--take-ownership",
+    ]
+    words += [f"--kubeconfig={server.plane.kubeconfig}", f"--namespace={SUITE_NAMESPACE}"]
+    done = subprocess.run([*words, *(f"--set={value}" for value in values)], capture_output=True, text=True, check=True)
+    release = json.loads(done.stdout)
+    objects = (each for each in yaml.safe_load_all(release["manifest"]) if each)
+    found = {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
+    return {each for each in found if each[2] in ("koord-suite-mid-limits", "koord-admission")}, release["info"][
+        "notes"
+    ]
+
+
+def _kinds(found: set[tuple[str, str, str]]) -> set[str]:
+    return {kind for _, kind, _ in found}
+
+
+def test_auto_is_the_policy_where_it_is_served_and_else_the_webhook(server: Server) -> None:
+    policies = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    by_webhook = {"MutatingWebhookConfiguration", "Deployment", "PodDisruptionBudget", "Service", "ServiceAccount"}
+    for version in ("v1", "v1beta1"):
+        found, notes = _installed(server, f"admission.policyVersion={version}")
+        if version == server.policy.version:
+            assert {(head, kind) for head, kind, _ in found} == {
+                (f"admissionregistration.k8s.io/{version}", kind) for kind in policies
+            }
+            assert "same amounts (policy)" in notes
+        else:
+            assert by_webhook <= _kinds(found)
+            assert not policies & _kinds(found)
+            assert "same amounts (webhook)" in notes
+    found, notes = _installed(server, "admission.mode=none")
+    assert found == set()
+    assert "`koordctl convert` writes them" in notes
+
+
+def test_beside_koordinators_pod_webhook_nothing_sets_limits_and_the_notes_warn(server: Server) -> None:
+    upstream = {
+        "metadata": {"name": "koord-mutating-webhook-configuration"},
+        "webhooks": [
+            {
+                "name": "mpod-mutating.koordinator.sh",
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "failurePolicy": "Ignore",
+            }
+        ],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    server.api.send("POST", path, upstream)
+    try:
+        for mode in ("auto", "policy", "webhook"):
+            found, notes = _installed(
+                server, f"admission.mode={mode}", f"admission.policyVersion={server.policy.version}"
+            )
+            assert found == set()
+            assert "WARNING: Koordinator's pod webhook (mpod-mutating.koordinator.sh) is installed" in notes
+    finally:
+        server.api.send("DELETE", f"{path}/koord-mutating-webhook-configuration")
+    assert "WARNING" not in _installed(server)[1]

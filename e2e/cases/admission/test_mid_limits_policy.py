@@ -1,27 +1,47 @@
-"""The MutatingAdmissionPolicy on a real API server changes pods exactly as the rules do that `koordctl` applies.
+"""The MutatingAdmissionPolicy on real API servers changes pods exactly as the rules do that `koordctl` applies.
 
-Each example is created as its author wrote it where the policy is bound, and as the rules rewrite it where none is.
+Each example is created as its author wrote it where the policy is bound, and as the rules rewrite it where none is. All
+cases run with v1beta1 of Kubernetes 1.34, and with v1 of 1.36 in the long run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from api_types import names
+from api_types.kubernetes import quantities
 from api_types.mid_pods import admission, policy, profile
 from api_types.mid_pods.admission import Admitted
 from e2e.support import admission_agreement as agreement
 from e2e.support import mid_pod_examples as examples
-from e2e.support.admission_agreement import PLAIN
+from e2e.support.admission_agreement import PLAIN, PolicyApi
 from e2e.support.waiting import until
-from tools.localcluster.apiserver_requests import Connection
+from tools.localcluster import apiserver_requests
+from tools.localcluster.apiserver_requests import Connection, RequestError
 
 SCHEDULER = "koord-scheduler"
 LIMITED = "limited"
+FAULTY, FAULTY_AND_FATAL = "faulty", "faulty-and-fatal"
+INJECTING = REINVOKED, INVOKED_ONCE = ("reinvoked", "invoked-once")
+INJECTED = ("one-more", "another")
+"""Policies that add a container of their name, before or after the policy of the limits: their order is random."""
+_GIVEN, _STATED = policy.limits_of_mid_pods("limits")[0]["spec"]["variables"]
+_FAULT = {"variables": [{**_GIVEN, "expression": "[dyn(object.spec.containers[99])]"}, _STATED]}
+LIMITING: Mapping[str, dict[str, Any]] = {
+    LIMITED: {},
+    FAULTY: _FAULT,
+    FAULTY_AND_FATAL: {**_FAULT, "failurePolicy": "Fail"},
+    REINVOKED: {},
+    INVOKED_ONCE: {"reinvocationPolicy": "Never"},
+}
+"""Namespaces with the policy of the limits, and what is different in it."""
 PROFILES: Mapping[str, dict[str, Any]] = {
     "all-fields": {
         "selector": {"matchLabels": {"use": "mid"}},
@@ -41,10 +61,10 @@ PROFILES: Mapping[str, dict[str, Any]] = {
     "by-class-label": {"labels": {"koordinator.sh/priority-class": "koord-mid"}},
     "skipping": {"priorityClassName": "koord-mid", "labels": {"team": "c"}},
 }
-API = "/apis/admissionregistration.k8s.io/v1beta1"
-PATHS = {
-    "MutatingAdmissionPolicy": f"{API}/mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": f"{API}/mutatingadmissionpolicybindings",
+
+LIMITED_RESOURCES = {
+    "requests": {"cpu": "0", "memory": "0", **examples.MID},
+    "limits": {**examples.PLAIN, **examples.MID},
 }
 
 
@@ -56,27 +76,55 @@ def _profile(name: str) -> profile.Profile:
     )
 
 
-@pytest.fixture(scope="module")
-def api() -> Iterator[Connection]:
-    flags = {
-        "feature_gates": "MutatingAdmissionPolicy=true",
-        "runtime_config": "admissionregistration.k8s.io/v1beta1=true",
-    }
-    with agreement.running([LIMITED, *PROFILES], **flags) as (_, api):
-        base, binding = policy.limits_of_mid_pods("limits", SCHEDULER, "v1beta1")
-        binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"rules": LIMITED}}}
-        objects = [base, binding]
-        for name in PROFILES:
-            objects += policy.of_profile(_profile(name), SCHEDULER, "v1beta1")
-        for each in objects:
-            api.send("POST", PATHS[each["kind"]], each)
+@pytest.fixture(scope="module", params=agreement.policy_apis())
+def api(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """Start an API server with a policy for each namespace, and wait until they are in force."""
+    served: PolicyApi = request.param
+    with agreement.running([*LIMITING, *PROFILES], **served.flags) as (_, api):
+        for each in _policies(served.version):
+            plural = each["kind"].lower().removesuffix("y")  # of a policy; a binding has an s only
+            plural = f"{plural}ies" if each["kind"].endswith("y") else f"{plural}s"
+            api.send("POST", f"/apis/{policy.GROUP}/{served.version}/{plural}", each)
         for name in (LIMITED, *PROFILES):
             until(
                 f"the policy of {name} is in force",
                 lambda name=name: _differs_from_plain(api, name),
                 within_seconds=30,
             )
+        until("the faulty policy is in force", lambda: _refusal(api, FAULTY_AND_FATAL), within_seconds=30)
         yield api
+
+
+def _policies(version: str) -> Iterator[dict[str, Any]]:
+    """Yield the policies of all namespaces, and their bindings."""
+    for namespace, changed in LIMITING.items():
+        base, binding = policy.limits_of_mid_pods(f"limits-{namespace}", SCHEDULER, version)
+        base["spec"].update(changed)
+        yield base
+        yield {**binding, "spec": {**binding["spec"], "matchResources": _only(namespace)}}
+    for name in INJECTED:
+        for each in policy.limits_of_mid_pods(name, "", version):
+            if each["kind"] == "MutatingAdmissionPolicy":
+                del each["spec"]["variables"]
+                patch = f"[JSONPatch{{op: 'add', path: '/spec/containers/-', value: {_container(name)}}}]"
+                each["spec"]["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}]
+                each["spec"]["reinvocationPolicy"] = "Never"
+            else:
+                each["spec"]["matchResources"] = _only(*INJECTING)
+            yield each
+    for name in PROFILES:
+        yield from policy.of_profile(_profile(name), SCHEDULER, version)
+
+
+def _only(*namespaces: str) -> dict[str, Any]:
+    expression = {"key": "rules", "operator": "In", "values": list(namespaces)}
+    return {"namespaceSelector": {"matchExpressions": [expression]}}
+
+
+def _container(name: str) -> str:
+    """Return a container with plain resources, in the language of the policies."""
+    amounts = f"dyn({json.dumps(examples.PLAIN)})"
+    return f"{{'name': dyn('{name}'), 'image': dyn('none'), 'resources': dyn({{'limits': {amounts}}})}}"
 
 
 def _differs_from_plain(api: Connection, namespace: str) -> bool:
@@ -136,12 +184,77 @@ def test_most_examples_are_changed_and_some_are_refused(api: Connection) -> None
     limited = agreement.stored(api, LIMITED, sample)
     assert limited is not None
     assert limited["qosClass"] == "Burstable"
-    assert limited["spec"]["containers"][0]["resources"] == {
-        "requests": {"cpu": "0", "memory": "0", **examples.MID},
-        "limits": {**examples.PLAIN, **examples.MID},
-    }
+    assert limited["spec"]["containers"][0]["resources"] == LIMITED_RESOURCES
 
 
 def test_a_pod_that_is_updated_is_not_touched(api: Connection) -> None:
     (rule,) = policy.limits_of_mid_pods("limits")[0]["spec"]["matchConstraints"]["resourceRules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+
+
+def _refusal(api: Connection, namespace: str) -> str:
+    try:
+        agreement.stored(api, namespace, examples.table()["plain resources"])
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+def test_a_pod_passes_a_faulty_policy_as_it_is(api: Connection) -> None:
+    for name in ("plain resources", "init container and sidecar", "prod"):
+        pod = examples.table()[name]
+        assert agreement.stored(api, FAULTY, pod) == agreement.stored(api, PLAIN, pod)
+    assert f"limits-{FAULTY_AND_FATAL}" in _refusal(api, FAULTY_AND_FATAL), "control: the policy is faulty"
+
+
+def test_stated_mid_resources_never_change_and_no_limit_becomes_looser(api: Connection) -> None:
+    compared = 0
+    for pod in examples.drawn(200, seed=29):
+        before, after = (agreement.stored(api, namespace, copy.deepcopy(pod)) for namespace in (PLAIN, LIMITED))
+        if before is None:
+            continue  # refused as invalid
+        for one, other in zip(_containers(before), _containers(after), strict=True):
+            for where, amounts in one.get("resources", {}).items():
+                for name, amount in amounts.items():
+                    found = quantities.parse(other["resources"][where][name])
+                    if name in names.MID_RESOURCES:
+                        assert found == quantities.parse(amount), json.dumps(pod)
+                        compared += 1
+                    elif where == "limits" and quantities.parse(amount) > 0:
+                        assert found <= quantities.parse(amount), json.dumps(pod)
+                        compared += 1
+    assert compared >= 200
+
+
+def _containers(pod: dict[str, Any] | None) -> list[dict[str, Any]]:
+    return [*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())] if pod else []
+
+
+def test_the_policy_is_reinvoked_and_gives_the_same_values_again(api: Connection) -> None:
+    """A container that another policy adds after the first turn would have no limits without a second one."""
+    version = _served(api)[0]
+    path = f"/apis/{policy.GROUP}/{version}/mutatingadmissionpolicies/{INJECTED[0]}"
+
+    def limited_in_another_order() -> set[str]:
+        """Return the limited containers where the policy has one turn; a change of a policy draws a new order."""
+        note = {"metadata": {"annotations": {"example.com/time": str(time.monotonic())}}}
+        api.send("PATCH", path, note, content=apiserver_requests.MERGE_PATCH)
+        assert _limited(api, REINVOKED) == {"work", *INJECTED}
+        return _limited(api, INVOKED_ONCE)
+
+    until("control: one is not", limited_in_another_order, lambda seen: seen < {"work", *INJECTED}, within_seconds=30)
+
+
+def _served(api: Connection) -> list[str]:
+    """Return the versions of the API that have the policies."""
+    found = []
+    for version in policy.VERSIONS:
+        with contextlib.suppress(RequestError):
+            api.send("GET", f"/apis/{policy.GROUP}/{version}/mutatingadmissionpolicies")
+            found.append(version)
+    return found
+
+
+def _limited(api: Connection, namespace: str) -> set[str]:
+    made = agreement.stored(api, namespace, examples.table()["plain resources"])
+    return {each["name"] for each in _containers(made) if each["resources"] == LIMITED_RESOURCES}

@@ -25,6 +25,20 @@ def test_kubernetes_is_the_version_that_go_mod_requires():
     assert "-X helm.sh/helm/v3/internal/version.version=v3.19.5" in flags
 
 
+@pytest.mark.parametrize(
+    "folder", [file.parent for file in go_binaries.MODULE.glob("*/go.mod")], ids=lambda at: at.name
+)
+def test_a_folder_of_another_version_pins_the_apiserver_of_that_version(folder):
+    go_mod = (folder / "go.mod").read_text()
+    assert go_binaries.kubernetes_version(go_mod).startswith(f"v{folder.name}.")
+    assert f"tool {go_binaries.PACKAGES['kube-apiserver']}\n" in go_mod
+    flags = go_binaries.linker_flags(go_mod)
+    assert f"-X k8s.io/component-base/version.gitMinor={folder.name.partition('.')[2]}" in flags
+    assert "helm" not in flags
+    staged = set(re.findall(r"k8s.io/\S+ => k8s.io/\S+ (v\S+)", go_mod))
+    assert staged == {go_binaries.kubernetes_version(go_mod).replace("v1.", "v0.")}
+
+
 def test_a_go_mod_without_kubernetes_is_refused_by_name():
     with pytest.raises(ClusterProblem, match=r"no version of k8s.io/kubernetes is required"):
         go_binaries.linker_flags("module x\n\nrequire helm.sh/helm/v3 v3.19.5\n")
