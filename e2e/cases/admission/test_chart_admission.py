@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -242,3 +244,28 @@ def test_beside_koordinators_pod_webhook_nothing_sets_limits_and_the_notes_warn(
     finally:
         server.api.send("DELETE", f"{path}/koord-mutating-webhook-configuration")
     assert "WARNING" not in _installed(server)[1]
+
+
+def test_convert_names_an_autoscaler_that_finds_no_request_and_the_api_server_takes_both(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
+    """No policy can see the autoscaler of a workload, so that `koordctl convert` warns of it."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "own"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [{"type": "Resource", "resource": cpu}]},
+    }
+    file = tmp_path / "manifests.yaml"
+    manifests = json.loads(json.dumps([_deployment(examples.pod(**MID_POD)), autoscaler]))  # no anchors
+    file.write_text(yaml.safe_dump_all(manifests))
+    done = subprocess.run(
+        [sys.executable, "-m", "koordctl", "convert", str(file)], capture_output=True, text=True, check=True
+    )
+    assert "HorizontalPodAutoscaler own scales by utilization" in done.stderr
+    converted = list(yaml.safe_load_all(done.stdout))
+    assert converted[0]["spec"]["template"]["spec"]["containers"][0]["resources"] == LIMITED
+    tried = kubectl("create", "--dry-run=server", stdin=converted)
+    assert (tried.returncode, tried.stderr) == (0, "")
