@@ -131,7 +131,8 @@ class Soak:
     def _sample(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
             running = part.ensure_running()  # started again where it has ended, as the kubelet would
-            sample = Sample(name, running.process.pid, elapsed, running.rss_mebibytes())
+            leads = name.startswith("manager") and part.leads()
+            sample = Sample(name, running.process.pid, elapsed, running.rss_mebibytes(), leads)
             self.samples.append(sample)
             if self._curve:
                 self._curve.write(",".join(map(str, sample)) + "\n")
@@ -202,7 +203,7 @@ class Soak:
             f"{self.kills.total()} kills, {self.compared} comparisons, {self.withdrawals} withdrawals,",
             f"{self._tenant.played()}, {len(self.problems)} problems",
             "",
-            "| part | lives | longest life | RSS once warm | at its end | growth | most |",
+            "| part | processes | longest life | RSS once warm | at its end | growth | most |",
             "|---|---|---|---|---|---|---|",
         ]
         for row in memory.rows(self.samples):
@@ -210,7 +211,7 @@ class Soak:
             if row.growth is not None:
                 memory_text = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
             life = f"{row.longest_life_seconds / 60:.1f} min"
-            lines.append(f"| {row.name} | {row.lives} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
+            lines.append(f"| {row.name} | {row.processes} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
         return "\n".join(lines)
 
     def check(self) -> None:

@@ -1,4 +1,8 @@
-"""Resident memory of the suite's processes over time, for each process life, and its growth. No I/O."""
+"""Resident memory of the suite's processes over time, for each process life, and its growth. No I/O.
+
+A manager that becomes the leader takes memory for its new work, which is no growth: a life ends there and another one
+begins.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,16 @@ class Sample(NamedTuple):
     pid: int
     at_seconds: float
     mebibytes: float
+    leads: bool = False
 
 
 class Row(NamedTuple):
     """Result of one component."""
 
     name: str
-    lives: int
+    processes: int
     longest_life_seconds: float
+    """Of one process, as a leader or as none."""
     first_mebibytes: float | None
     """Median of the first fifth of the longest life after its warm-up; None where that was too short."""
     last_mebibytes: float | None
@@ -45,26 +51,26 @@ class Row(NamedTuple):
 
 def restarts(samples: Iterable[Sample], kills: Mapping[str, int]) -> dict[str, int]:
     """Return how often each component began again without having been killed."""
-    found = {row.name: row.lives - 1 - kills.get(row.name, 0) for row in rows(samples)}
+    found = {row.name: row.processes - 1 - kills.get(row.name, 0) for row in rows(samples)}
     return {name: count for name, count in found.items() if count > 0}
 
 
 def rows(samples: Iterable[Sample]) -> list[Row]:
     """Return one row for each component, sorted by name."""
-    lives: dict[str, dict[int, list[Sample]]] = {}
+    lives: dict[str, dict[tuple[int, bool], list[Sample]]] = {}
     for sample in samples:
-        lives.setdefault(sample.name, {}).setdefault(sample.pid, []).append(sample)
+        lives.setdefault(sample.name, {}).setdefault((sample.pid, sample.leads), []).append(sample)
     return [_row(name, of_part) for name, of_part in sorted(lives.items())]
 
 
-def _row(name: str, lives: dict[int, list[Sample]]) -> Row:
+def _row(name: str, lives: dict[tuple[int, bool], list[Sample]]) -> Row:
     longest = max(lives.values(), key=_seconds)
     warm = [each.mebibytes for each in longest if each.at_seconds >= longest[0].at_seconds + WARM_SECONDS]
     fifth = len(warm) // 5
     is_long = fifth > 0 and _seconds(longest) >= SHORTEST_LIFE_SECONDS
     return Row(
         name,
-        len(lives),
+        len({pid for pid, _ in lives}),
         _seconds(longest),
         statistics.median(warm[:fifth]) if is_long else None,
         statistics.median(warm[-fifth:]) if is_long else None,

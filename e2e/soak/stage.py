@@ -29,10 +29,11 @@ NAMESPACE = "default"
 _SOON_FULL = ("--decision-record-mebibytes", 1)
 """Limit of the decision records; two hours of this churn do not fill the default of 16 MiB."""
 _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
+_INTERPRETER = {"PYTHONOPTIMIZE": "2"}  # as the image
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "koordlet": agent_process.CHART_ENVIRONMENT,
-    "manager": {"MALLOC_ARENA_MAX": "1"},
-    "scheduler_plugin": {"OPENBLAS_NUM_THREADS": "1"},
+    "manager": {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"},
+    "scheduler_plugin": {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "131072"},
 }
 """Program -> the variables that the chart sets for it: huge pages and a heap for each thread would count as growth."""
 
@@ -70,7 +71,7 @@ def stage() -> Iterator[Stage]:
             "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, "--debug-port", 0, *_SOON_FULL),
         }
         parts = {
-            name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program])
+            name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program] | _INTERPRETER)
             for name, (program, *argv) in programs.items()
         }
         plane.start_scheduler(_scheduling(calls))

@@ -117,6 +117,13 @@ class Part:
                     return float(line.split()[-1])
         raise LookupError(f"{self.name} has no metric {wanted}")
 
+    def leads(self) -> bool:
+        """Return whether this is the manager that holds the Lease; False also while it does not answer."""
+        try:
+            return self.metric("koord_manager_leader") == 1
+        except (LookupError, OSError):
+            return False
+
 
 def add_node(cluster_client: ClusterClient, name: str) -> None:
     """Create a node of 16 cores and 64 GiB."""

@@ -6,9 +6,9 @@ from e2e.soak import memory
 from e2e.soak.memory import Sample
 
 
-def life(mebibytes, *, pid=1, since=0.0, seconds=1000.0, name="manager"):
+def life(mebibytes, *, pid=1, since=0.0, seconds=1000.0, name="manager", leads=False):
     count = int(seconds // 10)
-    return [Sample(name, pid, since + 10.0 * index, mebibytes(index / count)) for index in range(count + 1)]
+    return [Sample(name, pid, since + 10.0 * index, mebibytes(index / count), leads) for index in range(count + 1)]
 
 
 def test_growth_is_counted_from_the_end_of_the_warm_up():
@@ -32,7 +32,7 @@ def test_the_longest_of_several_lives_counts():
         life(lambda _: 70.0, seconds=400.0)
         + life(lambda share: 70.0 + 70.0 * share, pid=2, since=400.0, seconds=1200.0)
     )
-    assert (row.lives, row.longest_life_seconds) == (2, 1200.0)
+    assert (row.processes, row.longest_life_seconds) == (2, 1200.0)
     assert row.growth > memory.MOST_GROWTH
 
 
@@ -55,3 +55,17 @@ def test_a_life_that_nobody_ended_is_a_restart():
     ]
     assert memory.restarts(samples, {"manager": 1}) == {"manager": 1}
     assert memory.restarts(samples, {"manager": 2}) == {}
+
+
+def test_memory_that_a_new_leader_takes_is_no_growth_and_no_restart():
+    samples = [*life(lambda _: 70.0), *life(lambda _: 90.0, since=1000.0, leads=True)]
+    (row,) = memory.rows(samples)
+    assert (row.processes, row.growth) == (1, 0.0)
+    assert memory.restarts(samples, {}) == {}
+
+
+def test_growth_of_a_leader_is_growth():
+    (row,) = memory.rows(
+        [*life(lambda _: 70.0), *life(lambda share: 80.0 + 30.0 * share, since=1000.0, seconds=1200.0, leads=True)]
+    )
+    assert row.growth > memory.MOST_GROWTH

@@ -71,7 +71,7 @@ class ControlPlane(NamedTuple):
     ) -> Running:
         """Start a program of a checkout, with byte code in the temporary folder."""
         environment |= {"PYTHONPATH": str(source), "PYTHONSAFEPATH": "1"}  # and not the current folder
-        environment["PYTHONPYCACHEPREFIX"] = str(self.places.state / "bytecode")
+        environment |= {"PYTHONPYCACHEPREFIX": str(self.places.state / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
         return self.start(name, sys.executable, *flags, *argv, **environment)
 
     def process(self, name: str) -> Running:
