@@ -93,7 +93,7 @@ def _of_nodes() -> Iterator[FindingKind]:
 def _of_installation() -> Iterator[FindingKind]:
     error, warning = Severity.ERROR, Severity.WARNING
     install = "how-to/install.md"
-    rights = "bind the ClusterRole koord-viewer of the chart to your user"
+    rights = "grant the rights of docs/how-to/koordctl.md to your user"
     rows = (
         ("KubernetesVersion", error, "Kubernetes is older than the suite supports", "upgrade the cluster", install),
         ("Permissions", warning, "rights to read are missing", rights, "how-to/koordctl.md#rights"),
