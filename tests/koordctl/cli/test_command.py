@@ -210,3 +210,20 @@ def test_a_terminal_that_is_ascii_gets_no_other_characters():
     output.show(answer.Answer("X", {}, [table]), "csv", to=terminal)
     output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
     assert "\\xf6" in terminal.getvalue()
+
+
+def test_a_pipe_gets_whole_lines_without_colour(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
+    piped = io.StringIO()
+    output.show(answer.Answer("X", {}, [table]), "table", to=piped)
+    assert piped.getvalue().splitlines()[1] == "x" * 100 + "  " + "y" * 100
+
+
+def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal("utf-8")
+    table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
+    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
