@@ -31,7 +31,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
     totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}
     tables = [_parts(installed), _sums(totals)]
     if found:
-        tables.append(_findings(found))
+        tables.append(_findings(found, installed.namespace))
     return Answer(
         "Status",
         _document(installed, nodes, totals, found),
@@ -77,9 +77,13 @@ def _sums(totals: dict[str, Amounts]) -> Table:
     return Table([Column(""), *(Column(title, right=True) for title in titles)], rows)
 
 
-def _findings(found: Sequence[Finding]) -> Table:
+def _fix(found: Finding, namespace: str) -> str:
+    return found.fix.replace("NAMESPACE", namespace)
+
+
+def _findings(found: Sequence[Finding], namespace: str) -> Table:
     columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING", "NEXT")]
-    rows = [(_SIGNS[each.kind.severity], each.kind.code, each.sentence, each.fix) for each in found]
+    rows = [(_SIGNS[each.kind.severity], each.kind.code, each.sentence, _fix(each, namespace)) for each in found]
     return Table(columns, rows, [each.kind.severity.value for each in found])
 
 
@@ -100,7 +104,7 @@ def _document(
                 "severity": each.kind.severity.value,
                 "objects": list(each.objects),
                 "sentence": each.sentence,
-                "fix": each.fix,
+                "fix": _fix(each, installed.namespace),
                 "page": each.kind.page,
             }
             for each in found

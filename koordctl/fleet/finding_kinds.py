@@ -20,7 +20,10 @@ _NO_PREDICTION: Final = f"{_TROUBLE}#reports-carry-no-prediction"
 _FEWER: Final = f"{_TROUBLE}#a-node-offers-no-mid-resources-or-less-than-before"
 _START: Final = f"{_TROUBLE}#where-to-start"
 _EDIT: Final = f"{_TROUBLE}#an-edit-has-no-effect"
-_EXPLAIN: Final = "koordctl explain node NODE"
+_IN_MANAGER: Final = "kubectl -n NAMESPACE exec deploy/koord-manager -- python -m manager"
+_EXPLAIN: Final = f"{_IN_MANAGER} explain-mid --node NODE"
+_DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
+_CONFIG: Final = f"{_IN_MANAGER} explain-config --node NODE"
 
 
 class Severity(enum.StrEnum):
@@ -42,7 +45,7 @@ class FindingKind(NamedTuple):
     sentence: str
     """What is found, without the object and the detail."""
     fix: str
-    """What to do, as a sentence or a command; NODE is the name of the node."""
+    """What to do, as a sentence or a command; NODE is the name of the node, NAMESPACE that of the suite."""
     page: str
     """Page of the documentation with its anchor."""
 
@@ -53,15 +56,20 @@ def _of_reasons() -> Iterator[FindingKind]:
     rows = (
         (Reason.SAMPLE_TOO_OLD, error, agent, _STALE),
         (Reason.NEVER_REPORTED, error, agent, _STALE),
-        (Reason.NODE_METRIC_MISSING, error, "check that a manager leads: koordctl check", _STALE),
+        (
+            Reason.NODE_METRIC_MISSING,
+            error,
+            "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager",
+            _STALE,
+        ),
         (Reason.NO_PREDICTION, warning, _EXPLAIN, _NO_PREDICTION),
         (Reason.REPORT_REFUSED, warning, _EXPLAIN, _NO_PREDICTION),
         (Reason.CALCULATED_WITHOUT_PREDICTION, warning, _EXPLAIN, _NO_PREDICTION),
-        (Reason.NO_CONFIGURATION, warning, "koordctl explain config", _EDIT),
+        (Reason.NO_CONFIGURATION, warning, _CONFIG, _EDIT),
         (Reason.AWAITING_FIRST_REPORT, note, "wait for a report", _FEWER),
         (Reason.NODE_WITHOUT_RESOURCES, note, "wait for the kubelet: kubectl describe node NODE", _FEWER),
-        (Reason.COLOCATION_DISABLED, note, "koordctl explain config NODE", _FEWER),
-        (Reason.SHADOW, note, "koordctl explain config NODE", _FEWER),
+        (Reason.COLOCATION_DISABLED, note, _CONFIG, _FEWER),
+        (Reason.SHADOW, note, _CONFIG, _FEWER),
     )
     return (FindingKind(reason.value, severity, TEXTS[reason], fix, page) for reason, severity, fix, page in rows)
 
@@ -119,9 +127,9 @@ def _of_installation() -> Iterator[FindingKind]:
         ("OtherKoordinator", warning, "objects of another installation are in the cluster",
          "install with crds.install=false and priorityClasses.create=false", "reference/koordinator-compatibility.md"),
         (condition.REJECTED, error, "the configuration is rejected, the last good one stays in force",
-         "koordctl config check FILE", _EDIT),
-        (condition.IGNORED, warning, "a part of the configuration is ignored", "koordctl explain config", _EDIT),
-        (condition.ADVICE, warning, "the configuration has likely mistakes", "koordctl explain config", _EDIT),
+         _DESCRIBE, _EDIT),
+        (condition.IGNORED, warning, "a part of the configuration is ignored", _DESCRIBE, _EDIT),
+        (condition.ADVICE, warning, "the configuration has likely mistakes", _DESCRIBE, _EDIT),
     )  # fmt: skip
     return (FindingKind(*row) for row in rows)
 

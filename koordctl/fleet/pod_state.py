@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from api_types import names
@@ -98,9 +98,11 @@ def _namespace(name: str, group: list[PodState]) -> NamespaceState:
 
 
 def total(given: Iterable[Amounts]) -> Amounts:
-    """Sum the known amounts."""
-    cpu = memory = 0
-    for each in given:
-        cpu += each.cpu or 0
-        memory += each.memory or 0
-    return Amounts(cpu, memory)
+    """Sum the known amounts; not known where none of several is."""
+    amounts = list(given)
+    return Amounts(_total([each.cpu for each in amounts]), _total([each.memory for each in amounts]))
+
+
+def _total(given: Sequence[int | None]) -> int | None:
+    known = [each for each in given if each is not None]
+    return sum(known) if known or not given else None

@@ -227,3 +227,9 @@ def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
     table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
     output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
     assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
+
+
+def test_mid_resources_that_no_node_has_are_not_known_instead_of_0(tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **healthy(nodes=cluster.listing(cluster.node(mid_cpu=None)))) as file:
+        koordctl.main(["status", "--kubeconfig", str(file), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["totals"]["mid"] == {"cpuMillis": None, "memoryBytes": None}

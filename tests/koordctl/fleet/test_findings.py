@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+from koordctl import __main__ as koordctl
 from koordctl.fleet import finding_kinds, findings, wire
 from koordctl.fleet.finding_kinds import KINDS, Severity
 from koordctl.fleet.node_state import NodeState
 from koordctl.fleet.snapshot import Installation, Snapshot, Unread
+from manager import __main__ as manager
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 from manager.node_metric import crd_schema
 from manager.slo_config import condition
@@ -49,7 +51,7 @@ def test_the_page_of_a_finding_exists(kind):
 def test_a_finding_names_node_cause_and_next_command():
     (found,) = findings.of(snapshot([broken("worker-05", "NoPrediction")]))
     assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
-    assert found.fix == "koordctl explain node worker-05"
+    assert found.fix.endswith("-- python -m manager explain-mid --node worker-05")
 
 
 def test_the_worst_comes_first_and_notes_are_left_out():
@@ -73,3 +75,11 @@ def test_a_lease_that_was_not_read_is_no_missing_leader():
 def test_an_unknown_code_of_a_newer_manager_is_no_error():
     assert findings.of(snapshot([broken("a", "SomethingNew")])) == []
     assert finding_kinds.ORDER[Severity.ERROR] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.code)
+def test_a_fix_names_no_command_that_does_not_exist(kind):
+    known = next(each for each in koordctl._parser()._actions if each.dest == "command").choices
+    assert all(word in known for word in re.findall(r"koordctl ([a-z]+)", kind.fix))
+    programs = next(each for each in manager._parser()._actions if each.choices).choices
+    assert all(word in programs for word in re.findall(r"python -m manager ([a-z-]+)", kind.fix))
