@@ -19,7 +19,7 @@ _TOTALS = ("allocatable", "prod_requests", "used", "prod_peak", "mid", "mid_requ
 
 
 def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
-    """Return the answer of `status`; it is no failure when something is wrong, `check-install` is for that."""
+    """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
     installed = snapshot.installation or Installation("")
     found = findings.of(snapshot)
     nodes = snapshot.nodes or ()

@@ -1,7 +1,7 @@
 """The one list of findings: code, severity, sentence, fix and page. Pure.
 
 Codes that exist elsewhere are the same here: reason codes of Mid resources, conditions of the agents, Events of the
-manager. `status`, `check` and docs/reference/findings.md are made from this list. Codes are never renamed.
+manager. `koordctl status` is made from this list. Codes are never renamed.
 """
 
 from __future__ import annotations
