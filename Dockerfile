@@ -68,9 +68,10 @@ COPY --from=scheduler-libraries /venv /venv
 COPY --from=sources /app/scheduler_plugin scheduler_plugin
 ENTRYPOINT ["python", "-m", "scheduler_plugin"]
 
-# The command line, for jobs in a cluster; it uses the prediction of the agent.
+# The command line, for jobs in a cluster; it uses the prediction of the agent and the rules of the manager.
 FROM component AS koordctl
 COPY --from=koordctl-libraries /venv /venv
 COPY --from=sources /app/koordlet koordlet
+COPY --from=sources /app/manager manager
 COPY --from=sources /app/koordctl koordctl
 ENTRYPOINT ["python", "-m", "koordctl"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from api_types.mid_pods import policy, template
 from koordctl.backtest import command as backtest
+from koordctl.cli import command as cluster
 from koordctl.convert import command as convert
 
 
@@ -20,6 +21,12 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("backtest", help="compare predictors on recorded usage: which one, at which risk")
     )
     _add_convert(commands.add_parser("convert", help="write the limits of Mid pods into manifests"))
+    cluster.add_status(
+        commands.add_parser("status", help="what runs, what is measured, what Mid there is, and what is wrong")
+    )
+    cluster.add_top(
+        commands.add_parser("top", help="usage, requests, predicted peak and Mid of nodes, pods or namespaces")
+    )
     return parser
 
 
@@ -78,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.command == "convert":
         return convert.run(options)
+    if options.command in ("status", "top"):
+        return cluster.run(options)
     if options.action == "merge":
         if not options.files:
             parser.error("merge: want the JSON results of shards")

@@ -173,14 +173,14 @@ class NodeStore(Store[Node]):
 
     def update(self, seen: pods.Node) -> bool:
         """Store a node unless a newer version of it is stored; return whether it was stored."""
-        seen = _with_read_annotations(seen)
+        seen = with_read_annotations(seen)
         known = self.get(seen.metadata.name)
         if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
             return super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
         return super().update(with_mid_status(seen))
 
 
-def _with_read_annotations(node: pods.Node) -> pods.Node:
+def with_read_annotations(node: pods.Node) -> pods.Node:
     """Return a node with the annotations that are read, and with one string for equal labels of all nodes."""
     annotations = {
         key: _TOO_LONG if pods.is_too_long(text) else text

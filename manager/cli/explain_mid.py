@@ -12,14 +12,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import connection, errors, objects, resources, session
 from manager.cache import store
 from manager.cli import explain_eviction
-from manager.mid_resource import case, decision, evaluation, explanation, pod_requests, status_annotation
+from manager.mid_resource import case, evaluation, explanation, pod_requests, spec_policy, status_annotation
 from manager.mid_resource.decision import Action
 
 Output = Literal["text", "json"]
@@ -50,8 +49,8 @@ async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> exp
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         except errors.NotFound:
             metric = None
-        decided, shadow = decide(node, metric, now), None
-        policy = policy_of(metric) if metric else None
+        decided, shadow = spec_policy.decide(node, metric, now), None
+        policy = spec_policy.policy_of(metric) if metric else None
         if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
             shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
         eviction = await explain_eviction.of_node(api, node, metric, policy, now)
@@ -75,27 +74,3 @@ async def _shadow(
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
     found = evaluation.calculated(node, report, policy, requests, sample=sample, max_increase_percent=None)
     return status_annotation.make(found.reason, now, sample=sample, requests_from=source, lines=found.lines)
-
-
-def decide(node: store.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Decision | None:
-    """Decide on the newest report, by the policy in the NodeMetric's spec; None where the spec has none."""
-    policy = policy_of(metric) if metric else slo.MidColocationPolicy(enable=True)
-    if policy is None:
-        return None
-    inputs = decision.gather(
-        node,
-        metric,
-        mid_report.mid_policy(policy),
-        enabled=bool(policy.enable),
-        degrade_after=decision.degrade_time(policy),
-    )
-    return decision.decide(inputs, now)
-
-
-def policy_of(metric: store.NodeMetric) -> slo.MidColocationPolicy | None:
-    """Return the policy that the manager wrote for this node; None where it is absent or invalid."""
-    wire = (metric.spec or {}).get("midColocationPolicy")
-    try:
-        return slo.MidColocationPolicy.model_validate(wire) if wire is not None else None
-    except ValueError:
-        return None

@@ -13,7 +13,7 @@ from tools.localcluster.host import commands
 
 EXTRAS_OF_COMPONENT = {
     "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the InfluxDB exporter is enabled
-    "koordctl": ("koordlet",),  # the prediction of the agent
+    "koordctl": ("koordlet", "cli"),  # the first for the prediction of the agent
     "manager": ("manager",),
     "scheduler": ("scheduler",),
 }

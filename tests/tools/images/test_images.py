@@ -71,10 +71,11 @@ def test_every_defined_image_has_a_dockerfile_and_its_stage():
 
 def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_exporter():
     extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
+    extras["cli"] = ["rich"]
     wanted = wheels.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
     assert wanted == {
         "koordlet": ["lightkube", "numpy", "influxdb-client"],
-        "koordctl": ["lightkube", "numpy"],
+        "koordctl": ["lightkube", "numpy", "rich"],
         "manager": ["lightkube", "kopf"],
         "scheduler": ["lightkube", "numpy"],
     }

@@ -1,0 +1,1 @@
+"""Commands of koordctl that read a cluster, and their output."""

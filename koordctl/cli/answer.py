@@ -1,0 +1,72 @@
+"""Answer of a command, before it is printed, and the texts of its amounts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+FINE, NOTHING, WRONG_USAGE, NOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes, the same for every format: fine, the answer is no, wrong usage, the cluster was not read."""
+FORMATS: Final = ("table", "wide", "json", "yaml", "csv", "name")
+API_VERSION: Final = "koordctl/v1"
+UNKNOWN: Final = "-"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; one that is `wide` is shown with `-o wide` only."""
+
+    title: str
+    right: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text; `styles` has the severity of a row."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    styles: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of a command. The first table is the one of CSV; `names` are `kind/name`."""
+
+    kind: str
+    data: Mapping[str, Any]
+    tables: Sequence[Table] = ()
+    names: Sequence[str] = ()
+    head: Sequence[str] = ()
+    tail: Sequence[str] = ()
+    exit_code: int = FINE
+    notes: Sequence[str] = ()
+    """Lines for standard error: what could not be read."""
+
+
+def cores(millis: int | None) -> str:
+    """Format milli-cores as cores."""
+    return UNKNOWN if millis is None else f"{millis / 1000:.1f}"
+
+
+def gib(count: int | None) -> str:
+    """Format bytes as GiB."""
+    return UNKNOWN if count is None else f"{count / 2**30:.1f}"
+
+
+def share(percent: float | None) -> str:
+    """Format a share in percent."""
+    return UNKNOWN if percent is None else f"{percent:.0f}%"
+
+
+def age(seconds: float | None) -> str:
+    """Format an age by its largest unit, as kubectl does."""
+    if seconds is None:
+        return UNKNOWN
+    count = max(int(seconds), 0)
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if count >= 2 * length:
+            return f"{count // length}{unit}"
+    return f"{count}s"

@@ -1,0 +1,112 @@
+"""`koordctl status`: what runs, what is measured, what Mid there is, and what is wrong. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, cores, gib, share
+from koordctl.cli.top import amounts
+from koordctl.fleet import findings
+from koordctl.fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
+from koordctl.fleet.node_state import Amounts, NodeState, percent
+from koordctl.fleet.pod_state import total
+from koordctl.fleet.snapshot import Installation, Snapshot
+from manager.slo_config import condition
+
+_SIGNS = {"error": "ERROR", "warning": "WARN"}
+_TOTALS = ("allocatable", "prod_requests", "used", "prod_peak", "mid", "mid_requests")
+
+
+def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
+    """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
+    installed = snapshot.installation or Installation("")
+    found = findings.of(snapshot)
+    nodes = snapshot.nodes or ()
+    measured = sum(node.has_report for node in nodes)
+    head = [
+        f"Kubernetes {installed.kubernetes or UNKNOWN}, {len(nodes)} nodes, {measured} with a report",
+        f"configuration: {_configuration(installed)}",
+    ]
+    totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}
+    tables = [_parts(installed), _sums(totals)]
+    if found:
+        tables.append(_findings(found, installed.namespace))
+    return Answer(
+        "Status",
+        _document(installed, nodes, totals, found),
+        tables,
+        [f"finding/{each.kind.code}" for each in found],
+        head,
+        [] if found else ["", "nothing is wrong in what was read"],
+        notes=notes,
+    )
+
+
+def _configuration(installed: Installation) -> str:
+    if installed.outcome is None:
+        return "not read"
+    return condition.summary(installed.outcome, kept_in=installed.kept_in)
+
+
+def _parts(installed: Installation) -> Table:
+    rows = []
+    for name, title in ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler")):
+        workload = installed.workloads.get(name)
+        if workload is None:
+            rows.append((title, name, UNKNOWN, UNKNOWN, ""))
+            continue
+        status = workload.status
+        ready = status.number_ready if name == AGENT else status.ready_replicas
+        wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+        leader = f"leader {installed.leader}" if name == MANAGER and installed.leader else ""
+        rows.append((title, name, f"{ready} of {wanted}", installed.versions().get(name, UNKNOWN), leader))
+    return Table([Column(title) for title in ("PART", "OBJECT", "READY", "VERSION", "")], rows)
+
+
+def _sums(totals: dict[str, Amounts]) -> Table:
+    titles = ("ALLOCATABLE", "PROD REQ", "USED", "PROD PEAK", "MID", "MID REQ")
+    rows = []
+    for resource, unit, shown in (("cpu", "CPU cores", cores), ("memory", "memory GiB", gib)):
+        whole = getattr(totals["allocatable"], resource)
+        cells = [unit, shown(whole)]
+        for name in _TOTALS[1:]:
+            part = getattr(totals[name], resource)
+            cells.append(f"{shown(part)} ({share(percent(part, whole))})")
+        rows.append(tuple(cells))
+    return Table([Column(""), *(Column(title, right=True) for title in titles)], rows)
+
+
+def _fix(found: Finding, namespace: str) -> str:
+    return found.fix.replace("NAMESPACE", namespace)
+
+
+def _findings(found: Sequence[Finding], namespace: str) -> Table:
+    columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING", "NEXT")]
+    rows = [(_SIGNS[each.kind.severity], each.kind.code, each.sentence, _fix(each, namespace)) for each in found]
+    return Table(columns, rows, [each.kind.severity.value for each in found])
+
+
+def _document(
+    installed: Installation, nodes: Sequence[NodeState], totals: dict[str, Amounts], found: Sequence[Finding]
+) -> dict[str, Any]:
+    return {
+        "kubernetes": installed.kubernetes,
+        "configuration": _configuration(installed),
+        "leader": installed.leader,
+        "versions": dict(installed.versions()),
+        "nodes": len(nodes),
+        "measuredNodes": sum(node.has_report for node in nodes),
+        "totals": {name: amounts(each) for name, each in totals.items()},
+        "findings": [
+            {
+                "code": each.kind.code,
+                "severity": each.kind.severity.value,
+                "objects": list(each.objects),
+                "sentence": each.sentence,
+                "fix": _fix(each, installed.namespace),
+                "page": each.kind.page,
+            }
+            for each in found
+        ],
+    }

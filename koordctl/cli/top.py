@@ -1,0 +1,188 @@
+"""`koordctl top`: usage, requests, predicted peak and Mid resources of nodes, pods and namespaces. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
+from koordctl.fleet.node_state import Amounts, NodeState, percent
+from koordctl.fleet.pod_state import NamespaceState, PodState
+
+T = TypeVar("T")
+Key = Callable[[T], Any]
+
+NODE_KEYS: Final[dict[str, Key[NodeState]]] = {
+    "name": lambda node: node.name,
+    "used": lambda node: node.used_percent("cpu"),
+    "memory": lambda node: node.used_percent("memory"),
+    "peak": lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu),
+    "requests": lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu),
+    "mid": lambda node: node.mid.cpu,
+    "age": lambda node: node.sample_age_seconds,
+}
+"""Sort keys of nodes."""
+POD_KEYS: Final[dict[str, Key[PodState]]] = {
+    "name": lambda pod: (pod.namespace, pod.name),
+    "used": lambda pod: pod.used.cpu,
+    "memory": lambda pod: pod.used.memory,
+    "requests": lambda pod: pod.requests.cpu,
+    "slack": lambda pod: pod.slack.cpu,
+}
+"""Sort keys of pods."""
+NAMESPACE_KEYS: Final[dict[str, Key[NamespaceState]]] = {
+    "name": lambda each: each.name,
+    "pods": lambda each: each.pods,
+    "used": lambda each: each.prod_used.cpu,
+    "requests": lambda each: each.prod_requests.cpu,
+    "mid": lambda each: each.mid_requests.cpu,
+}
+"""Sort keys of namespaces."""
+
+
+def ordered(found: Iterable[T], key: Key[T], *, descending: bool) -> list[T]:
+    """Sort; what is not known comes last in either direction."""
+    known, unknown = list[T](), list[T]()
+    for each in found:
+        (unknown if key(each) is None else known).append(each)
+    return [*sorted(known, key=key, reverse=descending), *unknown]
+
+
+def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
+    """Return the answer of `top nodes`."""
+    columns = (
+        Column("NODE"),
+        Column("CPU", right=True),
+        Column("USED", right=True),
+        Column("PROD REQ", right=True),
+        Column("PROD PEAK", right=True),
+        Column("MID", right=True),
+        Column("MID REQ", right=True),
+        Column("MEMORY USED", right=True),
+        Column("MID MEMORY", right=True, wide=True),
+        Column("PREDICTOR", wide=True),
+        Column("AGE", right=True),
+        Column("REASON"),
+    )
+    rows = [
+        (
+            node.name,
+            cores(node.allocatable.cpu),
+            share(node.used_percent("cpu")),
+            share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
+            share(percent(node.prod_peak.cpu, node.allocatable.cpu)),
+            cores(node.mid.cpu),
+            cores(node.mid_requests.cpu),
+            share(node.used_percent("memory")),
+            gib(node.mid.memory),
+            node.predictor,
+            age(node.sample_age_seconds),
+            node.reason,
+        )
+        for node in found
+    ]
+    data = {"nodes": [_node_document(node) for node in found]}
+    names = [f"node/{node.name}" for node in found]
+    return Answer("NodeList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+
+
+def _code(found: Sequence[object]) -> int:
+    return 0 if found else NOTHING
+
+
+def amounts(found: Amounts) -> dict[str, int | None]:
+    """Return amounts for JSON, with their units."""
+    return {"cpuMillis": found.cpu, "memoryBytes": found.memory}
+
+
+def _node_document(node: NodeState) -> dict[str, Any]:
+    fields = ("allocatable", "used", "prod_used", "mid_used", "prod_requests", "prod_peak", "mid", "mid_requests")
+    return {
+        "name": node.name,
+        **{_camel(name): amounts(getattr(node, name)) for name in fields},
+        "sampleAgeSeconds": node.sample_age_seconds,
+        "predictor": node.predictor,
+        "reason": node.reason,
+        "text": node.text,
+        "detail": node.detail,
+    }
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(each.title() for each in rest)
+
+
+def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
+    """Return the answer of `top pods`."""
+    columns = (
+        Column("NAMESPACE"),
+        Column("POD"),
+        Column("NODE"),
+        Column("BAND"),
+        Column("CPU REQ", right=True),
+        Column("CPU USED", right=True),
+        Column("MEMORY REQ", right=True),
+        Column("MEMORY USED", right=True),
+        Column("PHASE", wide=True),
+    )
+    rows = [
+        (
+            pod.namespace,
+            pod.name,
+            pod.node or "-",
+            pod.band,
+            cores(pod.requests.cpu),
+            cores(pod.used.cpu),
+            gib(pod.requests.memory),
+            gib(pod.used.memory),
+            pod.phase,
+        )
+        for pod in found
+    ]
+    data = {
+        "pods": [
+            {
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "node": pod.node,
+                "band": pod.band,
+                "requests": amounts(pod.requests),
+                "used": amounts(pod.used),
+            }
+            for pod in found
+        ]
+    }
+    names = [f"pod/{pod.name}" for pod in found]
+    return Answer("PodList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+
+
+def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
+    """Return the answer of `top namespaces`."""
+    columns = (Column("NAMESPACE"), *(Column(title, right=True) for title in _NAMESPACE_TITLES))
+    rows = [
+        (
+            each.name,
+            str(each.pods),
+            cores(each.prod_requests.cpu),
+            cores(each.prod_used.cpu),
+            cores(each.mid_requests.cpu),
+            cores(each.mid_used.cpu),
+            cores(each.other_used.cpu),
+            str(each.unmeasured),
+        )
+        for each in found
+    ]
+    fields = ("prod_requests", "prod_used", "mid_requests", "mid_used", "other_used")
+    data = {
+        "namespaces": [
+            {"name": each.name, "pods": each.pods, "unmeasuredPods": each.unmeasured}
+            | {_camel(name): amounts(getattr(each, name)) for name in fields}
+            for each in found
+        ]
+    }
+    names = [f"namespace/{each.name}" for each in found]
+    return Answer("NamespaceList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+
+
+_NAMESPACE_TITLES: Final = ("PODS", "PROD REQ", "PROD USED", "MID REQ", "MID USED", "OTHER USED", "NOT MEASURED")

@@ -1,0 +1,181 @@
+"""State of one node in a snapshot: usage, requests, predicted peak and Mid resources side by side. Pure.
+
+A value that is not known is None, never 0: Koordinator's agent reports no requests, a new node has no report. Requests
+that the report lacks are those of the status annotation, which the manager counted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from api_types import names
+from api_types.kubernetes import pods, quantities, times
+from api_types.node_metric import mid_report
+from api_types.node_metric.mid_resource import MID_OF_NATIVE
+from api_types.node_metric.mid_status import MidStatus
+from koordctl.fleet import wire
+from manager.cache import store
+from manager.mid_resource import calculator, clock_skew, spec_policy
+from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+
+
+class Amounts(NamedTuple):
+    """CPU in milli-cores and memory in bytes; None where not known."""
+
+    cpu: int | None = None
+    memory: int | None = None
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Add, where both are known."""
+        return Amounts(_sum(self.cpu, other.cpu), _sum(self.memory, other.memory))
+
+
+UNKNOWN = Amounts()
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """One node. `used` is the whole node, `prod_used` and `mid_used` are parts of it."""
+
+    name: str
+    allocatable: Amounts = UNKNOWN
+    used: Amounts = UNKNOWN
+    prod_used: Amounts = UNKNOWN
+    mid_used: Amounts = UNKNOWN
+    prod_requests: Amounts = UNKNOWN
+    prod_peak: Amounts = UNKNOWN
+    mid: Amounts = UNKNOWN
+    """Mid resources in the node's allocatable."""
+    mid_requests: Amounts = UNKNOWN
+    sample: dt.datetime | None = None
+    sample_age_seconds: float | None = None
+    reason: str = ""
+    """Reason code of its Mid resources, for the newest report."""
+    status: str = ""
+    text: str = ""
+    detail: str = ""
+    closed: str = ""
+    clock_fault: str = ""
+    predictor: str = ""
+    cold_pods: int | None = None
+    warm_pods: int | None = None
+    conditions: tuple[wire.Condition, ...] = ()
+    """Conditions of the report that are a fault."""
+    has_node: bool = True
+    has_report: bool = False
+
+    def used_percent(self, of: str) -> float | None:
+        """Return the usage of `cpu` or `memory` in percent of the allocatable."""
+        return percent(getattr(self.used, of), getattr(self.allocatable, of))
+
+
+def percent(part: int | None, whole: int | None) -> float | None:
+    """Return a share in percent; None where one of both is not known, or the whole is 0."""
+    return None if part is None or not whole else 100 * part / whole
+
+
+def state_of(name: str, node: store.Node | None, metric: wire.NodeMetric | None, now: dt.datetime) -> NodeState:
+    """Combine a Node and its NodeMetric; each may be missing, but not both."""
+    report = (metric.status if metric else None) or wire.Report()
+    written = node.mid_status if node else None
+    sample = times.parse_rfc3339_or_none(report.update_time)
+    reason, text, detail, status = _reason(node, metric, written, now)
+    usage, allocated = report.usage, report.allocated
+    prediction = report.prediction
+    return NodeState(
+        name=name,
+        allocatable=_allocatable(node),
+        used=amounts_of(report.node_metric.node_usage.resources if report.node_metric else None),
+        prod_used=amounts_of(usage.prod if usage else None),
+        mid_used=amounts_of(usage.mid if usage else None),
+        prod_requests=amounts_of(allocated.prod) if allocated else _of_lines(written, "allocated_prod"),
+        prod_peak=amounts_of(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
+        mid=_mid(calculator.published_on(node).allocatable) if node else UNKNOWN,
+        mid_requests=_mid(_checked(allocated.mid)) if allocated else _of_lines(written, "allocated_mid"),
+        sample=sample,
+        sample_age_seconds=(now - sample).total_seconds() if sample else None,
+        reason=reason,
+        status=status,
+        text=text,
+        detail=detail,
+        closed=written.closed if written else "",
+        clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric else "",
+        predictor=prediction.predictor if prediction else "",
+        warm_pods=prediction.warm_pods if prediction else None,
+        cold_pods=prediction.cold_pods if prediction else None,
+        conditions=tuple(_faults(report.conditions or ())),
+        has_node=node is not None,
+        has_report=sample is not None,
+    )
+
+
+class _ReasonOf(NamedTuple):
+    reason: str
+    text: str
+    detail: str
+    status: str
+
+
+def _reason(
+    node: store.Node | None, metric: wire.NodeMetric | None, written: MidStatus | None, now: dt.datetime
+) -> _ReasonOf:
+    """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
+    decided = spec_policy.decide(node, metric, now) if node else None
+    if decided is None:
+        if written:
+            return _ReasonOf(written.reason, written.text, written.detail, written.status)
+        return _ReasonOf("", "", "", "") if node is None else _of(Reason.NO_CONFIGURATION, "")
+    if written and STATUS[decided.reason] is Status.CALCULATED and written.status == Status.CALCULATED:
+        return _ReasonOf(written.reason, written.text, written.detail, written.status)
+    return _of(decided.reason, decided.detail)
+
+
+def _of(reason: Reason, detail: str) -> _ReasonOf:
+    return _ReasonOf(reason.value, TEXTS[reason], detail, STATUS[reason].value)
+
+
+def _faults(conditions: Iterable[wire.Condition]) -> Iterator[wire.Condition]:
+    for each in conditions:
+        is_fault = "False" if each.type == "Ready" else "True"
+        if each.type.endswith(("Ready", "Degraded", "Throttled")) and each.status == is_fault:
+            yield each
+
+
+def _allocatable(node: store.Node | None) -> Amounts:
+    try:
+        found = pods.allocatable(node) if node else {}
+    except quantities.InvalidQuantity:
+        found = {}
+    return Amounts(found.get(names.CPU), found.get(names.MEMORY))
+
+
+def _checked(given: Mapping[str, Any] | None) -> Mapping[str, int]:
+    """Return the amounts of a report; none where one is impossible, which the reason `ReportRefused` states."""
+    try:
+        return mid_report.amounts(dict(given or {}), "")
+    except mid_report.BadReport:
+        return {}
+
+
+def amounts_of(given: Mapping[str, Any] | None) -> Amounts:
+    """Return the native amounts of a report; unknown where one is absent or impossible."""
+    found = _checked(given)
+    return Amounts(found.get(names.CPU), found.get(names.MEMORY))
+
+
+def _mid(found: Mapping[str, int]) -> Amounts:
+    return Amounts(found.get(names.MID_CPU), found.get(names.MID_MEMORY))
+
+
+def _of_lines(written: MidStatus | None, term: str) -> Amounts:
+    """Return a term of the status annotation for both resources."""
+    lines = written.resources if written else {}
+    found = {native: getattr(lines[mid], term) if mid in lines else None for native, mid in MID_OF_NATIVE.items()}
+    return Amounts(found[names.CPU], found[names.MEMORY])

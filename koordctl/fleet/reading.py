@@ -1,0 +1,182 @@
+"""Read a snapshot from the apiserver, each kind of object once, in pages, decoded to the fields that are shown.
+
+A kind that the caller may not read, or that is not served, is noted in `Snapshot.unread`, and the rest is read.
+Every function raises errors.ApiServerError where the apiserver does not answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final, TypeVar
+
+from api_types import names
+from api_types.kubernetes import pods, times
+from apiserver_client import decoding, errors, objects, resources, session
+from koordctl.fleet import node_state, pod_state, wire
+from koordctl.fleet.findings import AGENT, MANAGER, SCHEDULER
+from koordctl.fleet.node_state import UNKNOWN, Amounts, NodeState
+from koordctl.fleet.snapshot import Installation, Unread
+from manager.cache import store
+from manager.leader_election import lease
+from manager.slo_config import evaluation
+
+T = TypeVar("T")
+LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
+CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG)
+WORKLOADS: Final = {AGENT: resources.DAEMON_SETS, MANAGER: resources.DEPLOYMENTS, SCHEDULER: resources.DEPLOYMENTS}
+_VERSION: Final = errors.Call("GET", "/version", "get", "version")
+
+
+class Reader:
+    """Reads of one command. `unread` grows; `on_progress` gets the number of objects of a kind that are read."""
+
+    def __init__(
+        self,
+        api: session.Session,
+        now: dt.datetime,
+        on_progress: Callable[[str, int], None] = lambda _what, _count: None,
+    ) -> None:
+        self._api = api
+        self._now = now
+        self._on_progress = on_progress
+        self.unread: list[Unread] = []
+
+    @contextlib.contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Note objects that are not there, or not to be read by the caller, and continue."""
+        try:
+            yield
+        except errors.Forbidden as error:
+            self.unread.append(Unread(what, str(error), is_right=True))
+        except (errors.NotFound, errors.UnknownResource) as error:
+            self.unread.append(Unread(what, str(error)))
+
+    async def nodes(self, label_selector: str | None = None) -> tuple[NodeState, ...] | None:
+        """Return the state of every node that the selector matches; None where neither kind may be read."""
+        pairs = self.pairs(label_selector)
+        found = [node_state.state_of(name, node, metric, self._now) async for name, node, metric in pairs]
+        if self._is_unread("nodes") and self._is_unread("nodemetrics"):
+            return None
+        return tuple(sorted(found, key=lambda each: each.name))
+
+    async def pairs(
+        self, label_selector: str | None = None
+    ) -> AsyncIterator[tuple[str, store.Node | None, wire.NodeMetric | None]]:
+        """Yield each node with its NodeMetric, of which one may be missing; no NodeMetric is kept."""
+        nodes: dict[str, store.Node] = {}
+        selector = objects.selectors(None, label_selector)
+        with self.attempt("nodes"):
+            async for node in self._each(resources.NODES, pods.Node, parameters=selector):
+                nodes[node.metadata.name] = store.with_mid_status(store.with_read_annotations(node))
+        if selector and self._is_unread("nodes"):
+            return
+        with_reports = set[str]()
+        with self.attempt("nodemetrics"):
+            async for metric in self._each(resources.NODE_METRICS, wire.NodeMetric):
+                name = metric.metadata.name
+                with_reports.add(name)
+                if name in nodes or self._is_unread("nodes"):
+                    yield name, nodes.get(name), metric
+        for name, node in nodes.items():
+            if name not in with_reports:
+                yield name, node, None
+
+    async def pods(self, namespace: str | None, node: str | None = None) -> tuple[pod_state.PodState, ...] | None:
+        """Return the state of the pods that have not ended, with the usage that the reports have of them."""
+        found = list[pods.Pod]()
+        with self.attempt("pods"):
+            selector = objects.selectors(f"spec.nodeName={node}" if node else None, None)
+            listed = self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector)
+            found = [pod async for pod in listed if not pods.is_terminal(pod)]
+        if self._is_unread("pods"):
+            return None
+        used: dict[tuple[str, str, str], Amounts] = {}
+        with self.attempt("nodemetrics"):
+            wanted = {each.spec.node_name for each in found}
+            async for metric in self._reports_of(wanted, node):
+                on = metric.metadata.name
+                for each in (metric.status.pods_metric if metric.status else None) or ():
+                    if namespace in (None, each.namespace):
+                        key = (on, each.namespace, each.name)
+                        used[key] = node_state.amounts_of(each.pod_usage.resources)
+        return tuple(
+            pod_state.state_of(pod, used.get((pod.spec.node_name, pod.metadata.namespace, pod.metadata.name), UNKNOWN))
+            for pod in found
+        )
+
+    async def _reports_of(self, wanted: set[str], node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
+        if node is not None:
+            yield await objects.get(self._api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
+            return
+        async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
+            if metric.metadata.name in wanted:
+                yield metric
+
+    async def installation(self, namespace: str) -> Installation:
+        """Read the objects of the suite in its namespace."""
+        kubernetes, holder, renewed = "", "", None
+        workloads: dict[str, wire.Workload] = {}
+        with self.attempt("version"):
+            kubernetes = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.Version).git_version
+        for name, resource in WORKLOADS.items():
+            with self.attempt(f"{resource.plural}/{name}"):
+                found = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.Workload)
+                workloads[name] = found
+        with self.attempt(f"leases/{MANAGER}"):
+            record = await objects.get(self._api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+            holder = record.spec.holder_identity or ""
+            renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
+        return Installation(
+            namespace=namespace,
+            kubernetes=kubernetes.removeprefix("v"),
+            workloads=workloads,
+            leader=holder,
+            renewed=renewed,
+            outcome=await self.configuration(namespace),
+            kept_in=LAST_GOOD_CONFIG,
+        )
+
+    async def configuration(self, namespace: str) -> evaluation.Outcome | None:
+        """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read."""
+        current, stored = [await self._config_map(namespace, name) for name in CONFIG_MAPS]
+        if any(each.what == f"configmaps/{names.SLO_CONTROLLER_CONFIG}" and each.is_right for each in self.unread):
+            return None
+        before = evaluation.restore(stored.data if stored else None)
+        return evaluation.evaluate(before, current.data if current else None, exists=current is not None)
+
+    async def _config_map(self, namespace: str, name: str) -> store.ConfigMap | None:
+        with self.attempt(f"configmaps/{name}"):
+            return await objects.get(
+                self._api, resources.CONFIG_MAPS, name, namespace=namespace, decode=store.ConfigMap
+            )
+        return None
+
+    def _is_unread(self, what: str) -> bool:
+        return any(each.what == what for each in self.unread)
+
+    async def _each(
+        self,
+        resource: resources.Resource,
+        decode: type[T],
+        *,
+        namespace: str | None = None,
+        parameters: session.Parameters | None = None,
+    ) -> AsyncIterator[T]:
+        """Yield the objects of a list; one that cannot be decoded is counted in `unread`."""
+        count = unreadable = 0
+        why = ""
+        pages = objects.list_pages(self._api, resource, namespace=namespace, parameters=parameters or {})
+        async for page in pages:
+            for item in page.items or ():
+                key = decoding.identify(item, resource.kind).key
+                try:
+                    yield decoding.decode_object(item, resource.kind, key, decode)
+                except errors.DecodeError as error:
+                    unreadable += 1
+                    why = str(error)
+            count += len(page.items or ())
+            self._on_progress(resource.plural, count)
+        if unreadable:
+            self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why))

@@ -1,0 +1,62 @@
+"""One snapshot of the cluster, as far as the caller may read it. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from koordctl.fleet import wire
+from koordctl.fleet.node_state import NodeState
+from koordctl.fleet.pod_state import PodState
+from manager.slo_config.evaluation import Outcome
+
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+
+
+class Unread(NamedTuple):
+    """Objects that were not read."""
+
+    what: str
+    """Such as `nodes`, or `leases/koord-manager`."""
+    why: str
+    is_right: bool = False
+    """Whether a right is missing; otherwise the objects do not exist, or cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Objects of the suite in its namespace; a workload that is not installed is absent."""
+
+    namespace: str
+    kubernetes: str = ""
+    workloads: Mapping[str, wire.Workload] = field(default_factory=dict)
+    """koordlet, koord-manager and koord-scheduler."""
+    leader: str = ""
+    renewed: dt.datetime | None = None
+    outcome: Outcome | None = None
+    """Configuration; None where it was not read."""
+    kept_in: str = ""
+    """ConfigMap of the last valid document."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of each workload, by the label of the chart."""
+        found = {name: (each.metadata.labels or {}).get(VERSION_LABEL, "") for name, each in self.workloads.items()}
+        return {name: version for name, version in found.items() if version}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that was read. Nodes and pods are None where no list could be read."""
+
+    time: dt.datetime
+    server: str
+    nodes: tuple[NodeState, ...] | None = None
+    pods: tuple[PodState, ...] | None = None
+    installation: Installation | None = None
+    unread: tuple[Unread, ...] = ()
+
+    def is_unread(self, what: str) -> bool:
+        """Check whether objects could not be read."""
+        return any(each.what == what for each in self.unread)

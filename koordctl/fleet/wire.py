@@ -1,0 +1,117 @@
+"""Objects of the cluster, decoded to the fields that are shown; the decoder skips the others. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_types.kubernetes import pods
+from api_types.node_metric.evaluation_report import WirePrediction
+from api_types.node_metric.mid_report import WireResources
+from manager.cache import store
+
+
+class Condition(msgspec.Struct, rename="camel", frozen=True):
+    """A condition of an agent's report."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = ""
+    message: str | None = ""
+
+
+class Prediction(WirePrediction, rename="camel", frozen=True):
+    """`status.prediction`: the predictor, and the pods that it has a history of."""
+
+    predictor: str = ""
+    since: str | None = None
+    warm_pods: int = 0
+    cold_pods: int = 0
+
+
+class Report(store.Report, rename="camel", frozen=True):
+    """The status of a NodeMetric without its pods."""
+
+    prediction: Prediction | None = None
+    conditions: list[Condition] | None = None
+
+
+class NodeMetric(store.NodeMetric, frozen=True, gc=False):
+    """A NodeMetric without its pods."""
+
+    status: Report | None = None
+
+
+class PodMetric(msgspec.Struct, rename="camel", frozen=True):
+    """Usage of one pod in a report."""
+
+    name: str = ""
+    namespace: str = ""
+    pod_usage: WireResources = WireResources()
+
+
+class PodReport(Report, rename="camel", frozen=True):
+    """The status of a NodeMetric with its pods."""
+
+    pods_metric: list[PodMetric] | None = None
+
+
+class NodeMetricWithPods(NodeMetric, frozen=True, gc=False):
+    """A NodeMetric with its pods."""
+
+    status: PodReport | None = None
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True):
+    """Replicas that a Deployment wants."""
+
+    replicas: int | None = None
+
+
+class WorkloadStatus(msgspec.Struct, rename="camel", frozen=True):
+    """Pod counts of a DaemonSet or a Deployment."""
+
+    number_ready: int = 0
+    desired_number_scheduled: int = 0
+    ready_replicas: int = 0
+    replicas: int = 0
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A DaemonSet or a Deployment, with the labels of the chart."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class PriorityClass(msgspec.Struct, frozen=True):
+    """A PriorityClass."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    value: int = 0
+
+
+class Version(msgspec.Struct, rename="camel", frozen=True):
+    """Answer of `/version`."""
+
+    git_version: str = ""
+
+
+class ObjectReference(msgspec.Struct, frozen=True):
+    """Object of an Event."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Event(msgspec.Struct, rename="camel", frozen=True):
+    """An Event."""
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    reporting_component: str = ""

@@ -1,0 +1,235 @@
+"""The commands that read a cluster: exit codes, formats, rights, and text that tenants write."""
+
+import asyncio
+import contextlib
+import csv
+import io
+import json
+import threading
+
+import pytest
+import yaml
+
+from koordctl import __main__ as koordctl
+from koordctl.cli import answer, output
+from tests import factories
+from tests.fakes import apiserver
+from tests.koordctl.fleet import cluster
+
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+SUITE = "koordinator-system"
+COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"))
+HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
+
+
+@contextlib.contextmanager
+def kubeconfig_of(tmp_path, **routes):
+    """Serve lists by path; a route that is missing is forbidden."""
+    started, stop, url = threading.Event(), None, ""
+    known = {
+        "/api/v1/nodes": "nodes",
+        METRICS: "metrics",
+        "/api/v1/pods": "pods",
+        "/api/v1/namespaces/shop/pods": "pods",
+        "/version": "version",
+        f"/apis/apps/v1/namespaces/{SUITE}/daemonsets/koordlet": "agent",
+        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-manager": "manager",
+        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-scheduler": "scheduler",
+        f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-manager": "lease",
+        f"/api/v1/namespaces/{SUITE}/configmaps/slo-controller-config": "config",
+        f"/api/v1/namespaces/{SUITE}/configmaps/koord-manager-last-good-config": "stored",
+    }
+
+    async def serve():
+        nonlocal stop, url
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        async with apiserver.running() as server:
+            for path, name in known.items():
+                given = routes.get(name)
+                answer = apiserver.Answer(given) if given else apiserver.Answer(cluster.forbidden(path), 403)
+                server.on("GET", path, answer)
+            url = server.url
+            started.loop = loop
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    started.wait(10)
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    try:
+        yield file
+    finally:
+        started.loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+
+
+def healthy(**changes):
+    full = {
+        "nodes": cluster.listing(cluster.node(annotations=cluster.mid_status())),
+        "metrics": cluster.listing(cluster.metric(pods=[cluster.usage_of()])),
+        "pods": cluster.listing(cluster.pod()),
+        "version": {"gitVersion": "v1.34.4"},
+        "agent": cluster.workload("koordlet"),
+        "manager": cluster.workload("koord-manager"),
+        "scheduler": cluster.workload("koord-scheduler"),
+        "lease": {"spec": {"holderIdentity": "koord-manager-1"}},
+        "config": {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable": true}'}},
+    }
+    return {name: value for name, value in (full | changes).items() if value is not None}
+
+
+@pytest.mark.parametrize("format_", answer.FORMATS)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_exit_code_is_the_same_for_every_format(command, format_, tmp_path, capsys):
+    codes = []
+    with kubeconfig_of(tmp_path, **healthy()) as file:
+        codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
+    with kubeconfig_of(tmp_path) as file:  # no right for anything
+        codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
+    codes.append(koordctl.main([*command, "--kubeconfig", str(tmp_path / "none"), "-o", format_]))
+    if command[0] == "top":
+        empty = healthy(nodes=cluster.listing(), metrics=cluster.listing(), pods=cluster.listing())
+        with kubeconfig_of(tmp_path, **empty) as file:
+            codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
+    assert codes == [0, 3, 3, 1][: len(codes)]
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_json_and_yaml_are_one_and_the_same_document(command, tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **healthy()) as file:
+        koordctl.main([*command, "--kubeconfig", str(file), "-o", "json"])
+        in_json = json.loads(capsys.readouterr().out)
+        koordctl.main([*command, "--kubeconfig", str(file), "-o", "yaml"])
+        in_yaml = yaml.safe_load(capsys.readouterr().out)
+    assert in_json["apiVersion"] == in_yaml["apiVersion"] == "koordctl/v1"
+    assert in_json.keys() == in_yaml.keys()
+
+
+def test_top_nodes_shows_usage_requests_peak_and_mid(tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **healthy()) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file)]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["NODE", "CPU", "USED"]
+    assert row.split()[:8] == ["worker-1", "16.0", "48%", "92%", "35%", "9.4", "7.2", "41%"]
+
+
+def test_without_the_right_for_nodes_the_pods_of_a_namespace_are_shown(tmp_path, capsys):
+    with kubeconfig_of(tmp_path, pods=cluster.listing(cluster.pod())) as file:
+        assert koordctl.main(["top", "pods", "-n", "shop", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].split() == ["shop", "web-0", "worker-1", "prod", "4.0", "-", "8.0", "-"]
+    assert shown.err.startswith("not read: nodemetrics: ")
+
+
+@pytest.mark.parametrize("format_", answer.FORMATS)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_text_of_a_tenant_controls_no_terminal(command, format_, tmp_path, capsys):
+    condition = {"type": "SourceDegraded", "status": "True", "reason": "NoData", "message": HOSTILE}
+    hostile = healthy(
+        nodes=cluster.listing(cluster.node(annotations=cluster.mid_status(reason=HOSTILE))),
+        metrics=cluster.listing(cluster.metric(conditions=[condition], prediction={"predictor": HOSTILE})),
+        pods=cluster.listing(cluster.pod(name=HOSTILE, namespace="=cmd()")),
+    )
+    with kubeconfig_of(tmp_path, **hostile) as file:
+        koordctl.main([*command, "--kubeconfig", str(file), "-o", format_])
+    shown = capsys.readouterr()
+    assert all(each.isprintable() or each == "\n" for each in shown.out + shown.err)
+    if format_ == "csv":
+        assert not any(cell[:1] == "=" for row in csv.reader(io.StringIO(shown.out)) for cell in row)
+    if command != ("top", "nodes") and command[0] == "top":
+        assert format_ not in ("table", "wide") or "=cmd()" in shown.out
+
+
+def test_koordinators_reports_and_a_node_without_a_report(tmp_path, capsys):
+    routes = healthy(
+        nodes=cluster.listing(cluster.node(), cluster.node("worker-2", mid_cpu=None)),
+        metrics=cluster.listing(factories.upstream_node_metric()),
+    )
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file), "--sort", "used:desc"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.split()[:4] == ["worker-1", "16.0", "9%", "-"]
+    assert second.split()[:4] == ["worker-2", "16.0", "-", "-"]
+    assert second.endswith("NodeMetricMissing")
+
+
+def test_a_wrong_sort_key_is_wrong_usage(capsys):
+    assert koordctl.main(["top", "nodes", "--sort", "colour"]) == 2
+    assert "want one of name, used" in capsys.readouterr().err
+
+
+def test_status_names_what_is_wrong_and_the_next_command(tmp_path, capsys):
+    routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["status", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "AgentsReady" in shown
+    assert "Leader" in shown
+    assert "ready on 1 of 2 nodes" in shown
+
+
+class Terminal(io.StringIO):
+    def __init__(self, encoding):
+        super().__init__()
+        self._encoding = encoding
+
+    encoding = property(lambda self: self._encoding)
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
+    terminal = Terminal("utf-8")
+    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert "[31m" not in terminal.getvalue()
+
+
+def test_a_terminal_that_is_ascii_gets_no_other_characters():
+    table = answer.Table([answer.Column("A")], [("größe ✘",)])
+    terminal = Terminal("ascii")
+    output.show(answer.Answer("X", {}, [table]), "csv", to=terminal)
+    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    assert "\\xf6" in terminal.getvalue()
+
+
+def test_a_pipe_gets_whole_lines_without_colour(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
+    piped = io.StringIO()
+    output.show(answer.Answer("X", {}, [table]), "table", to=piped)
+    assert piped.getvalue().splitlines()[1] == "x" * 100 + "  " + "y" * 100
+
+
+def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal("utf-8")
+    table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
+    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
+
+
+def test_mid_resources_that_no_node_has_are_not_known_instead_of_0(tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **healthy(nodes=cluster.listing(cluster.node(mid_cpu=None)))) as file:
+        koordctl.main(["status", "--kubeconfig", str(file), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["totals"]["mid"] == {"cpuMillis": None, "memoryBytes": None}

@@ -1,0 +1,85 @@
+"""Findings use the codes and the words that other parts have."""
+
+import pathlib
+import re
+
+import pytest
+
+from koordctl import __main__ as koordctl
+from koordctl.fleet import finding_kinds, findings, wire
+from koordctl.fleet.finding_kinds import KINDS, Severity
+from koordctl.fleet.node_state import NodeState
+from koordctl.fleet.snapshot import Installation, Snapshot, Unread
+from manager import __main__ as manager
+from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+from manager.node_metric import crd_schema
+from manager.slo_config import condition
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
+
+
+def snapshot(nodes=(), **changes):
+    return Snapshot(time=None, server="", nodes=tuple(nodes), **changes)
+
+
+def broken(name, reason="SampleTooOld"):
+    return NodeState(name, reason=reason, detail="no report for 21m")
+
+
+def test_each_reason_that_is_not_a_calculation_has_a_finding_in_the_same_words():
+    wanted = {reason.value for reason in Reason if STATUS[reason] is not Status.CALCULATED}
+    assert wanted | {Reason.CALCULATED_WITHOUT_PREDICTION} <= KINDS.keys()
+    assert all(KINDS[reason].sentence == TEXTS[reason] for reason in wanted)
+
+
+def test_codes_of_events_and_conditions_are_reused():
+    assert {crd_schema.DROPPED, condition.REJECTED, condition.IGNORED, condition.ADVICE} <= KINDS.keys()
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.code)
+def test_the_page_of_a_finding_exists(kind):
+    page, _, anchor = kind.page.partition("#")
+    assert (DOCS / page).is_file()
+    assert not anchor or anchor in anchors(DOCS / page)
+
+
+def test_a_finding_names_node_cause_and_next_command():
+    (found,) = findings.of(snapshot([broken("worker-05", "NoPrediction")]))
+    assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
+    assert found.fix.endswith("-- python -m manager explain-mid --node worker-05")
+
+
+def test_the_worst_comes_first_and_notes_are_left_out():
+    nodes = [broken("a", "Shadow"), broken("b", "NoPrediction"), broken("c")]
+    assert [each.kind.severity for each in findings.of(snapshot(nodes))] == [Severity.ERROR, Severity.WARNING]
+
+
+def test_many_nodes_with_one_fault_are_one_finding():
+    (found,) = findings.of(snapshot(broken(f"n{number}") for number in range(5_000)))
+    assert found.subject == "n0 and 4999 more nodes"
+
+
+def test_a_lease_that_was_not_read_is_no_missing_leader():
+    manager = {"koord-manager": wire.Workload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
+    installed = Installation("koordinator-system", workloads=manager)
+    assert [each.kind.code for each in findings.of(snapshot(installation=installed))] == ["Leader"]
+    hidden = (Unread("leases/koord-manager", "403", is_right=True),)
+    assert findings.of(snapshot(installation=installed, unread=hidden)) == []
+
+
+def test_an_unknown_code_of_a_newer_manager_is_no_error():
+    assert findings.of(snapshot([broken("a", "SomethingNew")])) == []
+    assert finding_kinds.ORDER[Severity.ERROR] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.code)
+def test_a_fix_names_no_command_that_does_not_exist(kind):
+    known = next(each for each in koordctl._parser()._actions if each.dest == "command").choices
+    assert all(word in known for word in re.findall(r"koordctl ([a-z]+)", kind.fix))
+    programs = next(each for each in manager._parser()._actions if each.choices).choices
+    assert all(word in programs for word in re.findall(r"python -m manager ([a-z-]+)", kind.fix))
