@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 
 class Severity(enum.StrEnum):
-    """What somebody who is paged does about it."""
+    """How urgent an alert is."""
 
     CRITICAL = "critical"
     """Act now: the suite does not do its work, or pods are placed without it."""
     WARNING = "warning"
-    """Look today: a part works with less than it needs."""
+    """Act today: a part works with less than it needs."""
 
 
 class Alert(NamedTuple):
@@ -32,9 +32,9 @@ class Alert(NamedTuple):
     """Time that the condition holds before the alert fires."""
     severity: Severity
     anchor: str
-    """Section of docs/operations/troubleshooting.md; empty where `remedy` says it all."""
+    """Section of docs/operations/troubleshooting.md; empty where `remedy` is enough."""
     remedy: str = ""
-    """What to do or look at where the section does not say it."""
+    """What to do or check that the section does not name."""
 
 
 ALERTS: Final = (
