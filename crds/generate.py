@@ -1,6 +1,6 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, the admission policy of Mid pods, the tables of
+Generated are the CRD, here and in the chart, the admission policy of Mid pods, the rules of the alerts, the tables of
 docs/reference/configuration.md, and the pages that `docs.generators` lists.
 """
 
@@ -14,6 +14,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
+from charts.generators import alert_rules
 from crds import configuration_page
 from docs.generators import pages
 
@@ -36,6 +37,7 @@ def generated() -> dict[pathlib.Path, str]:
         files / FILE: crd,
         files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
+        files / "alert-rules.yaml": alert_rules.text(),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

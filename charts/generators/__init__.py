@@ -1,0 +1,1 @@
+"""Generators of files of the chart."""

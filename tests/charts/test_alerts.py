@@ -1,0 +1,216 @@
+"""The alerts: each fires on what it is for and stays quiet otherwise, as promtool evaluates the chart's file."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from charts.generators import alert_rules, alerts
+from e2e.thirdparty.prometheus import packages
+from tests.charts.chart import FOLDER, ROOT, render, run_helm
+from tools.localcluster.errors import ClusterProblem
+
+FILE = FOLDER / "files" / "alert-rules.yaml"
+RISING, STILL, ONE, ZERO = "0+1x240", "7x240", "1x240", "0x240"
+"""Values of a sample every minute."""
+
+
+class Case(NamedTuple):
+    """Series by which an alert fires, and series by which it does not."""
+
+    firing: dict[str, str]
+    quiet: dict[str, str]
+
+
+def one_series(series: str, firing: str, quiet: str) -> Case:
+    """Return a case of one series with two courses of values."""
+    return Case({series: firing}, {series: quiet})
+
+
+CASES = {
+    "KoordNoManagerLeads": Case({}, {'koord_manager_leader{pod="a"}': ONE, 'koord_manager_leader{pod="b"}': ZERO}),
+    "KoordConfigurationRefused": one_series('koord_manager_config_state{state="refused"}', ONE, ZERO),
+    "KoordNodesMisconfigured": one_series("koord_manager_misconfigured_nodes", ONE, ZERO),
+    "KoordMidWithdrawn": Case(
+        {'koord_manager_nodes{reason="SampleTooOld"}': ONE},
+        {'koord_manager_nodes{reason="SampleTooOld"}': ZERO, 'koord_manager_nodes{reason="Calculated"}': ONE},
+    ),
+    "KoordMidFrozen": Case(
+        {'koord_manager_nodes{reason="NoPrediction"}': ONE},
+        {'koord_manager_nodes{reason="NoPrediction"}': "0x87 1x150", 'koord_manager_nodes{reason="Shadow"}': ONE},
+    ),
+    "KoordAgentSilent": one_series(
+        'koord_manager_node_sample_timestamp_seconds{node="n1"}', "0+60x60 3600x180", "0+60x240"
+    ),
+    "KoordNodeClockWrong": one_series('koord_manager_node_clock_wrong{node="n1"}', ONE, ZERO),
+    "KoordMidOverwritten": one_series("koord_manager_node_status_reverts_total", RISING, "0x80 1+1x5 6x150"),
+    "KoordWatchMissesChanges": Case(
+        {'koord_scheduler_plugin_drift_total{kind="pods"}': "0x40 1x200"},
+        {'koord_scheduler_plugin_drift_total{kind="pods"}': STILL, "koord_manager_missed_changes_total": STILL},
+    ),
+    "KoordWritesFail": Case(
+        {'koord_manager_writes_total{kind="node", result="error"}': RISING},
+        {
+            'koord_manager_writes_total{kind="node", result="error"}': "0x40 1x200",
+            'koord_manager_writes_total{kind="node", result="ok"}': RISING,
+        },
+    ),
+    "KoordSchemaDropsFields": one_series("koord_manager_node_metric_dropped_fields", ONE, ZERO),
+    "KoordEvictionRefused": Case(
+        {'koord_manager_mid_evictions_total{cause="MidCPUShort", result="refused"}': RISING},
+        {'koord_manager_mid_evictions_total{cause="MidCPUShort", result="evicted"}': RISING},
+    ),
+    "KoordNodeStaysShort": one_series('koord_manager_mid_short_nodes{cause="MidCPUShort"}', ONE, "0x87 1x150"),
+    "KoordForecastsTooLow": Case(
+        {
+            'koord_manager_evaluation_violations_ratio{predictor="calibrated", resource="cpu"}': "0.02x240",
+            'koord_manager_evaluation_forecasts{predictor="calibrated", resource="cpu"}': "2000x240",
+        },
+        {
+            'koord_manager_evaluation_violations_ratio{predictor="calibrated", resource="cpu"}': "0.02x240",
+            'koord_manager_evaluation_forecasts{predictor="calibrated", resource="cpu"}': "20x240",
+            'koord_manager_evaluation_violations_ratio{predictor="percentile", resource="cpu"}': "0.2x240",
+            'koord_manager_evaluation_forecasts{predictor="percentile", resource="cpu"}': "2000x240",
+        },
+    ),
+    "KoordReportsFail": Case(
+        {'koordlet_reports_total{outcome="refused"}': RISING},
+        {'koordlet_reports_total{outcome="refused"}': STILL, 'koordlet_reports_total{outcome="written"}': RISING},
+    ),
+    "KoordCheckpointFails": Case(
+        {'koordlet_checkpoint_writes_total{outcome="failed"}': RISING},
+        {'koordlet_checkpoint_writes_total{outcome="written"}': RISING},
+    ),
+    "KoordSourceUnreadable": one_series('koordlet_source_failures_total{source="psi"}', "0+30x240", RISING),
+    "KoordAgentLate": Case(
+        {
+            'koordlet_tick_lateness_seconds_bucket{le="1.0"}': ZERO,
+            'koordlet_tick_lateness_seconds_bucket{le="+Inf"}': "0+30x240",
+        },
+        {
+            'koordlet_tick_lateness_seconds_bucket{le="0.1"}': "0+30x240",
+            'koordlet_tick_lateness_seconds_bucket{le="1.0"}': "0+30x240",
+            'koordlet_tick_lateness_seconds_bucket{le="+Inf"}': "0+30x240",
+        },
+    ),
+    "KoordSuppressionFails": Case(
+        {'koordlet_suppression_patches_total{kind="lower", outcome="not_permitted"}': RISING},
+        {
+            'koordlet_suppression_patches_total{kind="lower", outcome="patched"}': RISING,
+            'koordlet_suppression_patches_total{kind="lower", outcome="conflict"}': RISING,
+            "koordlet_suppression_failures_total": STILL,
+        },
+    ),
+    "KoordExtenderFails": Case(
+        {'koord_scheduler_plugin_requests_total{verb="filter", outcome="not_ready"}': RISING},
+        {'koord_scheduler_plugin_requests_total{verb="filter", outcome="ok"}': RISING},
+    ),
+    "KoordSchedulerReportsOld": Case(
+        {'koord_scheduler_plugin_nodes{report_age_at_most_seconds="900"}': ONE},
+        {
+            'koord_scheduler_plugin_nodes{report_age_at_most_seconds="900"}': ZERO,
+            'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"}': ONE,
+        },
+    ),
+    "KoordExpiredNodesPass": one_series("koord_scheduler_plugin_expired_nodes_pass", ONE, ZERO),
+    "KoordExtenderSkipped": one_series("koord_scheduler_plugin_unfiltered_pods_total", RISING, STILL),
+    "KoordRefusedPodsSleep": one_series("koord_scheduler_plugin_failed_retries_total", RISING, STILL),
+    "KoordLoadWatcherOld": one_series(
+        'koord_load_watcher_window_age_seconds{window="15m"}', " ".join(["NaN"] * 241), "60x240"
+    ),
+    "KoordInfluxDbLosesPoints": one_series('koordlet_influxdb_dropped_points_total{reason="full"}', RISING, STILL),
+}
+
+
+def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run promtool, or skip the test if there is none."""
+    try:
+        program = packages.program("promtool")
+    except ClusterProblem as problem:
+        pytest.skip(f"no promtool: {problem}")
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=50, check=False)
+
+
+def test_every_alert_has_a_case() -> None:
+    assert list(CASES) == [each.name for each in alerts.ALERTS]
+
+
+def test_every_alert_fires_and_stays_quiet(tmp_path: Path) -> None:
+    file = tmp_path / "tests.yaml"
+    tests = [
+        unit
+        for name, case in CASES.items()
+        for unit in (unit_test(name, case.firing, fires=True), unit_test(name, case.quiet, fires=False))
+    ]
+    file.write_text(yaml.safe_dump({"rule_files": [str(FILE)], "evaluation_interval": "1m", "tests": tests}))
+    result = promtool("test", "rules", file)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def unit_test(name: str, series: dict[str, str], *, fires: bool) -> dict[str, Any]:
+    """Return a unit test in promtool's form: whether the alert fires after 90 minutes."""
+    state = f'(count(ALERTS{{alertname="{name}", alertstate="firing"}}) > bool 0) or vector(0)'
+    return {
+        "name": f"{name} {'fires' if fires else 'is quiet'}",
+        "interval": "1m",
+        "input_series": [{"series": each, "values": values} for each, values in series.items()],
+        "promql_expr_test": [
+            {"expr": state, "eval_time": "90m", "exp_samples": [{"labels": "{}", "value": int(fires)}]}
+        ],
+    }
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_series_of_a_case_are_of_the_alert(case: Case, request: pytest.FixtureRequest) -> None:
+    # A case of another metric than the alert's would be quiet for ever.
+    name = request.node.callspec.id
+    (alert,) = (each for each in alerts.ALERTS if each.name == name)
+    for series in (*case.firing, *case.quiet):
+        assert series.partition("{")[0] in alert.expression
+
+
+def test_promtool_accepts_the_rules() -> None:
+    result = promtool("check", "rules", FILE)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{len(alerts.ALERTS)} rules found" in result.stdout
+
+
+def test_every_runbook_is_a_section() -> None:
+    page = (ROOT / "docs" / "operations" / "alerts.md").read_text(encoding="utf-8")
+    for rule in yaml.safe_load(alert_rules.text())["groups"][0]["rules"]:
+        file, _, anchor = rule["annotations"]["runbook"].partition("#")
+        titles = re.findall(r"^## (.*)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in titles}
+        assert f"`{rule['alert']}`" in page
+
+
+def test_an_alert_without_a_section_says_what_to_do() -> None:
+    assert [each.name for each in alerts.ALERTS if not (each.anchor or each.remedy)] == []
+
+
+def test_names_are_unique() -> None:
+    names = [each.name for each in alerts.ALERTS]
+    assert len(names) == len(set(names))
+
+
+def test_the_rule_is_created_by_value_alone() -> None:
+    assert render().of_kind("PrometheusRule") == {}
+
+
+def test_the_rule_holds_the_file_and_the_labels() -> None:
+    options = "monitoring.rules.enabled=true", "monitoring.rules.labels.release=prometheus"
+    rule = render(*options).of_kind("PrometheusRule")["koord-suite"]
+    assert rule["spec"] == yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["metadata"]["labels"]["app.kubernetes.io/part-of"] == "koord-suite"
+
+
+def test_a_label_that_is_no_text_is_refused() -> None:
+    result = run_helm("template", "x", str(FOLDER), "--set", "monitoring.rules.labels.release=1")
+    assert result.returncode != 0
+    assert "monitoring" in result.stderr
