@@ -47,6 +47,7 @@ LONG = (
     "test_links",
     "test_load_step_reports_early",
     "test_mid_eviction",
+    "test_mid_suppression_lasts",
     "test_no_prediction",
     "test_predictor_package",
 )

@@ -1,7 +1,8 @@
 """Command line of the manager: `python -m manager run` in a cluster, and commands for operators.
 
 `serve-admission` runs the webhook for Mid pods. `check-config` works anywhere, `explain-config` and `explain-mid`
-beside a manager or without one. The chart runs `uninstall` as a pre-delete hook and `check-install` as `helm test`.
+beside a manager or without one. The chart runs `uninstall` as a pre-delete hook, `restore-limits` after an upgrade that
+ends suppression, and `check-install` as `helm test`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from apiserver_client import credentials, errors
 from component_base import clock, http_endpoint, logs, settings
 from manager import program
 from manager.cache import kopf_watches
-from manager.cli import check_config, check_install, explain_config, explain_mid, uninstall
+from manager.cli import check_config, check_install, explain_config, explain_mid, restore_limits, uninstall
 from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
 from manager.cli.admission.settings import AdmissionSettings
 from manager.settings import ENV_PREFIX, ManagerSettings
@@ -31,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m manager", description="Turn configuration and reports into Mid resources on nodes."
     )
-    verbs = "run,serve-admission,check-config,explain-config,explain-mid,check-install,uninstall"
+    verbs = "run,serve-admission,check-config,explain-config,explain-mid,check-install,restore-limits,uninstall"
     commands = parser.add_subparsers(dest="command", metavar=f"{{{verbs}}}")
     run = commands.add_parser("run", help="run in a cluster (the default)")
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
@@ -47,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     mid.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
     mid.add_argument("--kubeconfig", help="kubeconfig file; default as of the command run")
     check_install.add_arguments(commands.add_parser("check-install", help="check that the installation works"))
+    restore_limits.add_arguments(
+        commands.add_parser("restore-limits", help="restore the CPU limits of Mid pods after suppression")
+    )
     uninstall.add_arguments(commands.add_parser("uninstall", help="remove what the suite has written"))
     return parser
 
@@ -62,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "explain-config": explain_config.explain,
         "explain-mid": _explain_mid,
         "check-install": check_install.main,
+        "restore-limits": restore_limits.main,
         "uninstall": uninstall.main,
     }
     if arguments.command in others:

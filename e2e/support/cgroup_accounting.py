@@ -24,15 +24,20 @@ class Account(NamedTuple):
     """Anonymous memory of the processes, without page cache."""
 
 
+def cpu_seconds(pod_uid: str) -> float:
+    """Return the CPU time of a pod until now, with its ended containers. Raises LookupError, as below."""
+    return _cpu_seconds(_cpu_file(pod_uid))
+
+
 class CgroupWitness:
     """Reads a pod's counters until it is closed. Raises LookupError when the cgroup is not visible."""
 
     def __init__(self, pod_uid: str) -> None:
-        names = {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}
-        self._cpu = _folder("cpuacct", names, "cpuacct.usage") or _folder("", names, "cpu.stat")
+        names = _names(pod_uid)
+        self._cpu = _cpu_file(pod_uid)
         self._memory = _folder("memory", names, "memory.stat") or _folder("", names, "memory.stat")
-        if self._cpu is None or self._memory is None:
-            raise LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
+        if self._memory is None:
+            raise _not_visible(pod_uid)
         self.accounts: list[Account] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._read_on, daemon=True)
@@ -45,14 +50,7 @@ class CgroupWitness:
 
     def _read_on(self) -> None:
         while not self._stop.wait(_EVERY_SECONDS):
-            self.accounts.append(Account(time.time(), self._cpu_seconds(), self._memory_bytes()))
-
-    def _cpu_seconds(self) -> float:
-        assert self._cpu is not None
-        text = self._cpu.read_text()
-        if self._cpu.name == "cpuacct.usage":
-            return int(text) / 1e9
-        return int(_fields(text)["usage_usec"]) / 1e6
+            self.accounts.append(Account(time.time(), _cpu_seconds(self._cpu), self._memory_bytes()))
 
     def _memory_bytes(self) -> int:
         assert self._memory is not None
@@ -75,6 +73,47 @@ class CgroupWitness:
                 return before.cpu_seconds + share * (after.cpu_seconds - before.cpu_seconds)
         first, last = (self.accounts[0].at_seconds, self.accounts[-1].at_seconds) if self.accounts else (0.0, 0.0)
         raise LookupError(f"nothing was read at {at_seconds:.1f}, only from {first:.1f} to {last:.1f}")
+
+
+def quota_millis(pod_uid: str) -> int:
+    """Return the CPU that a container of the pod may use, the smallest of all. Raises LookupError without any quota."""
+    names = _names(pod_uid)
+    pod = _folder("cpu", names, "cpu.cfs_quota_us") or _folder("", names, "cpu.max")
+    if pod is None:
+        raise _not_visible(pod_uid)
+    found = [_quota_millis(file) for file in pod.parent.glob(f"*/{pod.name}")]
+    if not (limited := [each for each in found if each is not None]):
+        raise LookupError(f"no container of pod {pod_uid} has a quota")
+    return min(limited)
+
+
+def _quota_millis(file: Path) -> int | None:
+    period = file.with_name("cpu.cfs_period_us")
+    quota, per = file.read_text().split() if file.name == "cpu.max" else (file.read_text(), period.read_text())
+    return None if quota.strip() in ("max", "-1") else round(1000 * int(quota) / int(per))
+
+
+def _names(pod_uid: str) -> set[str]:
+    return {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}
+
+
+def _not_visible(pod_uid: str) -> LookupError:
+    return LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
+
+
+def _cpu_file(pod_uid: str) -> Path:
+    names = _names(pod_uid)
+    found = _folder("cpuacct", names, "cpuacct.usage") or _folder("", names, "cpu.stat")
+    if found is None:
+        raise _not_visible(pod_uid)
+    return found
+
+
+def _cpu_seconds(file: Path) -> float:
+    text = file.read_text()
+    if file.name == "cpuacct.usage":
+        return int(text) / 1e9
+    return int(_fields(text)["usage_usec"]) / 1e6
 
 
 def _folder(controller: str, names: set[str], file: str) -> Path | None:

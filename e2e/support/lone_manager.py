@@ -58,8 +58,10 @@ class LoneManager:
         self.create(*chart_rendering.rendered(plane.binaries, {}, *TEMPLATES))
 
     def create(self, *documents: Mapping[str, Any]) -> None:
-        """Create rendered objects."""
+        """Create rendered objects. A control plane alone runs no Job: those are left out."""
         for document in documents:
+            if document["kind"] == "Job":
+                continue
             namespace = document["metadata"].get("namespace", "")
             self.api.send("POST", _PATHS[document["kind"]].format(namespace=namespace), document)
 
@@ -81,7 +83,7 @@ class LoneManager:
         port = self._ports[name] = ports.free_port()
         chosen = {
             "http_address": "127.0.0.1", "http_port": port, "namespace": SUITE_NAMESPACE, "lease_duration_seconds": 4,
-            "renew_deadline_seconds": 3, "retry_period_seconds": 0.5, "kubeconfig": self._kubeconfig(), **settings,
+            "renew_deadline_seconds": 3, "retry_period_seconds": 0.5, "kubeconfig": self.kubeconfig(), **settings,
         }  # fmt: skip
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in chosen.items()]
         self.plane.start_python(name, "-m", "manager", "run", *flags)
@@ -91,22 +93,23 @@ class LoneManager:
         """Kill a manager: it releases no Lease."""
         self.plane.process(name).process.kill()
 
-    def _token(self) -> str:
-        path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts/{MANAGER}/token"
+    def _token(self, account: str = MANAGER) -> str:
+        path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts/{account}/token"
         return str(self.api.send("POST", path, {"spec": {}})["status"]["token"])
 
-    def _kubeconfig(self) -> str:
+    def kubeconfig(self, account: str = MANAGER) -> str:
+        """Write a kubeconfig with a token of a service account of the suite; return the file."""
         authority = str(self.plane.places.certificates / "ca.crt")
         server = f"https://127.0.0.1:{self.plane.places.addresses.apiserver_port}"
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": authority}}],
-            "users": [{"name": "u", "user": {"token": self._token()}}],
+            "users": [{"name": "u", "user": {"token": self._token(account)}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": SUITE_NAMESPACE}}],
             "current-context": "x",
         }
-        file = self.plane.places.state / "manager.kubeconfig"
+        file = self.plane.places.state / f"{account}.kubeconfig"
         file.write_text(yaml.safe_dump(document))
         return str(file)
 

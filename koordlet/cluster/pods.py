@@ -16,7 +16,7 @@ from typing import NamedTuple
 from api_types import names
 from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
-from koordlet.cluster import mid_containers
+from api_types.mid_pods import cpu_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PodOnNode:
     """Ids of the named containers, without the prefix of the runtime, as in the names of their cgroups."""
     static_uid: str | None = None
     """Hash of the static pod that this pod claims to mirror, None where it claims none."""
-    mid: mid_containers.MidPod | None = None
+    mid: cpu_limits.MidPod | None = None
     """What may be resized of it, None where its priority is not Mid."""
     is_best_effort: bool = False
     """Whether Kubernetes counts it as BestEffort."""
@@ -72,6 +72,7 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
         static_uid=_static_uid(pod, node_name),
         mid=mid_containers.of_pod(pod),
         is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
+        mid=cpu_limits.of_pod(pod),
     )
 
 

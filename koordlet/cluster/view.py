@@ -16,10 +16,11 @@ import pydantic
 from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities
+from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
-from koordlet.cluster import mid_containers, spec_in_force
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class ClusterView:
                     del self.unreadable[known]
 
     async def _watch_pods(self, api: session.Session) -> None:
-        async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", mid_containers.WrittenPod):
+        async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", cpu_limits.WrittenPod):
             match event:
                 case watching.Changed():
                     self._put_pod(event.object)

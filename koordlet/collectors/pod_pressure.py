@@ -35,6 +35,7 @@ UNLIMITED_TURNS: Final = 5
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 """Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
+_WAITED_FOR_CPU = ("cpu", "some")
 _NO_DESCRIPTORS = DescriptorBudget(0)
 
 THROTTLED_RATIO: Final = MetricDescription(
@@ -201,6 +202,17 @@ class PodPressure(Collector):
         waits = self.pods[uid]
         self.pods[uid] = replace(waits, no_data=(*waits.no_data, NoData(source, path, reason)))
         return None
+
+
+def cpu_waits(collectors: Iterable[Collector]) -> dict[str, float]:
+    """Return the seconds in which a task of each pod waited for a CPU, by UID; empty where the kernel counts none."""
+    return {
+        measured.pod_uid: measured.value
+        for collector in collectors
+        if WAITED_SECONDS in collector.metrics
+        for measured in collector.measurements(WAITED_SECONDS)
+        if measured.labels == _WAITED_FOR_CPU
+    }
 
 
 def _first(mounts: Iterable[Path], read: Callable[[Path], object]) -> Path | None:

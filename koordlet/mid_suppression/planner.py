@@ -1,6 +1,6 @@
 """When which CPU limits of Mid pods change. Pure: clocks are passed in, the caller sends what is planned.
 
-Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is throttled. Up, by at most a
+Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it. Up, by at most a
 tenth of Mid CPU each 30 s, after 30 s of calm. A change of at most a twentieth of Mid CPU is left out, unless it
 restores the original. The rise that a pod may take grows while it waits for its turn in the budget of the node.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from koordlet.cluster.mid_containers import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, MidPod
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression import shares
 from koordlet.mid_suppression.node_usage import NodeUsage, RecentUsage
@@ -40,7 +40,8 @@ class Node:
 
     capacity_millis: int
     reserved_cores: float
-    is_prod_throttled: bool = False
+    is_prod_short: bool = False
+    """Whether a Prod pod is throttled or waits for a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ class Planner:
         calm = self._calm_since is not None and now - self._calm_since >= CALM_SECONDS
         return _Goal(
             self.allowed_millis,
-            may_lower=self.is_busy or node.is_prod_throttled,
+            may_lower=self.is_busy or node.is_prod_short,
             rises_since=self._calm_since if calm else None,
         )
 

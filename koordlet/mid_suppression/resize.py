@@ -1,25 +1,18 @@
-"""Send new CPU limits of a pod to the API server, and classify its answer.
-
-The patch states UID and version of the pod that was planned for, so a pod created again under the same name, and a
-limit that its author changed in between, are never overwritten.
-"""
+"""Send new CPU limits of a pod to the API server, and classify its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
-import re
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from api_types.kubernetes import quantities
+from api_types.mid_pods import cpu_limits
 from apiserver_client import errors, objects, session
 from apiserver_client.decoding import Envelope
-from koordlet.cluster import mid_containers
 from koordlet.mid_suppression.planner import Change
 
 TIMEOUT_SECONDS: Final = 5.0
-_QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
 _WITHOUT_RIGHT: Final = 'cannot patch resource "pods/resize"'
 
 
@@ -61,11 +54,16 @@ async def send(api: session.Session, change: Change) -> Sent:
     """Patch the limits of one pod."""
     pod = change.pod
     assert pod.mid is not None
-    manager = mid_containers.field_manager(pod.mid.containers)
+    manager = cpu_limits.field_manager(pod.mid.containers)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await objects.resize(
-                api, pod.name, body(change), namespace=pod.namespace, field_manager=manager, decode=Envelope
+                api,
+                pod.name,
+                cpu_limits.patch(pod.uid, pod.mid, change.limits),
+                namespace=pod.namespace,
+                field_manager=manager,
+                decode=Envelope,
             )
     except TimeoutError:
         return Sent(
@@ -76,24 +74,11 @@ async def send(api: session.Session, change: Change) -> Sent:
     return Sent(Outcome.PATCHED)
 
 
-def body(change: Change) -> dict[str, Any]:
-    """Return the patch: limits of containers and sidecars by name, and UID and version of the pod."""
-    mid = change.pod.mid
-    assert mid is not None
-    spec: dict[str, list[dict[str, Any]]] = {}
-    for each in mid.containers:
-        if each.key in change.limits:
-            limit = quantities.format_cpu_millis(change.limits[each.key])
-            listed = spec.setdefault("initContainers" if each.is_sidecar else "containers", [])
-            listed.append({"name": each.name, "resources": {"limits": {"cpu": limit}}})
-    return {"metadata": {"uid": change.pod.uid, "resourceVersion": mid.resource_version}, "spec": spec}
-
-
 def _refused(error: errors.ApiServerError) -> Sent:
     problem = str(error)
     match error:
-        case errors.Forbidden() if quota := _QUOTA.search(error.server_message):
-            return Sent(Outcome.QUOTA, problem, quota.group(1))
+        case errors.Forbidden() if quota := cpu_limits.refusing_quota(error.server_message):
+            return Sent(Outcome.QUOTA, problem, quota)
         case errors.Forbidden() if _WITHOUT_RIGHT in error.server_message:
             return Sent(Outcome.NOT_PERMITTED, problem)
         case errors.Invalid() if any(cause.field == "metadata.uid" for cause in error.causes):

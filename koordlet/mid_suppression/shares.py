@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from koordlet.cluster.mid_containers import MidContainer
+from api_types.mid_pods.cpu_limits import MidContainer
 
 _HALVINGS: Final = 12
 

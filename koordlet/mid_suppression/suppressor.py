@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from koordlet.cluster import spec_in_force
+from koordlet.cluster.pods import PodOnNode
 from koordlet.cluster.view import ClusterView
-from koordlet.collectors import capped_usage
+from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage, resize
 from koordlet.mid_suppression.node_usage import Members
 from koordlet.mid_suppression.planner import Change, Node, Planner
+from koordlet.mid_suppression.prod_waits import CpuWaits
 from koordlet.mid_suppression.resize import Outcome, Sent
 from koordlet.node_observer import NodeObserver
 
@@ -31,7 +34,7 @@ BLOCKED_SECONDS: Final = 300.0
 UNREACHABLE_SECONDS: Final = 10.0
 PLAN_SECONDS: Final = 10.0
 """Age from which the rest of a plan is dropped."""
-_THROTTLED_SECONDS: Final = 5.0
+_WAITS_SECONDS: Final = 5.0
 _OF_ALL_PODS: Final = {
     Outcome.NOT_PERMITTED: (
         "NotPermitted",
@@ -73,13 +76,16 @@ class Suppressor:
         self._members = Members(-1, (), False, (), ())
         self._sampled_at: float | None = None
         self._last_sample = monotonic()
-        self._throttled_at = 0.0
-        self._is_prod_throttled = False
+        self._waits_at = 0.0
+        self._is_prod_short = False
+        self._cpu_waits = CpuWaits()
         self._blocked_until = 0.0
         self._blocked: tuple[str, str] | None = None
         self._refusals: dict[str, tuple[Outcome, str]] = {}
         """UID of a pod -> why the API server refused its newest patch."""
         self._logged: set[tuple[str, str]] = set()
+        self._autoscaled: set[str] = set()
+        """UIDs of pods with an Event that names their autoscaler."""
 
     @property
     def mid_pods(self) -> Sequence[object]:
@@ -119,26 +125,32 @@ class Suppressor:
         return self.planner.plan(now, threshold, node, self._members.mid)
 
     async def send(self, api: session.Session, changes: Sequence[Change]) -> None:
-        """Send a plan. Stops where the rest would be answered alike, or is out of date."""
+        """Send a plan. Stops where the rest would be answered alike, is out of date, or suppression is off by now."""
         begin = self._monotonic()
         for change in changes:
             now = self._monotonic()
-            if now - begin >= PLAN_SECONDS:
+            if now - begin >= PLAN_SECONDS or (change.is_lowering and not self.threshold_percent()):
                 return
             self.planner.sent(now, change)
             sent = await resize.send(api, change)
             self._note(self._monotonic(), change, sent)
             if sent.outcome is Outcome.QUOTA:
-                await self._record_quota(api, change, sent)
+                advice = cpu_limits.quota_advice(sent.quota, change.pod.namespace)
+                await self._record(api, change.pod, cpu_limits.NOT_RESTORED, advice)
+            await self._name_autoscaler(api, change.pod)
             if self._monotonic() < self._blocked_until:
                 return
 
     def problems(self) -> list[tuple[str, str]] | None:
-        """Return reason and message of each problem, the most severe first; None while suppression is off."""
-        if not self.threshold_percent():
+        """Return reason and message of each problem, the most severe first; None where there is nothing to do.
+
+        While suppression is off there is nothing to do once every limit is restored.
+        """
+        threshold = self.threshold_percent()
+        if threshold is None or not (threshold or self._members.is_lowered):
             return None
         found = [self._blocked] if self._blocked else []
-        if self.planner.usage is None and self._members.mid:
+        if threshold and self.planner.usage is None and self._members.mid:
             found.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
         names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._members.mid}
         for reason, outcome in (("QuotaExceeded", Outcome.QUOTA), ("ResizeRefused", Outcome.REFUSED)):
@@ -148,12 +160,17 @@ class Suppressor:
         if stuck:
             text = [f"{names[pod.uid]} ({pod.mid.resize_problem})" for pod in stuck if pod.mid is not None]
             found.append(("ResizeNotDone", f"the kubelet does not do the resize of {_named(text)}"))
+        autoscaled = [pod for pod in self._members.mid if pod.mid is not None and pod.mid.autoscaler]
+        if autoscaled:
+            text = [f"{names[pod.uid]} ({pod.mid.autoscaler})" for pod in autoscaled if pod.mid is not None]
+            found.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_named(text)}"))
         return found
 
     def _forget(self) -> None:
         known = {pod.uid for pod in self._members.mid}
         for gone in self._refusals.keys() - known:
             del self._refusals[gone]
+        self._autoscaled &= known
         self._logged = {each for each in self._logged if each[0] in known or not each[0]}
         for pod in self._members.mid:
             if pod.mid is not None and pod.mid.resize_problem:
@@ -164,18 +181,20 @@ class Suppressor:
         capacity, allocatable = self._view.capacity, self._view.allocatable
         if capacity is None or allocatable is None:
             return None
-        if now - self._throttled_at >= _THROTTLED_SECONDS:
-            self._throttled_at, self._is_prod_throttled = now, self._has_throttled_prod()
+        if now - self._waits_at >= _WAITS_SECONDS:
+            self._waits_at, self._is_prod_short = now, self._has_short_prod(now)
         reserved = max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000
-        return Node(capacity.cpu_millis, reserved, self._is_prod_throttled)
+        return Node(capacity.cpu_millis, reserved, self._is_prod_short)
 
-    def _has_throttled_prod(self) -> bool:
-        pods = self._observer.pods_by_uid
+    def _has_short_prod(self, now: float) -> bool:
+        """Return whether a Prod pod is throttled, or waits for a CPU."""
+        pods, collectors = self._observer.pods_by_uid, self._observer.collector.collectors
+        waiting = self._cpu_waits.waiting(now, pod_pressure.cpu_waits(collectors))
         return any(
             (pod := pods.get(uid)) is not None
             and pod.mid is None
             and series.counted_class(pod.priority_class) is PriorityClass.PROD
-            for uid in capped_usage.throttled(self._observer.collector.collectors)
+            for uid in waiting.union(capped_usage.throttled(collectors))
         )
 
     def _sample(self, now: float, threshold_percent: int, node: Node | None) -> None:
@@ -204,7 +223,7 @@ class Suppressor:
             self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
         elif outcome in (Outcome.QUOTA, Outcome.REFUSED):
             self.planner.failed(now, change)
-            problem = quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
+            problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
             self._refusals[pod.uid] = outcome, problem
             self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
 
@@ -213,14 +232,19 @@ class Suppressor:
             self._logged.add((uid, text))
             log.warning("%s", text)
 
-    async def _record_quota(self, api: session.Session, change: Change, sent: Sent) -> None:
-        """Record an Event on the pod. An equal one of the last hour, or a missing right, is no fault."""
-        pod = change.pod
+    async def _name_autoscaler(self, api: session.Session, pod: PodOnNode) -> None:
+        """Record once that an autoscaler sets CPU of a pod that is suppressed."""
+        if pod.mid is not None and pod.mid.autoscaler and pod.uid not in self._autoscaled:
+            self._autoscaled.add(pod.uid)
+            await self._record(api, pod, cpu_limits.AUTOSCALED, cpu_limits.autoscaler_advice(pod.mid.autoscaler))
+
+    async def _record(self, api: session.Session, pod: PodOnNode, reason: str, message: str) -> None:
+        """Record an Event on a pod. An equal one of the last hour, or a missing right, is no fault."""
         event = cluster_events.body(
             cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
             severity="Warning",
-            reason="CPULimitNotRestored",
-            message=quota_advice(sent.quota, pod.namespace),
+            reason=reason,
+            message=message,
             reporter=REPORTER,
             now=self._utc_now(),
         )
@@ -229,14 +253,6 @@ class Suppressor:
         except errors.ApiServerError as error:
             if not isinstance(error, errors.AlreadyExists):
                 log.debug("Event on pod %s/%s is not recorded: %s", pod.namespace, pod.name, error)
-
-
-def quota_advice(quota: str, namespace: str) -> str:
-    """Return what an operator does about a quota that counts CPU limits of Mid pods."""
-    return (
-        f"ResourceQuota {namespace}/{quota} counts limits.cpu, and has no room to restore the CPU limit of this "
-        "Mid pod; exempt Mid pods: scopeSelector with PriorityClass NotIn [koord-mid]"
-    )
 
 
 def _named(names: Sequence[str]) -> str:

@@ -11,17 +11,18 @@ import asyncio
 import functools
 import logging
 import os
-import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pydantic
 
 from api_types import names
-from apiserver_client import backoff, connection, errors, session
+from apiserver_client import connection, errors, session
 from component_base import clock, logs, settings
-from manager.cli import start
+from manager.cli import lowered_limits, start
 from manager.cli.cleanup import Cleanup
+from manager.cli.lowered_limits import LoweredLimits
+from manager.cli.steps import Steps, some
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ ENV_PREFIX: Final = "UNINSTALL"
 DONE: Final = 0
 LEFT_OVER: Final = 1
 
-_PAUSES = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
-_MOST_NAMED = 5
 _MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead
 
 
@@ -49,6 +48,8 @@ class UninstallSettings(settings.Settings):
     """Pods to delete, separated by commas: helm forgets the one of `helm test`."""
     config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
     """ConfigMap that carries the manager's annotation."""
+    restore_limits: bool = True
+    """Restore the CPU limits of Mid pods that agents have lowered."""
     stop_seconds: float = pydantic.Field(60.0, gt=0, le=3600)
     """How long to wait for pods to end; then the Lease fences them, for example where a kubelet is unreachable."""
     timeout_seconds: float = pydantic.Field(240.0, gt=0, le=86400)
@@ -73,7 +74,7 @@ def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ)
 async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int:
     """Remove everything within the timeout; return the exit code."""
     async with session.connect(to, user_agent="koord-manager/uninstall") as api:
-        work = _Work(Cleanup(api, chosen.namespace, clock.utc_now), chosen)
+        work = _Work(Cleanup(api, chosen.namespace, clock.utc_now), LoweredLimits(api, clock.utc_now), chosen)
         try:
             async with asyncio.timeout(chosen.timeout_seconds):
                 await work.run()
@@ -81,7 +82,7 @@ async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int
             log.error(  # noqa: TRY400  # the message is complete
                 "not finished after %g s: %s; repeat `helm uninstall` to continue; --no-hooks leaves this behind",
                 chosen.timeout_seconds,
-                work.obstacle,
+                work.steps.obstacle,
             )
             await work.release_lease()
             return LEFT_OVER
@@ -92,31 +93,33 @@ async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int
 class _Work:
     """One run: the steps in their order, each repeated until nothing is left to remove."""
 
-    def __init__(self, cleanup: Cleanup, chosen: UninstallSettings) -> None:
+    def __init__(self, cleanup: Cleanup, limits: LoweredLimits, chosen: UninstallSettings) -> None:
         self._cleanup = cleanup
         self._chosen = chosen
-        self.obstacle = "no step was tried"
-        """What the newest step still waits for."""
+        self._limits = limits
+        self.steps = Steps()
 
     async def run(self) -> None:
         """Run all steps, without a timeout."""
-        cleanup, chosen = self._cleanup, self._chosen
+        cleanup, chosen, steps = self._cleanup, self._chosen, self.steps
         unstoppable = await self._stop()
         await self._fence()
-        await self._until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
-        await self._until_empty("NodeMetrics", cleanup.delete_node_metrics)
+        await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
+        await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
+        if chosen.restore_limits:  # only now: without its NodeMetric an agent lowers nothing
+            await lowered_limits.restore(self._limits, steps)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
-        await self._until_empty("the annotation on the ConfigMap", clear)
+        await steps.until_empty("the annotation on the ConfigMap", clear)
         forgotten = functools.partial(cleanup.delete_pods, _listed(chosen.pods))
-        await self._until_empty("the pod of helm test", forgotten)
+        await steps.until_empty("the pod of helm test", forgotten)
         leases = _listed(chosen.leases)
         if unstoppable:
             leases = [name for name in leases if name != chosen.lease]
             log.warning(
                 "keeping lease %s/%s because %s could not be stopped; delete the Lease once that pod is gone",
-                *(chosen.namespace, chosen.lease, _some(unstoppable)),
+                *(chosen.namespace, chosen.lease, some(unstoppable)),
             )
-        await self._until_empty("Leases", functools.partial(cleanup.delete_leases, leases))
+        await steps.until_empty("Leases", functools.partial(cleanup.delete_leases, leases))
 
     async def _stop(self) -> list[str]:
         """Stop the workloads; return the pods that could not be stopped in time."""
@@ -128,9 +131,9 @@ class _Work:
 
         try:
             async with asyncio.timeout(self._chosen.stop_seconds):
-                await self._until_empty("pods of " + ", ".join(deployments), stop)
+                await self.steps.until_empty("pods of " + ", ".join(deployments), stop)
         except TimeoutError:
-            log.warning("continuing without waiting for these pods: %s", self.obstacle)
+            log.warning("continuing without waiting for these pods: %s", self.steps.obstacle)
         return seen
 
     async def _fence(self) -> None:
@@ -144,7 +147,7 @@ class _Work:
                 await asyncio.sleep(seconds)
             return []
 
-        await self._until_empty(f"the Lease {name}", take)
+        await self.steps.until_empty(f"the Lease {name}", take)
 
     async def release_lease(self) -> None:
         """Release the Lease after a failure, so that a new installation need not wait for it."""
@@ -153,34 +156,9 @@ class _Work:
         except errors.ApiServerError as error:
             log.warning("cannot release lease %s: %s", self._chosen.lease, error)
 
-    async def _until_empty(self, what: str, step: Callable[[], Awaitable[Sequence[str]]]) -> None:
-        attempt = 0
-        while True:
-            asked_seconds = 0.0
-            try:
-                left = await step()
-            except errors.ApiServerError as error:
-                obstacle = f"{what}: {error}"
-                asked_seconds = error.retry_after_seconds or 0.0
-            else:
-                if not left:
-                    log.info("%s: done", what)
-                    return
-                obstacle = f"{what}: {len(left)} left: {_some(left)}"
-            if obstacle != self.obstacle:
-                log.info("%s", obstacle)
-            self.obstacle = obstacle
-            await asyncio.sleep(max(_PAUSES.seconds(attempt, random.random), asked_seconds))
-            attempt += 1
-
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _some(all_of_them: Sequence[str]) -> str:
-    more = len(all_of_them) - _MOST_NAMED
-    return ", ".join(all_of_them[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def add_arguments(parser: Any) -> None:

@@ -25,6 +25,15 @@ def test_a_limit_applies_to_the_service_accounts_of_the_chart_in_any_namespace(p
     assert limited <= set(rendered.of_kind("ServiceAccount"))
 
 
+def test_the_limit_of_resizes_applies_to_the_agents_and_to_the_hooks_that_restore():
+    rendered = chart.render_in("elsewhere", "koordlet.suppression.enabled=true")
+    policy = rendered.of_kind("ValidatingAdmissionPolicy")["koord-suite-koordlet-resize"]
+    (condition,) = policy["spec"]["matchConditions"]
+    limited = set(re.findall("system:serviceaccount:elsewhere:([a-z-]+)", condition["expression"]))
+    assert limited == {"koordlet", "koord-suite-uninstall", "koord-suite-restore-limits"}
+    assert policy["spec"]["failurePolicy"] == "Fail"
+
+
 def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
     rendered = chart.render()
     bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding")

@@ -210,6 +210,19 @@ def test_the_uninstallation_may_stop_and_clean_up_and_the_test_may_only_read():
         assert set().union(*verbs(rendered.of_kind(kind)["koord-suite-test"]).values()) <= READ
 
 
+RESTORES = {("", "pods", ""): {"list"}, ("", "pods/resize", ""): {"patch"}, ("", "events", ""): {"create"}}
+
+
+def test_the_uninstallation_may_resize_pods_only_where_agents_may_and_then_does():
+    for values, may in ((), False), (("koordlet.suppression.enabled=true",), True):
+        rendered = chart.render(*values)
+        wide = verbs(rendered.of_kind("ClusterRole")["koord-suite-uninstall"])
+        assert {key: wide.get(key) for key in RESTORES} == (RESTORES if may else dict.fromkeys(RESTORES))
+        (container,) = rendered.hook_pods()["koord-suite-uninstall"]["containers"]
+        assert ("--restore-limits" in container["args"]) is may
+        assert ("--no-restore-limits" in container["args"]) is not may
+
+
 def test_the_uninstallation_never_stops_a_scheduler_of_another_installation():
     rendered = chart.render("scheduler.enabled=false")
     (container,) = rendered.hook_pods()["koord-suite-uninstall"]["containers"]

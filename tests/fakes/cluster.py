@@ -5,9 +5,9 @@
         server.get("nodes", "worker-1")["status"]["allocatable"]
         server.writes                                  # (method, path, body) of every write, in order
 
-Implemented: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions,
-deletion of owned objects, lists in pages, watches from a version, discovery, evictions with budgets, reviews of the
-right to evict. Not implemented: validation, defaults, limits of history.
+Implemented: resource versions, UIDs, merge patches, the status subresource, resizes of pods, optimistic locking, UID
+preconditions, deletion of owned objects, lists in pages, watches from a version, discovery, evictions with budgets,
+reviews of the right to evict. Not implemented: validation, defaults, limits of history.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Cluster:
             case "POST":
                 return self.add(plural, body, namespace)
             case "PATCH":
-                return self._replace(key, _merged(self._found(key), _writable(plural, body, subresource)))
+                return self._replace(key, _patched(self._found(key), _writable(plural, body, subresource), subresource))
             case "PUT":
                 before = self._found(key)
                 if body["metadata"].get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
@@ -320,6 +320,25 @@ class Cluster:
                 await self._changed.wait_for(
                     lambda: len(self.changes) > sent or writer.is_closing() or plural in self._not_served  # noqa: B023
                 )
+
+
+def _patched(before: dict[str, Any], patch: dict[str, Any], subresource: str) -> dict[str, Any]:
+    """Apply a merge patch; of a resize also its precondition, and containers are found by their names."""
+    if subresource == "resize":
+        name = before["metadata"]["name"]
+        if patch["metadata"]["uid"] != before["metadata"]["uid"]:
+            raise Refusal(422, "Invalid", name, "metadata.uid: field is immutable")
+        if patch["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
+            raise Refusal(409, "Conflict", name)
+        lists = {
+            listed: [
+                _merged(each, next((new for new in changed if new["name"] == each["name"]), {}))
+                for each in before["spec"][listed]
+            ]
+            for listed, changed in patch["spec"].items()
+        }
+        patch = {"spec": lists}
+    return dict(_merged(before, patch))
 
 
 def _merged(before: Any, patch: Any) -> Any:

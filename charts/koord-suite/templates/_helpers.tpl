@@ -311,3 +311,26 @@ resources: {{- toYaml .resources | nindent 2 }}
     || (object.kind == 'Pod' ? object.metadata : object.spec.template.?metadata.orValue({}))
     .?labels[?'koordinator.sh/priority-class'].orValue('') == 'koord-mid'
 {{- end }}
+
+{{/* Non-empty if this upgrade takes the right to resize pods from the agents: limits that they lowered are restored. */}}
+{{- define "koord-suite.endsSuppression" -}}
+{{- if and .Release.IsUpgrade .Values.manager.enabled (not (and .Values.koordlet.enabled .Values.koordlet.suppression.enabled)) -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "koord-suite-koordlet").rules -}}
+{{- if has "pods/resize" .resources }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* RBAC rules of a hook that restores CPU limits. Limited by koordlet/suppression-policy.yaml. */}}
+{{- define "koord-suite.restoreLimitsRules" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [pods/resize]
+  verbs: [patch]
+# Events that name what refuses to restore a limit.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}

@@ -21,7 +21,7 @@ from e2e.support.waiting import until
 from tools.localcluster.apiserver_requests import Connection
 
 SCHEDULER = "koord-scheduler"
-LIMITED = "limited"
+LIMITED, MID_ONLY = "limited", "mid-only"
 PROFILES: Mapping[str, dict[str, Any]] = {
     "all-fields": {
         "selector": {"matchLabels": {"use": "mid"}},
@@ -62,15 +62,17 @@ def api() -> Iterator[Connection]:
         "feature_gates": "MutatingAdmissionPolicy=true",
         "runtime_config": "admissionregistration.k8s.io/v1beta1=true",
     }
-    with agreement.running([LIMITED, *PROFILES], **flags) as (_, api):
-        base, binding = policy.limits_of_mid_pods("limits", SCHEDULER, "v1beta1")
-        binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"rules": LIMITED}}}
-        objects = [base, binding]
+    with agreement.running([LIMITED, MID_ONLY, *PROFILES], **flags) as (_, api):
+        objects = []
+        for name in (LIMITED, MID_ONLY):
+            base, binding = policy.limits_of_mid_pods(name, SCHEDULER, "v1beta1", native_limits=name == LIMITED)
+            binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"rules": name}}}
+            objects += [base, binding]
         for name in PROFILES:
             objects += policy.of_profile(_profile(name), SCHEDULER, "v1beta1")
         for each in objects:
             api.send("POST", PATHS[each["kind"]], each)
-        for name in (LIMITED, *PROFILES):
+        for name in (LIMITED, MID_ONLY, *PROFILES):
             until(
                 f"the policy of {name} is in force",
                 lambda name=name: _differs_from_plain(api, name),
@@ -80,15 +82,19 @@ def api() -> Iterator[Connection]:
 
 
 def _differs_from_plain(api: Connection, namespace: str) -> bool:
-    sample = examples.pod(labels={"use": "mid"}, priorityClassName="koord-mid" if namespace == LIMITED else "")
+    sample = examples.pod(
+        labels={"use": "mid"}, priorityClassName="koord-mid" if namespace in (LIMITED, MID_ONLY) else ""
+    )
     return agreement.stored(api, namespace, sample) != agreement.stored(api, PLAIN, sample)
 
 
 def _rewritten(namespace: str, pod: dict[str, Any]) -> Admitted:
-    known = [] if namespace == LIMITED else [_profile(namespace)]
+    known = [] if namespace in (LIMITED, MID_ONLY) else [_profile(namespace)]
     if any(not profile.selects(each, pod["metadata"]["labels"], {"rules": namespace}) for each in known):
         return Admitted(pod)  # the policy of a profile is for the pods that it selects
-    return admission.admitted(agreement.completed(pod), {"rules": namespace}, known, SCHEDULER)
+    return admission.admitted(
+        agreement.completed(pod), {"rules": namespace}, known, SCHEDULER, native_limits=namespace != MID_ONLY
+    )
 
 
 def _disagreement(api: Connection, namespace: str, pod: dict[str, Any]) -> str:
@@ -101,14 +107,23 @@ def _disagreement(api: Connection, namespace: str, pod: dict[str, Any]) -> str:
     return f"{json.dumps(pod)}: {rewritten.refusal} {found}" if found else ""
 
 
+@pytest.mark.parametrize("rules", [LIMITED, MID_ONLY])
 @pytest.mark.parametrize("name", examples.table())
-def test_policy_and_rules_agree(api: Connection, name: str) -> None:
-    assert _disagreement(api, LIMITED, examples.table()[name]) == ""
+def test_policy_and_rules_agree(api: Connection, name: str, rules: str) -> None:
+    assert _disagreement(api, rules, examples.table()[name]) == ""
 
 
-def test_policy_and_rules_agree_about_drawn_pods(api: Connection) -> None:
-    found = [text for pod in examples.drawn(400, seed=17) if (text := _disagreement(api, LIMITED, pod))]
+@pytest.mark.parametrize("rules", [LIMITED, MID_ONLY])
+def test_policy_and_rules_agree_about_drawn_pods(api: Connection, rules: str) -> None:
+    found = [text for pod in examples.drawn(400, seed=17) if (text := _disagreement(api, rules, pod))]
     assert found == []
+
+
+def test_without_native_limits_a_pod_stays_best_effort(api: Connection) -> None:
+    made = agreement.stored(api, MID_ONLY, examples.table()["plain resources"])
+    assert made is not None
+    assert made["qosClass"] == "BestEffort"
+    assert made["spec"]["containers"][0]["resources"] == {"requests": examples.MID, "limits": examples.MID}
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -18,7 +18,7 @@ from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.apiserver_requests import Connection
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-TEMPLATES = ("koordlet/suppression-policy", "koordlet/rbac")
+TEMPLATES = ("koordlet/suppression-policy", "koordlet/rbac", "manager/uninstall-hook")
 VALUES = {"koordlet": {"suppression": {"enabled": True}}}
 BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/koord-suite-koordlet-resize"
 PATHS = {
@@ -30,7 +30,7 @@ PATHS = {
 }
 PODS = "/api/v1/namespaces/default/pods"
 MID = "kubernetes.io/mid-cpu"
-AGENT = f"system:serviceaccount:{SUITE_NAMESPACE}:koordlet"
+AGENT, HOOK = "koordlet", "koord-suite-uninstall"
 
 Resize = Callable[..., tuple[int, str]]
 
@@ -66,8 +66,11 @@ def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
         "127.0.0.1", plane.places.addresses.apiserver_port, context=trust, timeout=60
     )
 
-    def send(body: dict[str, Any], pod: str = "mid", node: str | None = "n1", path: str = "/resize") -> tuple[int, str]:
-        headers = {"Content-Type": "application/strategic-merge-patch+json", "Impersonate-User": AGENT}
+    def send(
+        body: dict[str, Any], pod: str = "mid", node: str | None = "n1", path: str = "/resize", account: str = AGENT
+    ) -> tuple[int, str]:
+        user = f"system:serviceaccount:{SUITE_NAMESPACE}:{account}"
+        headers = {"Content-Type": "application/strategic-merge-patch+json", "Impersonate-User": user}
         if node:
             headers["Impersonate-Extra-Authentication.kubernetes.io%2Fnode-name"] = node
         connection.request("PATCH", f"{PODS}/{pod}{path}?dryRun=All", json.dumps(body), headers)
@@ -91,7 +94,8 @@ def resize(plane: tuple[ControlPlane, Connection]) -> Iterator[Resize]:
     for pod in (_pod("mid"), _pod("prod", "koord-prod"), _pod("elsewhere", node="n2")):
         api.send("POST", PODS, pod)
     for each in chart_rendering.rendered(control_plane.binaries, VALUES, *TEMPLATES):
-        api.send("POST", PATHS[each["kind"]], each)
+        if each["kind"] in PATHS:
+            api.send("POST", PATHS[each["kind"]], each)
     with _agent(control_plane, api) as send:
         waiting.until(
             "the policy is in force", lambda: send(_cpu("5m"))[0], lambda status: status == HTTPStatus.FORBIDDEN,
@@ -127,6 +131,19 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a memory request": (_work(requests={"memory": "48Mi"}), {}, "only CPU limits"),
     "a CPU request": (_work(requests={"cpu": "10m"}), {}, "only CPU limits"),
 }
+BY_THE_HOOK: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    f"{what}, by the hook": (body, {**options, "account": HOOK, "node": None}, message)
+    for what, (body, options, message) in {
+        "a lowered limit": (_cpu("400m"), {}, "only raise"),
+        "a lowered limit of a sidecar": (_cpu("400m", "side", "initContainers"), {}, "only raise"),
+        "a Prod pod": (_cpu("600m"), {"pod": "prod"}, "Mid priority"),
+        "zero": (_cpu("0"), {}, "from 10m"),
+        "above mid-cpu": (_cpu("1001m"), {}, "up to the mid-cpu"),
+        "a memory limit": (_work(limits={"memory": "128Mi"}), {}, "only CPU limits"),
+        "a CPU request": (_work(requests={"cpu": "10m"}), {}, "only CPU limits"),
+    }.items()
+}
+REFUSED |= BY_THE_HOOK
 DROPPED = {
     "labels": {"metadata": {"labels": {"a": "b"}}},
     "image": {"spec": {"containers": [{"name": "work", "image": "other"}]}},
@@ -162,8 +179,16 @@ def test_other_fields_stay_as_they_are(resize: Resize, what: str) -> None:
         assert kept[0]["metadata"]["labels"] == kept[1]["metadata"]["labels"]
 
 
-def test_pods_themselves_are_out_of_reach(resize: Resize) -> None:
-    assert resize({"metadata": {"labels": {"a": "b"}}}, path="")[0] == HTTPStatus.FORBIDDEN
+@pytest.mark.parametrize("pod", ["mid", "elsewhere"])
+def test_the_hook_may_raise_limits_of_mid_pods_on_every_node(resize: Resize, pod: str) -> None:
+    for body in (_cpu("1"), _cpu("700m", "side", "initContainers")):
+        status, text = resize(body, pod=pod, node=None, account=HOOK)
+        assert status == HTTPStatus.OK, text
+
+
+@pytest.mark.parametrize("account", [AGENT, HOOK])
+def test_pods_themselves_are_out_of_reach(resize: Resize, account: str) -> None:
+    assert resize({"metadata": {"labels": {"a": "b"}}}, path="", account=account)[0] == HTTPStatus.FORBIDDEN
 
 
 def test_each_fence_is_the_policy(plane: tuple[ControlPlane, Connection], resize: Resize) -> None:

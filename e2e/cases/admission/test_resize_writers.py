@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from api_types.mid_pods import cpu_limits
+from api_types.mid_pods.cpu_limits import MidContainer
 from apiserver_client import session
 from e2e.support import admission_agreement as agreement
 from e2e.support.mid_pod_examples import MID_CPU
-from koordlet.cluster import mid_containers, pods
-from koordlet.cluster.mid_containers import MidContainer
+from koordlet.cluster import pods
 from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.resize import Outcome
@@ -27,7 +28,7 @@ def _container(name: str, cpu: str, mid: str, **more: Any) -> dict[str, Any]:
 
 
 def _read(api: Connection) -> pods.PodOnNode:
-    return pods.describe(msgspec.json.decode(api.raw("GET", f"{PODS}/mid"), type=mid_containers.WrittenPod), "n1")
+    return pods.describe(msgspec.json.decode(api.raw("GET", f"{PODS}/mid"), type=cpu_limits.WrittenPod), "n1")
 
 
 def _create(api: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from koordlet.collectors import pod_pressure
 from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
@@ -119,6 +120,14 @@ def test_pressure_is_that_of_the_pods_own_group(host):
         "memory": {"some": 2.0},
         "io": {"some": 7.5},
     }
+
+
+def test_the_wait_for_a_cpu_is_that_of_some_task_of_each_pod(host):
+    host.set_pod("a", own=(0, 0), container=(0, 0))
+    file = host.files.cpu_mount / host.files.pod("a") / "cpu.pressure"
+    file.write_text(PRESSURE.format(total=7_500_000) + PRESSURE.format(total=1).replace("some", "full"))
+    host.tick()
+    assert pod_pressure.cpu_waits([host.pressure]) == {"a": 7.5}
 
 
 def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):

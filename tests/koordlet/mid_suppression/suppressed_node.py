@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordlet.cluster.mid_containers import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, MidPod
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression.node_usage import NodeUsage
 from koordlet.mid_suppression.planner import Change, Node, Planner

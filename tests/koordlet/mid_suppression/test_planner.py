@@ -116,7 +116,7 @@ def test_a_throttled_prod_pod_lowers_limits_below_the_threshold():
     node = SuppressedNode(limited("a", 4000))
     node.use(prod=4.0)
     assert node.run(60) == []
-    node.node = dataclasses.replace(node.node, is_prod_throttled=True)
+    node.node = dataclasses.replace(node.node, is_prod_short=True)
     node.run(2)
     assert node.limits() == [2000]
     node.use(prod=1.0)

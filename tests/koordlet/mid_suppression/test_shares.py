@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.cluster.mid_containers import MidContainer
+from api_types.mid_pods.cpu_limits import MidContainer
 from koordlet.mid_suppression import shares
 
 

@@ -11,6 +11,8 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric.types import NodeMetricSpec
 from apiserver_client.watching import WatchState
 from koordlet.cluster.pods import PodTable
+from koordlet.collectors import pod_pressure
+from koordlet.collectors.interface import Measurement
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
@@ -164,6 +166,25 @@ async def test_events_that_may_not_be_written_cost_nothing(server):
     assert node.suppressor.problems() == []
 
 
+async def test_an_autoscaler_that_sets_cpu_too_is_named_once_with_advice_and_suppression_goes_on(server):
+    server.on("PATCH", RESIZE, TAKEN)
+    server.on("POST", EVENTS, TAKEN)
+    pod = limited("a", 4000)
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, autoscaler="VerticalPodAutoscaler shop/web")))
+    await node.run(server, 6)
+    raised = dataclasses.replace(pod.mid, autoscaler="VerticalPodAutoscaler shop/web", resource_version="9")
+    node.view.pods.put(dataclasses.replace(pod, mid=raised))
+    await node.run(server, 20)
+    assert len(patches(server)) == 2, "the autoscaler has set the limit again"
+    (event,) = (each.document for each in server.asked("POST", EVENTS))
+    assert (event["reason"], event["involvedObject"]["uid"]) == ("CPUAutoscaled", "a")
+    assert "VerticalPodAutoscaler shop/web" in event["message"]
+    assert "controlledResources [memory]" in event["message"]
+    assert node.suppressor.problems() == [
+        ("CPUAutoscaled", "an autoscaler sets CPU of Mid pods too: shop/a (VerticalPodAutoscaler shop/web)")
+    ]
+
+
 @pytest.mark.parametrize("answer", [FENCE, apiserver.status(422, "Invalid", "QOS class may not change", name="a")])
 async def test_a_refusal_of_one_pod_does_not_hold_up_the_others(server, answer):
     server.on("PATCH", RESIZE, answer)
@@ -234,6 +255,35 @@ def test_switched_off_lowered_limits_rise(way):
     assert changes[0].limits == {"c0": 1400}
 
 
+def half_lowered():
+    pod = limited("a", 4000)
+    lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,)))
+
+
+async def test_limits_that_it_may_not_restore_are_stated_while_suppression_is_off(server):
+    """The right was taken away, by an upgrade without its hook."""
+    server.on("PATCH", RESIZE, RBAC)
+    node = Node(half_lowered(), threshold=0)
+    await node.run(server, 40)
+    assert [reason for reason, _ in node.suppressor.problems()] == ["NotPermitted"]
+    node.view.pods.put(limited("a", 4000))
+    await node.run(server, 1)
+    assert node.suppressor.problems() is None
+
+
+async def test_of_a_plan_that_is_under_way_nothing_is_lowered_once_suppression_is_off(server):
+    """An uninstallation deletes the NodeMetric, and restores limits a moment later."""
+    server.on("PATCH", RESIZE, TAKEN)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    changes = node.plan(5)
+    assert len(changes) == 2
+    node.view.resource_version = None
+    async with server.session() as api:
+        await node.suppressor.send(api, changes)
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("unknown", ["pods", "node_metric"])
 def test_before_the_cluster_is_known_nothing_changes(unknown):
     node = Node(limited("a", 4000))
@@ -252,6 +302,28 @@ def test_the_same_sample_does_not_count_twice():
         node.now += 1
         assert node.suppressor.plan() == []
     assert node.suppressor.problems()[0][0] == "NoData"
+
+
+class PodWaits:
+    """The counter of one pod that waits for a CPU all the time, read once a minute."""
+
+    name, metrics = "waits", (pod_pressure.WAITED_SECONDS,)
+
+    def __init__(self, node, uid):
+        self.node, self.uid = node, uid
+
+    def measurements(self, metric):
+        return [Measurement(self.node.now // 60 * 60, ("cpu", kind), self.uid) for kind in ("some", "full")]
+
+
+@pytest.mark.parametrize(("priority_class", "is_lowered"), [(PriorityClass.PROD, True), (PriorityClass.MID, False)])
+def test_a_prod_pod_that_waits_for_a_cpu_lowers_limits_below_the_threshold(priority_class, is_lowered):
+    node = Node(limited("a", 4000))
+    node.use(4.0)
+    assert node.plan(200) == []
+    node.observer.pods_by_uid = {"web": dataclasses.replace(limited("web"), priority_class=priority_class, mid=None)}
+    node.observer.collector.collectors = (PodWaits(node, "web"),)
+    assert bool(node.plan(200)) is is_lowered
 
 
 def test_a_clock_that_is_set_changes_nothing():

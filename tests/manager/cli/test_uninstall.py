@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from manager.cli import uninstall
+from manager.cli import lowered_limits, uninstall
 from tests.fakes import cluster
+from tests.manager.cli.test_restore_limits import limits_of, lowered_pod
 from tests.manager.conftest import MID, NAMESPACE, STATUS_ANNOTATION
 
 OTHERS = {"cpu": "4", "memory": "8Gi"}
@@ -20,7 +21,7 @@ async def server():
 
 
 def settings(**chosen):
-    return uninstall.UninstallSettings(**{"stop_seconds": 0.2, "timeout_seconds": 5, **chosen})
+    return uninstall.UninstallSettings(**{"stop_seconds": 0.2, "timeout_seconds": 5, "restore_limits": False, **chosen})
 
 
 def node(server, name, *, capacity=True, allocatable=True, receipt=True):
@@ -172,3 +173,19 @@ async def test_ignores_a_node_that_is_deleted_meanwhile(server):
 
     server.on_write = vanish
     assert await run(server) == uninstall.DONE
+
+
+async def test_limits_are_restored_once_no_agent_has_a_reason_to_lower_them(server, monkeypatch):
+    monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
+    installation(server)
+    server.add("pods", lowered_pod("slow"), "shop")
+    assert await run(server, restore_limits=True) == uninstall.DONE
+    assert limits_of(server, "slow") == ["1", "200m"]
+    assert max(written(server, "nodemetrics")) < min(written(server, "pods/slow/resize"))
+
+
+async def test_without_the_right_to_resize_limits_are_not_even_listed(server):
+    installation(server)
+    server.add("pods", lowered_pod("slow"), "shop")
+    assert await run(server) == uninstall.DONE
+    assert limits_of(server, "slow") == ["300m", "50m"]

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from koordlet.cluster import mid_containers
-from koordlet.cluster.mid_containers import MidContainer
+from api_types.mid_pods import cpu_limits
+from api_types.mid_pods.cpu_limits import MidContainer
 
 MID = "kubernetes.io/mid-cpu"
 
@@ -27,7 +27,7 @@ def mid_pod(*containers, writers=(), priority=7000, status=None, **metadata):
         "spec": spec,
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", **(status or {})},
     }
-    return mid_containers.of_pod(msgspec.json.decode(msgspec.json.encode(document), type=mid_containers.WrittenPod))
+    return cpu_limits.of_pod(msgspec.json.decode(msgspec.json.encode(document), type=cpu_limits.WrittenPod))
 
 
 def only(*containers, **more):
@@ -65,7 +65,7 @@ def test_a_limit_of_another_writer_is_the_original(writers):
 def test_the_stricter_limit_of_an_author_is_restored_and_not_exceeded():
     """Written, lowered, and read back by an agent that never saw the pod before."""
     before = only(container(cpu="300m"))
-    name = mid_containers.field_manager([before])
+    name = cpu_limits.field_manager([before])
     assert name == "koordlet,c0=300"
     assert only(container(cpu="50m"), writers=[writer(name, "one")]).original_millis == 300
 
@@ -92,7 +92,7 @@ def test_a_limit_above_mid_cpu_is_lowered_to_it_for_good():
 
 def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_characters():
     containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999) for index in range(40)]
-    assert 100 < len(mid_containers.field_manager(containers)) <= 128
+    assert 100 < len(cpu_limits.field_manager(containers)) <= 128
 
 
 def test_containers_without_mid_cpu_or_limit_are_left_alone():
@@ -158,3 +158,28 @@ def test_pods_that_do_not_run_and_static_pods_are_not_resized(more):
 def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
     fields = dict(zip(("type", "reason", "status"), condition, strict=True))
     assert mid_pod(container(), status={"conditions": [fields]}).resize_problem == problem
+
+
+UPDATED = "Pod resources updated by web: container 0: "
+
+
+@pytest.mark.parametrize(
+    ("annotations", "autoscaler"),
+    [
+        ({}, ""),
+        ({"vpaUpdates": UPDATED + "cpu request, memory request"}, "VerticalPodAutoscaler shop/web"),
+        ({"vpaUpdates": UPDATED + "memory request"}, ""),
+        ({"vpaUpdates": UPDATED + "memory request", "vpaInPlaceUpdated": "true"}, ""),
+        (
+            {"vpaUpdates": "Pod resources updated by web: ", "vpaInPlaceUpdated": "true"},
+            "VerticalPodAutoscaler shop/web",
+        ),
+        ({"vpaInPlaceUpdated": "true"}, "a VerticalPodAutoscaler"),
+        ({"vpaInPlaceUpdated": "false"}, ""),
+        ({"vpaObservedContainers": "one"}, ""),
+        ({"vpaUpdates": f"Pod resources updated by {'x' * 300}: container 0: cpu request"}, ""),
+        ({"vpaUpdates": "Pod resources updated by WEB\nlog line: container 0: cpu request"}, ""),
+    ],
+)
+def test_an_autoscaler_of_cpu_is_known_by_its_annotations(annotations, autoscaler):
+    assert mid_pod(container(), namespace="shop", annotations=annotations).autoscaler == autoscaler

@@ -1,13 +1,15 @@
-"""CPU limits of the containers of a Mid pod: what they are, and what they were before the agent lowered them.
+"""CPU limits of the containers of a Mid pod: what they are, what they were before they were lowered, how to set them.
 
-The agent keeps no record of its own. The API server stores with every field who wrote it last (`managedFields`), so a
-limit below the one that the author wanted is the agent's if, and only if, the agent's name is on it. Mid CPU is
-immutable, and it is the original limit of most containers. Where an author set a stricter one, the name under which the
-agent writes contains it: `koordlet,c0=200` states that container 0 had 200m.
+The one who lowers limits and the one who restores them share these rules. No record is kept: the API server stores with
+every field who wrote it last (`managedFields`), so a limit below the one that the author wanted is the agent's if, and
+only if, the agent's name is on it. Mid CPU is immutable, and it is the original limit of most containers. Where an
+author set a stricter one, the name under which the agent writes contains it: `koordlet,c0=200` states that container 0
+had 200m.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +25,14 @@ LEAST_LIMIT_MILLIS: Final = 10
 """Smallest quota that the kernel takes: 1 ms of 100 ms."""
 _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
+_QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
+_VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
+"""Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
+_VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
+NOT_RESTORED: Final = "CPULimitNotRestored"
+"""Reason of the Event on a pod whose limit cannot be restored."""
+AUTOSCALED: Final = "CPUAutoscaled"
+"""Reason of the Event on a pod whose CPU a Vertical Pod Autoscaler sets too."""
 _PROBLEMS: Final = {
     ("PodResizePending", "Infeasible"): "Infeasible",
     ("PodResizePending", "Deferred"): "Deferred",
@@ -78,11 +88,17 @@ class MidPod:
     containers: tuple[MidContainer, ...]
     resize_problem: str = ""
     """Why the kubelet does not do the newest resize, as the reason of its condition; empty where it does."""
+    autoscaler: str = ""
+    """Vertical Pod Autoscaler that sets CPU of the pod too, as its annotations state; empty without one."""
 
     @property
     def is_lowered(self) -> bool:
         """Return whether a limit is below its original."""
         return any(each.limit_millis < each.original_millis for each in self.containers)
+
+    def originals(self) -> dict[str, int]:
+        """Return the original of each lowered limit, by the key of its container."""
+        return {each.key: each.original_millis for each in self.containers if each.limit_millis < each.original_millis}
 
 
 def of_pod(pod: pods.Pod) -> MidPod | None:
@@ -102,7 +118,10 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
         if kind == "c" or each.restart_policy == "Always"
     )
     return MidPod(
-        pod.metadata.resource_version, tuple(each for each in found if each is not None), _resize_problem(pod)
+        pod.metadata.resource_version,
+        tuple(each for each in found if each is not None),
+        _resize_problem(pod),
+        _autoscaler(pod.metadata),
     )
 
 
@@ -117,6 +136,43 @@ def field_manager(containers: Iterable[MidContainer]) -> str:
         if each.original_millis < each.mid_millis and len(name) + len(part) <= _LONGEST_FIELD_MANAGER:
             name += part
     return name
+
+
+def patch(uid: str, mid: MidPod, limits: Mapping[str, int]) -> dict[str, Any]:
+    """Return the body of a patch of `pods/resize`: limits in millicores by the keys of containers.
+
+    It states UID and version of the pod, so a pod created again under the same name, and a limit that its author
+    changed in between, are never overwritten.
+    """
+    spec: dict[str, list[dict[str, Any]]] = {}
+    for each in mid.containers:
+        if each.key in limits:
+            limit = quantities.format_cpu_millis(limits[each.key])
+            listed = spec.setdefault("initContainers" if each.is_sidecar else "containers", [])
+            listed.append({"name": each.name, "resources": {"limits": {"cpu": limit}}})
+    return {"metadata": {"uid": uid, "resourceVersion": mid.resource_version}, "spec": spec}
+
+
+def refusing_quota(server_message: str) -> str:
+    """Return the name of the ResourceQuota that an answer of the API server names as exceeded; empty without one."""
+    found = _QUOTA.search(server_message)
+    return found.group(1) if found else ""
+
+
+def quota_advice(quota: str, namespace: str) -> str:
+    """Return what an operator does about a quota that counts CPU limits of Mid pods."""
+    return (
+        f"ResourceQuota {namespace}/{quota} counts limits.cpu, and has no room to restore the CPU limit of this "
+        "Mid pod; exempt Mid pods: scopeSelector with PriorityClass NotIn [koord-mid]"
+    )
+
+
+def autoscaler_advice(autoscaler: str) -> str:
+    """Return what an operator does about an autoscaler that sets CPU of a Mid pod."""
+    return (
+        f"{autoscaler} sets CPU of this Mid pod too, so it and suppression undo each other's limits: leave CPU out of "
+        "it (resourcePolicy.containerPolicies: controlledResources [memory]), or set its updateMode to Off"
+    )
 
 
 def _container(key: str, container: pods.Container, manager: str | None) -> MidContainer | None:
@@ -175,6 +231,16 @@ def _name(key: str) -> str:
         return ""
     name = decoded.get("name") if isinstance(decoded, dict) else None
     return name if isinstance(name, str) else ""
+
+
+def _autoscaler(metadata: pods.ObjectMeta) -> str:
+    """Return the autoscaler that sets CPU. An author may write these annotations: the effect is a text in an Event."""
+    annotations = pods.annotations_of(metadata)
+    named = _VPA_NAME.match(annotations.get(_VPA_UPDATES, ""))
+    changed = named.group(2) if named else ""
+    if "cpu" not in changed and (changed.strip() or annotations.get(_VPA_IN_PLACE) != "true"):
+        return ""
+    return f"VerticalPodAutoscaler {metadata.namespace}/{named.group(1)}" if named else "a VerticalPodAutoscaler"
 
 
 def _resize_problem(pod: pods.Pod) -> str:

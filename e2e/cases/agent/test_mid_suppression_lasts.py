@@ -1,0 +1,110 @@
+"""A lowered limit outlives agent, container and kubelet; it returns step by step, or at once by an uninstallation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.support import agent_restart, mid_suppression, pod_processes, waiting, workloads
+from e2e.support.cluster_client import ClusterClient
+from e2e.support.installation import RELEASE, Suite
+from e2e.support.mid_suppression import MID_MILLIS, PERMITTED, Stage
+from e2e.support.names import SUITE_NAMESPACE
+from tools.localcluster import running
+from tools.localcluster.errors import ClusterProblem
+
+RESTORED_SECONDS = 330
+"""Ten steps of 30 s, and half a minute of calm before the first."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def stage(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[Stage]:
+    with mid_suppression.staged(cluster_client, suite, node, namespace) as made:
+        yield made
+
+
+def _kill(pod: str, *words: str) -> None:
+    try:
+        pod_processes.find(pod, *words).kill()
+    except LookupError as invisible:
+        pytest.skip(str(invisible))
+
+
+def test_a_lowered_limit_outlives_agent_container_and_kubelet(stage: Stage) -> None:
+    with stage.step_of_prod():
+        stage.until_quota("the quota is lower", lambda seen: seen < MID_MILLIS, within_seconds=60)
+        time.sleep(10)
+        lowered = stage.limit_millis()
+        assert stage.quota_millis() == lowered
+
+        before = agent_restart.container(stage.suite, stage.cluster_client)["restartCount"]
+        _kill(stage.suite.pods("koordlet")[0], "koordlet", "run")
+        waiting.until(
+            "another agent",
+            lambda: agent_restart.container(stage.suite, stage.cluster_client),
+            lambda seen: seen["restartCount"] > before and "running" in seen["state"],
+        )
+        assert stage.quota_millis() == stage.limit_millis() <= lowered
+
+        _kill("mid", "--cpu-cores=0.02")
+        waiting.until(
+            "another container",
+            lambda: stage.pod()["status"]["containerStatuses"][0],
+            lambda seen: seen["restartCount"] >= 1 and "running" in seen["state"],
+            within_seconds=120,
+        )
+        assert stage.quota_millis() == stage.limit_millis() <= lowered
+
+        try:
+            running.provider().stop("kubelet")
+        except ClusterProblem as impossible:
+            pytest.skip(str(impossible))
+        running.provider().start("kubelet")
+        witness = workloads.pod("witness", stage.suite.workload, nodes=[stage.node])
+        stage.cluster_client.create("Pod", witness, stage.namespace)
+        stage.cluster_client.wait_running(stage.namespace, "witness")
+        assert stage.quota_millis() == stage.limit_millis() <= lowered
+
+
+def test_it_is_restored_step_by_step(stage: Stage) -> None:
+    """After the test above: the step of load is over."""
+    begin, seen = time.monotonic(), [stage.limit_millis()]
+    assert seen[0] < MID_MILLIS
+
+    def follow() -> int:
+        if (limit := stage.limit_millis()) != seen[-1]:
+            seen.append(limit)
+        return limit
+
+    waiting.until("the original limit", follow, lambda limit: limit == MID_MILLIS, within_seconds=RESTORED_SECONDS + 60)
+    print(f"restored within {time.monotonic() - begin:.0f} s of the end of the load: {seen}")
+    assert time.monotonic() - begin <= RESTORED_SECONDS
+    stage.until_quota("the kernel has it too", lambda quota: quota == MID_MILLIS, within_seconds=30)
+
+
+def test_the_key_zero_restores_it_step_by_step(stage: Stage) -> None:
+    with stage.step_of_prod():
+        stage.until_quota("the quota is lower", lambda seen: seen < MID_MILLIS, within_seconds=60)
+        time.sleep(5)
+        lowered = stage.limit_millis()
+        stage.configure(0)
+        stage.until_quota("the quota is higher, under load", lambda seen: seen > lowered, within_seconds=60)
+        assert stage.limit_millis() < MID_MILLIS
+    stage.configure(stage.threshold_percent)
+
+
+def test_an_uninstallation_restores_it_at_once(stage: Stage) -> None:
+    cluster = stage.suite.cluster
+    with stage.step_of_prod():
+        stage.until_quota("the quota is lower", lambda seen: seen < MID_MILLIS // 2, within_seconds=60)
+        cluster.run(
+            "helm", "uninstall", RELEASE, f"--namespace={SUITE_NAMESPACE}", "--wait", "--timeout=300s",
+            timeout_seconds=330,
+        )  # fmt: skip
+        assert stage.limit_millis() == MID_MILLIS
+        stage.until_quota("the kernel has it too", lambda seen: seen == MID_MILLIS, within_seconds=30)
+    stage.suite.install(PERMITTED)

@@ -1,0 +1,133 @@
+"""Restore the CPU limits of Mid pods that agents have lowered.
+
+A pod whose limit cannot be restored, because a ResourceQuota has no room or because its author prevents it, is given up
+after some attempts: what a tenant writes must not hold up an uninstallation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from api_types.kubernetes import quantities
+from api_types.mid_pods import cpu_limits
+from api_types.mid_pods.cpu_limits import MidPod
+from apiserver_client import cluster_events, decoding, errors, objects, resources, session
+from manager.cli.steps import Steps
+
+log = logging.getLogger(__name__)
+
+WRITER: Final = "koord-suite-uninstall"
+"""Name on a restored limit. It is not the agent's, so another agent takes the limit for the author's."""
+SETTLE_SECONDS: Final = 6.0
+"""Time after which no patch of an agent is under way any more: it waits 5 s for an answer."""
+AT_ONCE: Final = 8
+MOST_ATTEMPTS: Final = 6
+
+
+@dataclass(slots=True)
+class _Refused:
+    """A pod whose patch was refused."""
+
+    namespace: str
+    name: str
+    attempts: int = 0
+    problem: str = ""
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.attempts >= MOST_ATTEMPTS
+
+
+async def restore(limits: LoweredLimits, steps: Steps) -> None:
+    """Restore all limits, after the last patch of an agent has ended. The caller sets a timeout."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    await steps.until_empty("lowered CPU limits of Mid pods", limits.restore)
+    await limits.give_up()
+
+
+class LoweredLimits:
+    """Lowered limits in the whole cluster."""
+
+    def __init__(self, api: session.Session, now: Callable[[], dt.datetime]) -> None:
+        self._api = api
+        self._now = now
+        self._refused: dict[str, _Refused] = {}
+        """By UID."""
+
+    async def restore(self) -> list[str]:
+        """Set every lowered limit to its original; return the pods that had one, without those that are given up.
+
+        Raises errors.ApiServerError.
+        """
+        found = await self._lowered()
+        self._refused = {uid: each for uid, each in self._refused.items() if uid in found}
+        tried = {
+            uid: one for uid, one in found.items() if uid not in self._refused or not self._refused[uid].is_given_up
+        }
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(uid: str, namespace: str, name: str, mid: MidPod) -> None:
+            async with slots:
+                await self._restore(uid, namespace, name, mid)
+
+        outcomes = await asyncio.gather(*(one(uid, *each) for uid, each in tried.items()), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return sorted(f"{namespace}/{name}" for namespace, name, _ in tried.values())
+
+    async def give_up(self) -> list[str]:
+        """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
+        kept = [(uid, each) for uid, each in self._refused.items() if each.is_given_up]
+        for uid, each in kept:
+            log.warning("pod %s/%s keeps a lowered CPU limit: %s", each.namespace, each.name, each.problem)
+            event = cluster_events.body(
+                cluster_events.Subject(resources.PODS, each.name, uid, each.namespace),
+                severity="Warning",
+                reason=cpu_limits.NOT_RESTORED,
+                message=f"keeps a CPU limit below its original after the end of suppression: {each.problem}",
+                reporter=WRITER,
+                now=self._now(),
+            )
+            with contextlib.suppress(errors.ApiServerError):
+                await objects.create(self._api, resources.EVENTS, event, namespace=each.namespace)
+        return sorted(f"{each.namespace}/{each.name}" for _, each in kept)
+
+    async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
+        """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one page is kept."""
+        found = {}
+        async for page in objects.list_pages(self._api, resources.PODS, namespace=None, parameters={}):
+            for item in page.items or ():
+                key = decoding.identify(item, resources.PODS.kind).key
+                try:
+                    pod = decoding.decode_object(item, resources.PODS.kind, key, cpu_limits.WrittenPod)
+                    mid = cpu_limits.of_pod(pod)
+                except (errors.DecodeError, quantities.InvalidQuantity) as error:
+                    log.warning("pod %s cannot be read, and no limit of it is restored: %s", "/".join(key), error)
+                    continue
+                if mid is not None and mid.is_lowered:
+                    found[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
+            await asyncio.sleep(0)
+        return found
+
+    async def _restore(self, uid: str, namespace: str, name: str, mid: MidPod) -> None:
+        body = cpu_limits.patch(uid, mid, mid.originals())
+        try:
+            await objects.resize(
+                self._api, name, body, namespace=namespace, field_manager=WRITER, decode=decoding.Envelope
+            )
+        except (errors.ServerError, errors.Throttled, errors.Unauthorized):
+            raise
+        except errors.StatusError as error:
+            refused = self._refused.setdefault(uid, _Refused(namespace, name))
+            quota = cpu_limits.refusing_quota(error.server_message)
+            refused.attempts += 1
+            refused.problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)
+        else:
+            self._refused.pop(uid, None)
