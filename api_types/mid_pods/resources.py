@@ -42,7 +42,8 @@ _NONE: Final = "0"
 def limited(resources: object, place: str, *, native_limits: bool = True) -> dict[str, Any]:
     """Return the `resources` of a container under the rules; values that they keep have the author's text.
 
-    Without `native_limits` it gets Mid resources alone. `place` is the path of the container, for the text of an error. Raises Refused.
+    Without `native_limits` it gets Mid resources alone. `place` is the path of the container, for the text of an error.
+    Raises Refused.
     """
     given = mapping(resources, f"{place}.resources")
     requests = dict(mapping(given.get(REQUESTS), f"{place}.resources.requests"))

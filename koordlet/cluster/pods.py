@@ -70,7 +70,6 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
             if status.container_id
         ),
         static_uid=_static_uid(pod, node_name),
-        mid=mid_containers.of_pod(pod),
         is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
         mid=cpu_limits.of_pod(pod),
     )

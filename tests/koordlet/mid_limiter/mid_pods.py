@@ -2,7 +2,7 @@
 
 import msgspec
 
-from koordlet.cluster import mid_containers
+from api_types.mid_pods import cpu_limits
 from koordlet.cluster import pods as pods_on_node
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -27,7 +27,7 @@ def pod(priority=7000, label="", native=None, phase="Running", mid=None):
         "status": {"phase": phase, "startTime": "2026-01-01T00:00:00Z"},
     }
 
-    return pods_on_node.describe(msgspec.convert(body, mid_containers.WrittenPod), "n")
+    return pods_on_node.describe(msgspec.convert(body, cpu_limits.WrittenPod), "n")
 
 
 def table(*known, synced=True):
