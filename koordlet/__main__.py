@@ -21,10 +21,10 @@ from component_base import http_endpoint, logs, settings
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cli import preview
+from koordlet.cli.limiter import program as limiter
+from koordlet.cli.limiter.settings import ENV_PREFIX as LIMITER_PREFIX
+from koordlet.cli.limiter.settings import LimiterSettings
 from koordlet.metrics import debug_pages
-from koordlet.mid_limiter import program as limiter
-from koordlet.mid_limiter.settings import ENV_PREFIX as LIMITER_PREFIX
-from koordlet.mid_limiter.settings import LimiterSettings
 from koordlet.prediction.packages import installed
 from koordlet.prediction.predictors import registry as predictor_registry
 from koordlet.settings import ENV_PREFIX, KoordletSettings

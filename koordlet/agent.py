@@ -19,13 +19,13 @@ from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base import clock
 from component_base.http_endpoint import ProbeResult
+from koordlet.cli.limiter.feed import Feed
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.metrics import agent as agent_metrics
 from koordlet.metrics import evaluation as evaluation_metrics
 from koordlet.metrics import suppression as suppression_metrics
-from koordlet.mid_limiter.feed import Feed
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver

@@ -3,7 +3,7 @@
 import pytest
 
 from api_types.mid_pods import policy
-from koordlet.mid_limiter.settings import ENV_PREFIX, LimiterSettings
+from koordlet.cli.limiter.settings import ENV_PREFIX, LimiterSettings
 from koordlet.settings import ENV_PREFIX as AGENT_PREFIX
 from koordlet.settings import KoordletSettings
 from tests.charts import chart

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.mid_limiter import groups, input_file
-from koordlet.mid_limiter.groups import Groups
-from koordlet.mid_limiter.input_file import Amounts
-from koordlet.mid_limiter.limiter import Limiter
+from koordlet.cli.limiter import groups, input_file
+from koordlet.cli.limiter.groups import Groups
+from koordlet.cli.limiter.input_file import Amounts
+from koordlet.cli.limiter.limiter import Limiter
 from tests.host_trees.group_names import BESTEFFORT, BURSTABLE, GroupNames
 from tests.host_trees.live_cgroups import V2, LiveCgroups, needed
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from koordlet.mid_limiter import file_values
-from koordlet.mid_limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
+from koordlet.cli.limiter import file_values
+from koordlet.cli.limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
 
 VALUES = (file_values.cpu_v1, file_values.memory_v1, file_values.cpu_v2, file_values.memory_v2)
 

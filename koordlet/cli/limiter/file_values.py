@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from koordlet.mid_limiter.input_file import Amounts
+from koordlet.cli.limiter.input_file import Amounts
 
 PERIOD_MICROSECONDS: Final = 100_000
 _LEAST_QUOTA_MICROSECONDS: Final = 1_000

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from koordlet.cli.limiter import input_file
+from koordlet.cli.limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
 from koordlet.cluster.pods import PodOnNode, PodTable
-from koordlet.mid_limiter import input_file
-from koordlet.mid_limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from koordlet.mid_limiter import feed, input_file
-from koordlet.mid_limiter.input_file import Amounts, Refused
-from tests.koordlet.mid_limiter import mid_pods
+from koordlet.cli.limiter import feed, input_file
+from koordlet.cli.limiter.input_file import Amounts, Refused
+from tests.koordlet.cli.limiter import mid_pods
 
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 STATIC = "0123456789abcdef0123456789abcdef"

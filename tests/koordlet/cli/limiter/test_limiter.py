@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from koordlet.mid_limiter import groups, input_file
-from koordlet.mid_limiter.groups import Groups, NoGroups
-from koordlet.mid_limiter.input_file import Amounts
-from koordlet.mid_limiter.limiter import Limiter
+from koordlet.cli.limiter import groups, input_file
+from koordlet.cli.limiter.groups import Groups, NoGroups
+from koordlet.cli.limiter.input_file import Amounts
+from koordlet.cli.limiter.limiter import Limiter
 
 A, B = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
 MIB = 2**20

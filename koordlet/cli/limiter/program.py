@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from koordlet.mid_limiter import groups
-from koordlet.mid_limiter.groups import Groups, NoGroups
-from koordlet.mid_limiter.limiter import Limiter
-from koordlet.mid_limiter.settings import LimiterSettings
+from koordlet.cli.limiter import groups
+from koordlet.cli.limiter.groups import Groups, NoGroups
+from koordlet.cli.limiter.limiter import Limiter
+from koordlet.cli.limiter.settings import LimiterSettings
 
 log = logging.getLogger(__name__)
 

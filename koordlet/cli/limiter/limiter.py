@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from koordlet.mid_limiter import file_values, input_file
-from koordlet.mid_limiter.groups import Groups, InUse
-from koordlet.mid_limiter.input_file import Amounts, Refused
+from koordlet.cli.limiter import file_values, input_file
+from koordlet.cli.limiter.groups import Groups, InUse
+from koordlet.cli.limiter.input_file import Amounts, Refused
 
 log = logging.getLogger(__name__)
 

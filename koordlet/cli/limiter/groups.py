@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from koordlet.mid_limiter import file_values
-from koordlet.mid_limiter.file_values import FileValue
-from koordlet.mid_limiter.input_file import Amounts, is_uid
+from koordlet.cli.limiter import file_values
+from koordlet.cli.limiter.file_values import FileValue
+from koordlet.cli.limiter.input_file import Amounts, is_uid
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
