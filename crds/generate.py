@@ -31,11 +31,13 @@ def generated() -> dict[pathlib.Path, str]:
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     files = ROOT / "charts" / "koord-suite" / "files"
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
+    mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
     page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
         files / FILE: crd,
         files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
+        files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         files / "alert-rules.yaml": alert_rules.text(),
         page: configuration_page.page(page.read_text(encoding="utf-8")),

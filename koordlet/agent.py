@@ -19,6 +19,7 @@ from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base import clock
 from component_base.http_endpoint import ProbeResult
+from koordlet.cli.limiter.feed import Feed
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
@@ -53,6 +54,7 @@ class Agent:
         self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
         self.suppressor = Suppressor(observer, self.view, time.monotonic, clock.utc_now)
+        self.limiter_feed = Feed(settings.limiter_file)
         self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
@@ -142,6 +144,7 @@ class Agent:
         try:
             self.observer.observe(time.time(), self.view, time.clock_gettime(time.CLOCK_BOOTTIME))
             self.view.log_refused_pods()
+            self.limiter_feed.write(self.view.pods, time.monotonic(), time.time())
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1

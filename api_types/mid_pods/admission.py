@@ -20,7 +20,12 @@ class Admitted(NamedTuple):
 
 
 def admitted(
-    pod: Mapping[str, Any], namespace_labels: Mapping[str, str], known: Iterable[Profile], scheduler_name: str = ""
+    pod: Mapping[str, Any],
+    namespace_labels: Mapping[str, str],
+    known: Iterable[Profile],
+    scheduler_name: str = "",
+    *,
+    native_limits: bool = True,
 ) -> Admitted:
     """Return a pod with the fields of each profile that selects it, in the order of their names, and under the rules.
 
@@ -35,6 +40,6 @@ def admitted(
     if any(each.skips_resources for each in chosen):
         return Admitted(made)
     try:
-        return Admitted(template.limited(made, scheduler_name))
+        return Admitted(template.limited(made, scheduler_name, native_limits=native_limits))
     except Refused as refused:
         return Admitted(made, str(refused))

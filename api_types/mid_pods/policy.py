@@ -58,13 +58,15 @@ _LIMIT, _REQUEST = 0, 1
 _TO_NATIVE: Final = {names.CPU: "string(quantity({}).asInteger()) + 'm'", names.MEMORY: "{}"}
 
 
-def limits_of_mid_pods(name: str, scheduler_name: str = "", version: str = "v1") -> list[dict[str, Any]]:
-    """Return the policy for every Mid pod, and its binding. `scheduler_name` as in `template.limited`."""
+def limits_of_mid_pods(
+    name: str, scheduler_name: str = "", version: str = "v1", *, native_limits: bool = True
+) -> list[dict[str, Any]]:
+    """Return the policy for every Mid pod, and its binding. The other arguments are those of `template.limited`."""
     spec = {
         "matchConstraints": _match(),
         "matchConditions": [dict(each) for each in CONDITIONS],
         "variables": _variables("true"),
-        "mutations": [_mutation(_limits(scheduler_name))],
+        "mutations": [_mutation(_limits(scheduler_name, native_limits=native_limits))],
     }
     return _objects(name, spec, version)
 
@@ -158,19 +160,18 @@ def _native_limit(pair: Pair) -> str:
     )
 
 
-def _limits(scheduler_name: str) -> Iterator[str]:
+def _limits(scheduler_name: str, *, native_limits: bool = True) -> Iterator[str]:
     """Yield the patches that set the limits of all containers, and the name of the scheduler."""
     stated = " || ".join(map(_is_stated, PAIRS))
     for where in (REQUESTS, LIMITS):
         yield _of_containers(f"e.{where}.size() == 0 && ({stated})", where, "{}")
     for pair in PAIRS:
-        for where, name, value in (
-            (REQUESTS, pair.native, "'0'"),
-            (REQUESTS, pair.mid, _amount(pair, _REQUEST)),
-            (LIMITS, pair.native, _native_limit(pair)),
-            (LIMITS, pair.mid, _amount(pair, _LIMIT)),
-        ):
+        native = ((REQUESTS, pair.native, "'0'"), (LIMITS, pair.native, _native_limit(pair)))
+        mid = ((REQUESTS, pair.mid, _amount(pair, _REQUEST)), (LIMITS, pair.mid, _amount(pair, _LIMIT)))
+        for where, name, value in (*native, *mid) if native_limits else mid:
             yield _of_containers(_is_stated(pair), f"{where}/{_escaped(name)}", value)
+        for where, name, _ in () if native_limits else native:
+            yield _without(f"{_is_stated(pair)} && '{name}' in e.{where}", f"{where}/{name}")
     if scheduler_name:
         is_default = f"object.spec.?schedulerName.orValue('{DEFAULT_SCHEDULER}') == '{DEFAULT_SCHEDULER}'"
         yield _if(
@@ -196,6 +197,12 @@ def _fields(profile: Profile) -> Iterator[str]:
 
 def _of_containers(condition: str, path: str, value: str) -> str:
     patch = _add(f"string(e.path) + '{path}'", value)
+    return f"variables.stated.filter(e, {condition}).map(e, {patch})"
+
+
+def _without(condition: str, path: str) -> str:
+    """Return patches that remove a field of containers."""
+    patch = f"JSONPatch{{op: 'remove', path: string(e.path) + '{path}'}}"
     return f"variables.stated.filter(e, {condition}).map(e, {patch})"
 
 

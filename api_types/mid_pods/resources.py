@@ -11,6 +11,9 @@ The rules, for CPU and memory each:
 CPU quota and memory limit then hold from the first process on, the container requests Mid resources alone, and the
 rules applied again change nothing. Koordinator's webhook renames in the same way; it also overwrites stated Mid
 resources, and sets no native limit. CPU is rounded up to milli-cores and memory to bytes, as the kubelet does.
+
+Without native limits, for clusters with the limiter, native limit and request are removed where L is stated: the pod
+stays BestEffort, and the limiter applies its Mid resources.
 """
 
 from __future__ import annotations
@@ -36,16 +39,17 @@ PAIRS: Final = (Pair(names.CPU, names.MID_CPU), Pair(names.MEMORY, names.MID_MEM
 _NONE: Final = "0"
 
 
-def limited(resources: object, place: str) -> dict[str, Any]:
+def limited(resources: object, place: str, *, native_limits: bool = True) -> dict[str, Any]:
     """Return the `resources` of a container under the rules; values that they keep have the author's text.
 
-    `place` is the path of the container, for the text of an error. Raises Refused.
+    Without `native_limits` it gets Mid resources alone. `place` is the path of the container, for the text of an error.
+    Raises Refused.
     """
     given = mapping(resources, f"{place}.resources")
     requests = dict(mapping(given.get(REQUESTS), f"{place}.resources.requests"))
     limits = dict(mapping(given.get(LIMITS), f"{place}.resources.limits"))
     for pair in PAIRS:
-        _limit(pair, requests, limits, f"{place}.resources")
+        _limit(pair, requests, limits, f"{place}.resources", native_limits=native_limits)
     return {**given, **({REQUESTS: requests} if requests else {}), **({LIMITS: limits} if limits else {})}
 
 
@@ -55,7 +59,7 @@ def states_an_amount(resources: object, pair: Pair) -> bool:
     return pair.mid in limits and _amount(limits[pair.mid], pair.mid) > 0
 
 
-def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: str) -> None:
+def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: str, *, native_limits: bool) -> None:
     """Apply the rules to one resource, in place."""
     for where, amounts in ((REQUESTS, requests), (LIMITS, limits)):
         for name in pair:
@@ -73,6 +77,10 @@ def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: 
             "want a limit of at least the request"
         )
     requests[pair.mid], limits[pair.mid] = request, limit
+    if not native_limits:
+        requests.pop(pair.native, None)
+        limits.pop(pair.native, None)
+        return
     cap = _native_text(pair, limit)
     if not 0 < _amount(limits.get(pair.native, _NONE), pair.native) <= _amount(cap, pair.native):
         limits[pair.native] = cap

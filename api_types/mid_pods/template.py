@@ -43,7 +43,11 @@ def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASS
 
 
 def limited(
-    template: Mapping[str, Any], scheduler_name: str = "", mid_classes: Collection[str] = MID_CLASSES
+    template: Mapping[str, Any],
+    scheduler_name: str = "",
+    mid_classes: Collection[str] = MID_CLASSES,
+    *,
+    native_limits: bool = True,
 ) -> dict[str, Any]:
     """Return a Mid pod or template under the rules; any other one as it is.
 
@@ -59,7 +63,7 @@ def limited(
     for field in CONTAINER_LISTS:
         if field in spec and spec[field] is not None:
             spec[field] = [
-                _limited_container(container, f"spec.{field}[{index}]")
+                _limited_container(container, f"spec.{field}[{index}]", native_limits=native_limits)
                 for index, container in enumerate(sequence(spec[field], f"spec.{field}"))
             ]
     if scheduler_name and text(spec.get("schedulerName"), "spec.schedulerName") in ("", DEFAULT_SCHEDULER):
@@ -81,9 +85,9 @@ def advice(template: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-def _limited_container(container: object, place: str) -> dict[str, Any]:
+def _limited_container(container: object, place: str, *, native_limits: bool) -> dict[str, Any]:
     given = mapping(container, place)
-    own = resources.limited(given.get("resources"), place)
+    own = resources.limited(given.get("resources"), place, native_limits=native_limits)
     return {**given, "resources": own} if own else dict(given)
 
 

@@ -44,6 +44,8 @@ class PodOnNode:
     """Hash of the static pod that this pod claims to mirror, None where it claims none."""
     mid: cpu_limits.MidPod | None = None
     """What may be resized of it, None where its priority is not Mid."""
+    is_best_effort: bool = False
+    """Whether Kubernetes counts it as BestEffort."""
 
 
 def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
@@ -68,6 +70,7 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
             if status.container_id
         ),
         static_uid=_static_uid(pod, node_name),
+        is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
         mid=cpu_limits.of_pod(pod),
     )
 

@@ -27,7 +27,7 @@ from tools.localcluster import apiserver_requests
 from tools.localcluster.apiserver_requests import Connection, RequestError
 
 SCHEDULER = "koord-scheduler"
-LIMITED = "limited"
+LIMITED, MID_ONLY = "limited", "mid-only"
 FAULTY, FAULTY_AND_FATAL = "faulty", "faulty-and-fatal"
 INJECTING = REINVOKED, INVOKED_ONCE = ("reinvoked", "invoked-once")
 INJECTED = ("one-more", "another")
@@ -36,6 +36,7 @@ _GIVEN, _STATED = policy.limits_of_mid_pods("limits")[0]["spec"]["variables"]
 _FAULT = {"variables": [{**_GIVEN, "expression": "[dyn(object.spec.containers[99])]"}, _STATED]}
 LIMITING: Mapping[str, dict[str, Any]] = {
     LIMITED: {},
+    MID_ONLY: {},
     FAULTY: _FAULT,
     FAULTY_AND_FATAL: {**_FAULT, "failurePolicy": "Fail"},
     REINVOKED: {},
@@ -85,7 +86,7 @@ def api(request: pytest.FixtureRequest) -> Iterator[Connection]:
             plural = each["kind"].lower().removesuffix("y")  # of a policy; a binding has an s only
             plural = f"{plural}ies" if each["kind"].endswith("y") else f"{plural}s"
             api.send("POST", f"/apis/{policy.GROUP}/{served.version}/{plural}", each)
-        for name in (LIMITED, *PROFILES):
+        for name in (LIMITED, MID_ONLY, *PROFILES):
             until(
                 f"the policy of {name} is in force",
                 lambda name=name: _differs_from_plain(api, name),
@@ -98,7 +99,8 @@ def api(request: pytest.FixtureRequest) -> Iterator[Connection]:
 def _policies(version: str) -> Iterator[dict[str, Any]]:
     """Yield the policies of all namespaces, and their bindings."""
     for namespace, changed in LIMITING.items():
-        base, binding = policy.limits_of_mid_pods(f"limits-{namespace}", SCHEDULER, version)
+        name, with_limits = f"limits-{namespace}", namespace != MID_ONLY
+        base, binding = policy.limits_of_mid_pods(name, SCHEDULER, version, native_limits=with_limits)
         base["spec"].update(changed)
         yield base
         yield {**binding, "spec": {**binding["spec"], "matchResources": _only(namespace)}}
@@ -128,15 +130,19 @@ def _container(name: str) -> str:
 
 
 def _differs_from_plain(api: Connection, namespace: str) -> bool:
-    sample = examples.pod(labels={"use": "mid"}, priorityClassName="koord-mid" if namespace == LIMITED else "")
+    sample = examples.pod(
+        labels={"use": "mid"}, priorityClassName="koord-mid" if namespace in (LIMITED, MID_ONLY) else ""
+    )
     return agreement.stored(api, namespace, sample) != agreement.stored(api, PLAIN, sample)
 
 
 def _rewritten(namespace: str, pod: dict[str, Any]) -> Admitted:
-    known = [] if namespace == LIMITED else [_profile(namespace)]
+    known = [] if namespace in (LIMITED, MID_ONLY) else [_profile(namespace)]
     if any(not profile.selects(each, pod["metadata"]["labels"], {"rules": namespace}) for each in known):
         return Admitted(pod)  # the policy of a profile is for the pods that it selects
-    return admission.admitted(agreement.completed(pod), {"rules": namespace}, known, SCHEDULER)
+    return admission.admitted(
+        agreement.completed(pod), {"rules": namespace}, known, SCHEDULER, native_limits=namespace != MID_ONLY
+    )
 
 
 def _disagreement(api: Connection, namespace: str, pod: dict[str, Any]) -> str:
@@ -149,14 +155,23 @@ def _disagreement(api: Connection, namespace: str, pod: dict[str, Any]) -> str:
     return f"{json.dumps(pod)}: {rewritten.refusal} {found}" if found else ""
 
 
+@pytest.mark.parametrize("rules", [LIMITED, MID_ONLY])
 @pytest.mark.parametrize("name", examples.table())
-def test_policy_and_rules_agree(api: Connection, name: str) -> None:
-    assert _disagreement(api, LIMITED, examples.table()[name]) == ""
+def test_policy_and_rules_agree(api: Connection, name: str, rules: str) -> None:
+    assert _disagreement(api, rules, examples.table()[name]) == ""
 
 
-def test_policy_and_rules_agree_about_drawn_pods(api: Connection) -> None:
-    found = [text for pod in examples.drawn(400, seed=17) if (text := _disagreement(api, LIMITED, pod))]
+@pytest.mark.parametrize("rules", [LIMITED, MID_ONLY])
+def test_policy_and_rules_agree_about_drawn_pods(api: Connection, rules: str) -> None:
+    found = [text for pod in examples.drawn(400, seed=17) if (text := _disagreement(api, rules, pod))]
     assert found == []
+
+
+def test_without_native_limits_a_pod_stays_best_effort(api: Connection) -> None:
+    made = agreement.stored(api, MID_ONLY, examples.table()["plain resources"])
+    assert made is not None
+    assert made["qosClass"] == "BestEffort"
+    assert made["spec"]["containers"][0]["resources"] == {"requests": examples.MID, "limits": examples.MID}
 
 
 @pytest.mark.parametrize("name", PROFILES)

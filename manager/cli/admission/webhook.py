@@ -40,7 +40,7 @@ def registry(
 
     @kopf.on.mutate("", "v1", "pods", id=HANDLER, operations=["CREATE"], registry=handlers)
     async def limit(body: kopf.Body, patch: kopf.Patch, warnings: list[str], **_: Any) -> None:
-        operations, advice = limits(dict(body), settings.scheduler_name)
+        operations, advice = limits(dict(body), settings.scheduler_name, native_limits=settings.native_limits)
         # kopf would copy and compare the whole pod to find these, which takes longer than all the rest.
         patch.as_json_patch = lambda *_: operations  # type: ignore[method-assign,assignment]
         warnings.extend(advice)
@@ -48,9 +48,11 @@ def registry(
     return handlers
 
 
-def limits(pod: Mapping[str, Any], scheduler_name: str) -> tuple[list[dict[str, Any]], list[str]]:
+def limits(
+    pod: Mapping[str, Any], scheduler_name: str, *, native_limits: bool = True
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the operations of a JSON patch that applies the rules to a pod, and what its author is warned of."""
-    made = admission.admitted(pod, {}, (), scheduler_name)
+    made = admission.admitted(pod, {}, (), scheduler_name, native_limits=native_limits)
     if made.refusal:
         return [], [f"this koord-mid pod gets no limits: {made.refusal}"]
     if not template.is_mid(pod):

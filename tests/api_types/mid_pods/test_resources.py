@@ -185,3 +185,21 @@ def test_the_rules_are_idempotent_never_looser_and_exact(given):
             exact = quantities.parse(source) * in_one
             assert exact <= value(limits, mid) < exact + 1
     assert after.get("limits", {}).get("gpu") == given.get("limits", {}).get("gpu")
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "wanted"),
+    [
+        ({"cpu": "250m", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"},
+         ({CPU: "250", MEMORY: "1Gi"}, {CPU: "2000", MEMORY: "1Gi"})),
+        ({CPU: "500", "cpu": "0"}, {CPU: "500", "cpu": "500m"}, ({CPU: "500"}, {CPU: "500"})),
+        ({CPU: "500"}, {CPU: "500", "cpu": "100m"}, ({CPU: "500"}, {CPU: "500"})),
+        ({"cpu": "0"}, {"memory": "64Mi"}, ({"cpu": "0", MEMORY: "64Mi"}, {MEMORY: "64Mi"})),
+        ({"ephemeral-storage": "1Gi"}, None, ({"ephemeral-storage": "1Gi"}, None)),
+    ],
+)  # fmt: skip
+def test_without_native_limits_only_mid_resources_are_left_and_again_changes_nothing(requests, limits, wanted):
+    given = {key: value for key, value in (("requests", requests), ("limits", limits)) if value}
+    made = resources.limited(given, "c", native_limits=False)
+    assert (made.get("requests"), made.get("limits")) == wanted
+    assert resources.limited(made, "c", native_limits=False) == made

@@ -1,0 +1,293 @@
+"""The limiter on trees of plain files: what it writes, what it refuses, what it restores."""
+
+import os
+import shutil
+
+import pytest
+
+from koordlet.cli.limiter import groups, input_file
+from koordlet.cli.limiter.groups import Groups, NoGroups
+from koordlet.cli.limiter.input_file import Amounts
+from koordlet.cli.limiter.limiter import Limiter
+
+A, B = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+MIB = 2**20
+V1 = {
+    "cpu.shares": "2",
+    "cpu.cfs_quota_us": "-1",
+    "cpu.cfs_period_us": "100000",
+    "memory.limit_in_bytes": "9223372036854771712",
+    "memory.usage_in_bytes": "1000",
+    "memory.stat": "cache 0\ntotal_inactive_file 0\n",
+}
+V2 = {
+    "cpu.weight": "1",
+    "cpu.max": "max 100000",
+    "memory.max": "max",
+    "memory.high": "max",
+    "memory.current": "1000",
+    "memory.stat": "anon 0\ninactive_file 0\n",
+}
+
+
+class Tree:
+    """Groups of a node as plain files, in both controllers at once, and a limiter for them."""
+
+    def __init__(self, top, files=V1, driver="cgroupfs"):
+        self.files, self.driver = files, driver
+        self.root = top / "kubepods" if driver == "cgroupfs" else top / "kubepods.slice"
+        self.folder = self.root / ("besteffort" if driver == "cgroupfs" else "kubepods-besteffort.slice")
+        self.fill(self.root)
+        self.fill(self.folder)
+        self.input = top / "mid-pods.json"
+        self.limiter = Limiter(
+            self.input, {"cpu": Groups(self.folder, groups.CPU), "memory": Groups(self.folder, groups.MEMORY)}
+        )
+        self.seconds = 0.0
+
+    def fill(self, folder):
+        folder.mkdir()
+        for name, value in self.files.items():
+            (folder / name).write_text(f"{value.strip()}\n")
+        return folder
+
+    def name(self, uid):
+        return f"pod{uid}" if self.driver == "cgroupfs" else f"kubepods-besteffort-pod{uid.replace('-', '_')}.slice"
+
+    def pod(self, uid):
+        return self.fill(self.folder / self.name(uid))
+
+    def values(self, folder):
+        return {each: (folder / each).read_text().strip() for each in self.files}
+
+    def order(self, **pods):
+        found = {A if name == "a" else B: Amounts(*amounts) for name, amounts in pods.items()}
+        self.input.write_bytes(input_file.encoded(0.0, found))
+
+    def round(self, seconds=1.0):
+        self.seconds += seconds
+        self.limiter.round(self.seconds, 0.0)
+        return self.limiter.problems
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        (V1, {"cpu.shares": "512", "cpu.cfs_quota_us": "50000", "memory.limit_in_bytes": str(64 * MIB)}),
+        (V2, {"cpu.weight": "20", "cpu.max": "50000 100000", "memory.max": str(64 * MIB), "memory.high": "63700992"}),
+    ],
+)
+def test_a_pod_is_limited_and_restored_and_nothing_else_is_written(tmp_path, driver, files, wanted):
+    tree = Tree(tmp_path, files, driver)
+    mid, other = tree.pod(A), tree.pod(B)
+    container = tree.fill(mid / "container")
+    untouched = [tree.values(each) for each in (tree.root, tree.folder, other, container)]
+    before = tree.values(mid)
+    tree.order(a=(500, 64 * MIB))
+    assert tree.round() == {}
+    assert {name: value for name, value in tree.values(mid).items() if value != before[name]} == wanted
+    assert [tree.values(each) for each in (tree.root, tree.folder, other, container)] == untouched
+    tree.limiter.restore()
+    restored = tree.values(mid)
+    if files is V1:
+        assert restored.pop("memory.limit_in_bytes") == "-1"  # the kernel shows its largest number for it
+    assert restored == {name: before[name] for name in restored}
+
+
+def test_an_entry_that_leaves_the_file_is_restored_once_and_then_left_alone(tree):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.round()
+    tree.order()
+    tree.round()
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "-1"
+    (mid / "cpu.cfs_quota_us").write_text("777")
+    tree.round(20.0)
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "777"
+
+
+def test_a_new_pod_and_new_amounts_are_written_in_the_next_round(tree):
+    tree.order(a=(500, 0))
+    assert tree.round() == {}
+    mid = tree.pod(A)
+    tree.round()
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "50000"
+    tree.order(a=(100, 0))
+    tree.round()
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "10000"
+
+
+def test_a_value_that_another_program_resets_is_written_again_within_ten_seconds(tree):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.round()
+    (mid / "cpu.shares").write_text("2")
+    for _ in range(10):
+        tree.round()
+    assert tree.values(mid)["cpu.shares"] == "512"
+
+
+@pytest.mark.parametrize("files", [V1, V2])
+def test_a_limit_below_the_usage_is_not_written_and_reported_until_it_fits(tmp_path, caplog, files):
+    tree = Tree(tmp_path, files)
+    mid = tree.pod(A)
+    usage = mid / ("memory.usage_in_bytes" if files is V1 else "memory.current")
+    usage.write_text(str(100 * MIB))
+    tree.order(a=(500, 64 * MIB))
+    before = {name: value for name, value in tree.values(mid).items() if name.startswith("memory")}
+    for _ in range(3):
+        (problem,) = tree.round().items()
+    assert problem[0] == f"memory of pod {A}"
+    assert "is not written" in problem[1]
+    assert len([each for each in caplog.records if "is not written" in each.message]) == 1
+    assert {name: value for name, value in tree.values(mid).items() if name.startswith("memory")} == before
+    assert tree.values(mid).get("cpu.cfs_quota_us", "50000") == "50000", "CPU does not wait for memory"
+    usage.write_text(str(10 * MIB))
+    assert tree.round() == {}
+    assert tree.values(mid)["memory.limit_in_bytes" if files is V1 else "memory.max"] == str(64 * MIB)
+
+
+def test_page_cache_does_not_prevent_a_limit_but_memory_max_waits_until_it_is_reclaimed(tmp_path):
+    tree = Tree(tmp_path, V2)
+    mid = tree.pod(A)
+    (mid / "memory.current").write_text(str(100 * MIB))
+    (mid / "memory.stat").write_text(f"anon 0\ninactive_file {90 * MIB}\n")
+    tree.order(a=(0, 64 * MIB))
+    tree.round()
+    assert (tree.values(mid)["memory.high"], tree.values(mid)["memory.max"]) == ("63700992", "max")
+    (mid / "memory.current").write_text(str(60 * MIB))
+    tree.round()
+    assert tree.values(mid)["memory.max"] == str(64 * MIB)
+
+
+@pytest.mark.parametrize("qos", ["burstable", ""])
+def test_a_forged_uid_of_another_class_names_no_group(tree, qos):
+    parent = tree.root / qos
+    if qos:
+        tree.fill(parent)
+    prod = tree.fill(parent / f"pod{A}")
+    before = tree.values(prod)
+    tree.order(a=(10, MIB))
+    assert tree.round() == {}
+    assert tree.limiter.limited == 0
+    assert tree.values(prod) == before
+
+
+@pytest.mark.parametrize(
+    "name", [f"kubepods-burstable-pod{A.replace('-', '_')}.slice", f"x{A}", A, f"pod{A}.slice", "pod"]
+)
+def test_a_folder_that_is_not_of_a_best_effort_pod_is_never_written(tree, name):
+    folder = tree.fill(tree.folder / name)
+    before = tree.values(folder)
+    tree.order(a=(10, MIB))
+    tree.round()
+    assert tree.values(folder) == before
+    with pytest.raises(NoGroups, match="not the folder of a BestEffort pod"):
+        Groups(tree.folder, groups.CPU).write(name, Amounts(10, MIB))
+
+
+@pytest.mark.parametrize("name", ["..", "../burstable", f"pod{A}/../..", f"../pod{A}"])
+def test_a_path_is_never_the_name_of_a_pod(tree, name):
+    tree.pod(A)
+    with pytest.raises(NoGroups):
+        Groups(tree.folder, groups.CPU).write(name, Amounts(10, MIB))
+    assert tree.values(tree.folder) == {name: value.strip() for name, value in V1.items()}
+
+
+def test_a_link_in_place_of_a_pod_is_not_followed(tree):
+    prod = tree.fill(tree.root / "prod")
+    before = tree.values(prod)
+    (tree.folder / tree.name(A)).symlink_to(prod)
+    tree.order(a=(10, MIB))
+    tree.round()
+    with pytest.raises(OSError, match=r"Not a directory|symbolic"):  # also where it appears after the listing
+        Groups(tree.folder, groups.CPU).write(tree.name(A), Amounts(10, MIB))
+    assert tree.values(prod) == before
+
+
+@pytest.mark.parametrize("file", ["cpu.shares", "memory.limit_in_bytes"])
+def test_a_link_in_place_of_a_file_is_not_followed(tree, tmp_path, file):
+    mid, foreign = tree.pod(A), tmp_path / "foreign"
+    foreign.write_text("2")
+    (mid / file).unlink()
+    (mid / file).symlink_to(foreign)
+    tree.order(a=(500, MIB))
+    (subject,) = tree.round()
+    assert subject == f"{file.partition('.')[0]} of pod {A}"
+    assert foreign.read_text() == "2"
+
+
+def test_a_linked_folder_of_the_class_is_refused(tree, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "besteffort").symlink_to(tree.root)
+    for folder in (tmp_path / "other" / "besteffort", tree.root, tmp_path / "missing" / "besteffort"):
+        with pytest.raises(NoGroups):
+            Groups(folder, groups.CPU)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "garbage", "large", "other uid", "missing"])
+def test_a_hostile_input_file_changes_nothing_and_never_blocks(tree, tmp_path, kind):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.round()
+    if kind == "link":
+        tree.input.rename(tmp_path / "target")
+        tree.input.symlink_to(tmp_path / "target")
+    else:
+        tree.input.unlink()
+        if kind == "pipe":
+            os.mkfifo(tree.input)
+        elif kind == "folder":
+            tree.input.mkdir()
+        elif kind == "garbage":
+            tree.input.write_bytes(b"\0" * 100)
+        elif kind == "large":
+            tree.input.write_bytes(b" " * (input_file.MOST_BYTES + 1))
+        elif kind == "other uid":
+            tree.input.write_text('{"version":1,"atSeconds":1,"pods":{"../x":{"midCpu":1,"midMemory":1}}}')
+    for _ in range(12):
+        (subject,) = tree.round()
+    assert subject == str(tree.input)
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "50000"
+    if tree.input.is_dir():
+        tree.input.rmdir()
+    else:
+        tree.input.unlink(missing_ok=True)
+    tree.order(a=(100, 0))
+    assert tree.round() == {}
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "10000"
+
+
+def test_an_old_file_is_reported_and_stays_in_force(tree):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.limiter.round(1.0, 301.0)
+    assert "more than 300 s ago" in tree.limiter.problems[str(tree.input)]
+    assert tree.values(mid)["cpu.cfs_quota_us"] == "50000"
+
+
+def test_pods_that_end_are_forgotten_without_a_problem(tree):
+    shutil_target = tree.pod(A)
+    tree.order(a=(500, MIB))
+    tree.round()
+    assert tree.limiter.limited == 1
+    shutil.rmtree(shutil_target)
+    assert tree.round() == {}
+    assert tree.limiter.limited == 0
+    tree.limiter.restore()
+
+
+def test_one_pod_that_fails_does_not_prevent_the_next(tree):
+    broken, fine = tree.pod(A), tree.pod(B)
+    (broken / "cpu.shares").unlink()
+    (broken / "cpu.shares").mkdir()
+    tree.order(a=(500, 0), b=(500, 0))
+    (subject,) = tree.round()
+    assert subject == f"cpu of pod {A}"
+    assert tree.values(fine)["cpu.cfs_quota_us"] == "50000"
