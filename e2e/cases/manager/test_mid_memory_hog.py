@@ -13,7 +13,7 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.workloads import MEBIBYTE
 
-MEMORY_MIB, WANTED_MIB, PROD_MIB = 64, 160, 48
+CPU_MILLIS, MEMORY_MIB, WANTED_MIB, PROD_MIB = 20, 64, 160, 48
 _HOLD = f"""
 import time
 held = bytearray({WANTED_MIB} * 2**20)
@@ -56,10 +56,13 @@ def prod(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str)
 @pytest.fixture(scope="module")
 def hog(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Callable[[str, str, bool], str]:
     """Return a function that creates a Mid pod with a program, with or without the limits of the rules."""
-    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
+
+    def has_room(mid: tuple[int, int] | None) -> bool:
+        return mid is not None and mid[0] >= CPU_MILLIS and mid[1] >= MEMORY_MIB * MEBIBYTE
 
     def create(name: str, program: str, is_limited: bool) -> str:
-        made = workloads.mid_pod(name, suite.workload, cpu_millis=100, memory_mib=MEMORY_MIB, nodes=[node])
+        waiting.until("enough Mid on the node", lambda: cluster_client.mid(node), has_room, within_seconds=180)
+        made = workloads.mid_pod(name, suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
         made["spec"] |= {"restartPolicy": "Never", "volumes": [{"name": "memory", "emptyDir": {"medium": "Memory"}}]}
         (container,) = made["spec"]["containers"]
         mounts = [{"name": "memory", "mountPath": "/memory"}]
