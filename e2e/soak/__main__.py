@@ -148,6 +148,7 @@ class Soak:
 
     def _switch_off(self) -> None:
         withdrawal.switch_off(self._on.cluster_client)
+        time.sleep(withdrawal.BOUND_SECONDS)
         self._protected = withdrawal.holders(self._on.cluster_client, NAMESPACE)
         self._expect_withdrawn()
         self.withdrawals += 1

@@ -12,6 +12,9 @@ from e2e.support.names import MID_CPU, MID_MEMORY
 WITHIN_SECONDS = 75.0
 """A withdrawal has a minute, and the pods that ended meanwhile are seen half a minute later."""
 
+BOUND_SECONDS = 1.0
+"""A pod that is bound in the second of the withdrawal counts as bound before: its condition has whole seconds."""
+
 
 def switch_off(cluster_client: ClusterClient) -> None:
     """Switch colocation off for every node."""
