@@ -13,7 +13,7 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.workloads import MEBIBYTE
 
-CPU_MILLIS, MEMORY_MIB, WANTED_MIB, PROD_MIB = 20, 64, 160, 48
+CPU_MILLIS, MEMORY_MIB, WANTED_MIB, PROD_MIB = 100, 64, 160, 48
 _HOLD = f"""
 import time
 held = bytearray({WANTED_MIB} * 2**20)
