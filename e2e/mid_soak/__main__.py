@@ -22,6 +22,7 @@ from e2e.mid_soak import checks, records
 from e2e.mid_soak.checks import Pair
 from e2e.mid_soak.load import MID_NAME, Load
 from e2e.mid_soak.records import EVICTION_ANNOTATION, Records
+from e2e.soak import outcome
 from e2e.support import contention, installed_stage, slo_config, waiting
 from e2e.support.contention import Arena
 from e2e.support.installed_stage import Stage
@@ -182,10 +183,7 @@ def main() -> int:
     except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:
         print(f"the soak broke off: {broken_off}", file=sys.stderr)
         return 1
-    print(soak.table())
-    for problem in soak.problems:
-        print(f"PROBLEM: {problem}")
-    return int(bool(soak.problems))
+    return outcome.show(soak.table(), soak.problems)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
-from e2e.soak import memory, slow_clients, withdrawal
+from e2e.soak import memory, outcome, slow_clients, withdrawal
 from e2e.soak.memory import Sample
 from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Churn, Stage, stage
 from e2e.soak.tenant import Tenant
@@ -229,7 +229,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance (default: 1)")
-    parser.add_argument("--samples", type=Path, help="write the memory of each process over time to this CSV file")
     parser.add_argument("--curve", type=Path, help="write the memory of each process over time to this CSV file")
     arguments = parser.parse_args()
     try:
@@ -241,10 +240,7 @@ def main() -> int:
     except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:
         print(f"the soak broke off: {broken_off}", file=sys.stderr)
         return 1
-    print(soak.table())
-    for problem in soak.problems:
-        print(f"PROBLEM: {problem}")
-    return int(bool(soak.problems))
+    return outcome.show(soak.table(), soak.problems)
 
 
 if __name__ == "__main__":
