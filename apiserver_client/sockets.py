@@ -106,7 +106,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         """Record the loss of the connection, and its cause.
 
         The TLS transport refers to this stream: without its release both, with 256 KiB of buffers, would stay until the
-        next full garbage collection, which a process of few new objects runs once an hour.
+        next full garbage collection, which is rare in a process that creates few objects that stay.
         """
         self._ended, self._error = True, self._error or exc
         self._transport = None

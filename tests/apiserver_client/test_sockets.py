@@ -172,7 +172,7 @@ async def test_an_invalid_name_is_a_connect_error():
 
 @pytest.mark.parametrize("who", ["this side", "the peer"])
 async def test_a_closed_tls_connection_leaves_its_buffers_at_once(who, tmp_path):
-    """Without a garbage collection, which a manager in peace runs once an hour: each connection has 256 KiB."""
+    """Without a garbage collection, because a full one is rare, and each connection has 256 KiB."""
     certificate = certificates.make(tmp_path, "server")
     closing = asyncio.Event()
 

@@ -167,7 +167,7 @@ def unit_test(name: str, series: dict[str, str], *, fires: bool) -> dict[str, An
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_series_of_a_case_are_of_the_alert(case: Case, request: pytest.FixtureRequest) -> None:
-    # A case of another metric than the alert's would be quiet for ever.
+    # An alert never fires on series of another metric, so its quiet case would always pass.
     name = request.node.callspec.id
     (alert,) = (each for each in alerts.ALERTS if each.name == name)
     for series in (*case.firing, *case.quiet):

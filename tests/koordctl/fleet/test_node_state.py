@@ -1,4 +1,4 @@
-"""What one node shows: a value that is not known is None, whoever wrote the report."""
+"""State of one node: an unknown value is None, with reports of koordlet and of Koordinator's agent."""
 
 import datetime as dt
 
