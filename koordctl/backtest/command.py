@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -38,9 +38,49 @@ class WrongUsage(Exception):
     """A flag has a wrong value; the text names flag, value and what is wanted."""
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("action", nargs="?", choices=("run", "merge"), default="run", help="merge: combine JSON results of shards")
+    add("files", nargs="*", default=[], metavar="FILE", help="results to merge")
+    add("--prometheus", metavar="URL", help="Prometheus with series of cAdvisor and kube-state-metrics")
+    add("--traces", type=Path, metavar="FOLDER", help="folder of CSV traces, in place of a Prometheus")
+    add("--token-file", type=Path, metavar="FILE", help="bearer token for Prometheus")
+    add("--ca-file", type=Path, metavar="FILE", help="certificate authorities of Prometheus")
+    add("--timeout", type=float, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
+    add(
+        "--from",
+        dest="start",
+        default="14d",
+        metavar="TIME",
+        help="first time, or a duration before now (default: 14d)",
+    )
+    add("--to", dest="end", default="now", metavar="TIME", help="last time, or a duration before now (default: now)")
+    add("--step", default="5m", metavar="DURATION", help="time between samples, and window of the rate (default: 5m)")
+    add("--selector", default="", metavar="MATCHERS", help="label matchers of all series, such as cluster='a'")
+    add("--nodes", default=".*", metavar="REGEX", help="names of the nodes to read (default: all)")
+    add(
+        "--node-label", default="node", metavar="LABEL", help="label of cAdvisor's series with the node (default: node)"
+    )
+    add("--metric", action="append", default=[], metavar="KIND=NAME", help="another name of a metric: cpu, memory, pods, requests, capacity, allocatable")  # fmt: skip  # noqa: E501
+    add("--priority-class", action="append", default=[], metavar="NAME=CLASS", help="class (prod, mid, batch) of a Kubernetes PriorityClass")  # fmt: skip  # noqa: E501
+    add("--horizon", default="1h", metavar="DURATION", help="time that a forecast has to hold for (default: 1h)")
+    add("--interval", default="1h", metavar="DURATION", help="time between forecasts (default: 1h)")
+    add("--target", type=float, default=1.0, metavar="PERCENT", help="violations that the recommendation allows (default: 1)")  # fmt: skip  # noqa: E501
+    add("--cache", type=Path, metavar="FOLDER", help="keep downloaded series there, to resume")
+    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes, one node each at a time")
+    add("--shard", metavar="I/N", help="part I (from 0) of N; /N takes I from JOB_COMPLETION_INDEX")
+    add("--machines", type=int, default=24, metavar="N", help="machines of a trace (default: 24)")
+    add("--pods", type=int, default=16, metavar="N", help="pods on a machine of a trace (default: 16)")
+    add("--life-days", type=float, default=10.0, metavar="DAYS", help="mean lifetime of a pod of a trace (default: 10)")
+    add("--seed", type=int, default=1, metavar="N", help="of the placement of traces (default: 1)")
+    add("-o", "--output", choices=("table", "json", "csv"), default="table", help="format")
+
+
 def run(options: Namespace) -> int:
     """Run the command and return its exit code."""
     try:
+        _check(options)
         if options.action == "merge":
             return _merge(options)
         return _backtest(options)
@@ -55,6 +95,16 @@ def run(options: Namespace) -> int:
             "interrupted; with --cache the same command reads no day of a node again",
             INTERRUPTED,
         )
+
+
+def _check(options: Namespace) -> None:
+    if options.action == "merge":
+        if not options.files:
+            raise WrongUsage("merge: want the JSON results of shards")
+    elif bool(options.prometheus) == bool(options.traces):
+        raise WrongUsage("backtest: want one of --prometheus and --traces")
+    if options.workers < 1:
+        raise WrongUsage(f"--workers {options.workers}: want at least 1")
 
 
 def _backtest(options: Namespace) -> int:

@@ -6,11 +6,12 @@ import difflib
 import os
 import sys
 import tempfile
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from api_types.mid_pods import policy, template
 from api_types.mid_pods.documents import Refused
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
@@ -27,6 +28,18 @@ class _File(NamedTuple):
 class _Result(NamedTuple):
     file: _File
     text: str
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="YAML or JSON: Pods, workloads, ClusterColocationProfiles; - is standard input")  # fmt: skip  # noqa: E501
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("-i", "--in-place", action="store_true", help="write the result to the files")
+    how.add_argument("--diff", action="store_true", help="print the changes only")
+    add("--scheduler", default="", metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)")
+    add("--mid-class", action="append", default=list(template.MID_CLASSES), metavar="NAME", help="another PriorityClass of Mid pods")  # fmt: skip  # noqa: E501
+    add("--policy-version", choices=policy.VERSIONS, default="v1", help="API version of the policy of a profile (default: v1)")  # fmt: skip  # noqa: E501
 
 
 def run(options: Namespace) -> int:
