@@ -28,6 +28,7 @@ WORKDIR /app
 COPY api_types api_types
 COPY apiserver_client apiserver_client
 COPY component_base component_base
+COPY fleet fleet
 COPY koordctl koordctl
 COPY koordlet koordlet
 COPY manager manager
@@ -73,5 +74,6 @@ FROM component AS koordctl
 COPY --from=koordctl-libraries /venv /venv
 COPY --from=sources /app/koordlet koordlet
 COPY --from=sources /app/manager manager
+COPY --from=sources /app/fleet fleet
 COPY --from=sources /app/koordctl koordctl
 ENTRYPOINT ["python", "-m", "koordctl"]

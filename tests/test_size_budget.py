@@ -11,6 +11,7 @@ PACKAGES = (
     "api_types",
     "apiserver_client",
     "component_base",
+    "fleet",
     "koordctl",
     "koordlet",
     "manager",

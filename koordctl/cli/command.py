@@ -11,11 +11,11 @@ from typing import Final
 from api_types import names
 from apiserver_client import credentials, errors, session
 from component_base import clock
+from fleet.pod_state import namespaces
+from fleet.reading import Reader
+from fleet.snapshot import Snapshot, Unread
 from koordctl.cli import answer, output, status, top
 from koordctl.cli.answer import Answer
-from koordctl.fleet.pod_state import namespaces
-from koordctl.fleet.reading import Reader
-from koordctl.fleet.snapshot import Snapshot, Unread
 
 SORT_KEYS: Final[Mapping[str, Mapping[str, object]]] = {
     "nodes": top.NODE_KEYS,

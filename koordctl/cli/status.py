@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fleet import findings
+from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
+from fleet.node_state import Amounts, NodeState, percent
+from fleet.pod_state import total
+from fleet.snapshot import Installation, Snapshot
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, cores, gib, share
 from koordctl.cli.top import amounts
-from koordctl.fleet import findings
-from koordctl.fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
-from koordctl.fleet.node_state import Amounts, NodeState, percent
-from koordctl.fleet.pod_state import total
-from koordctl.fleet.snapshot import Installation, Snapshot
 from manager.slo_config import condition
 
 _SIGNS = {"error": "ERROR", "warning": "WARN"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
+from fleet.node_state import Amounts, NodeState, percent
+from fleet.pod_state import NamespaceState, PodState
 from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
-from koordctl.fleet.node_state import Amounts, NodeState, percent
-from koordctl.fleet.pod_state import NamespaceState, PodState
 
 T = TypeVar("T")
 Key = Callable[[T], Any]

@@ -46,7 +46,7 @@ IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
     _component("manager", "manager"),
     _component("scheduler-plugin", "scheduler_plugin"),
-    _component("koordctl", "koordctl", "koordlet"),
+    _component("koordctl", "fleet", "koordctl", "koordlet", "manager"),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
     _small("workload", HERE / "workload", needs_base=True),
 )

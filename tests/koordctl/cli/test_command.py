@@ -14,7 +14,7 @@ from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
 from tests import factories
 from tests.fakes import apiserver
-from tests.koordctl.fleet import cluster
+from tests.fleet import cluster
 
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 SUITE = "koordinator-system"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api_types import names
 from api_types.kubernetes import pods, quantities
 from api_types.kubernetes.priority_and_qos import PriorityClass, priority_class, translated_resource
-from koordctl.fleet.node_state import UNKNOWN, Amounts
+from fleet.node_state import UNKNOWN, Amounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 from api_types import names
 from api_types.kubernetes import pods, times
 from apiserver_client import decoding, errors, objects, resources, session
-from koordctl.fleet import node_state, pod_state, wire
-from koordctl.fleet.findings import AGENT, MANAGER, SCHEDULER
-from koordctl.fleet.node_state import UNKNOWN, Amounts, NodeState
-from koordctl.fleet.snapshot import Installation, Unread
+from fleet import node_state, pod_state, wire
+from fleet.findings import AGENT, MANAGER, SCHEDULER
+from fleet.node_state import UNKNOWN, Amounts, NodeState
+from fleet.snapshot import Installation, Unread
 from manager.cache import store
 from manager.leader_election import lease
 from manager.slo_config import evaluation

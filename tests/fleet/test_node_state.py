@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from api_types.kubernetes import times
-from koordctl.fleet import node_state, wire
-from koordctl.fleet.node_state import UNKNOWN, Amounts
+from fleet import node_state, wire
+from fleet.node_state import UNKNOWN, Amounts
 from manager.cache import store
 from tests import factories
-from tests.koordctl.fleet import cluster
+from tests.fleet import cluster
 
 NOW = times.parse_rfc3339(cluster.NOW)
 GIB = 2**30

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from koordctl.fleet import wire
-from koordctl.fleet.node_state import NodeState
-from koordctl.fleet.pod_state import PodState
+from fleet import wire
+from fleet.node_state import NodeState
+from fleet.pod_state import PodState
 from manager.slo_config.evaluation import Outcome
 
 VERSION_LABEL: Final = "app.kubernetes.io/version"

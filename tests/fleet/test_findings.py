@@ -5,17 +5,17 @@ import re
 
 import pytest
 
+from fleet import finding_kinds, findings, wire
+from fleet.finding_kinds import KINDS, Severity
+from fleet.node_state import NodeState
+from fleet.snapshot import Installation, Snapshot, Unread
 from koordctl import __main__ as koordctl
-from koordctl.fleet import finding_kinds, findings, wire
-from koordctl.fleet.finding_kinds import KINDS, Severity
-from koordctl.fleet.node_state import NodeState
-from koordctl.fleet.snapshot import Installation, Snapshot, Unread
 from manager import __main__ as manager
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 from manager.node_metric import crd_schema
 from manager.slo_config import condition
 
-DOCS = pathlib.Path(__file__).parents[3] / "docs"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 def snapshot(nodes=(), **changes):

@@ -6,9 +6,9 @@ import pytest
 
 from api_types.kubernetes import times
 from apiserver_client import errors
-from koordctl.fleet import reading
+from fleet import reading
 from tests.fakes import apiserver
-from tests.koordctl.fleet import cluster
+from tests.fleet import cluster
 
 NODES, METRICS, PODS = "/api/v1/nodes", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics", "/api/v1/pods"
 NOW = times.parse_rfc3339(cluster.NOW)

@@ -16,7 +16,7 @@ from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_resource import MID_OF_NATIVE
 from api_types.node_metric.mid_status import MidStatus
-from koordctl.fleet import wire
+from fleet import wire
 from manager.cache import store
 from manager.mid_resource import calculator, clock_skew, spec_policy
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from koordctl.fleet.finding_kinds import KINDS, ORDER, FindingKind, Severity
-from koordctl.fleet.node_state import NodeState
-from koordctl.fleet.snapshot import Installation, Snapshot
+from fleet.finding_kinds import KINDS, ORDER, FindingKind, Severity
+from fleet.node_state import NodeState
+from fleet.snapshot import Installation, Snapshot
 from manager.slo_config import condition, evaluation
 
 AGENT: Final = "koordlet"
