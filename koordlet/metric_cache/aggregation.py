@@ -68,7 +68,12 @@ def standard_deviation(values: Samples) -> Aggregate:
 
 
 def percentiles(values: Samples, ratios: Sequence[float]) -> Aggregate:
-    """Return the percentiles `ratios` (0 < ratio <= 1), as [ratio, ...]: one sort for all of them."""
+    """Return the percentiles `ratios`, as [ratio, ...]: one sort for all of them.
+
+    Raises ValueError for a ratio outside (0, 1].
+    """
+    if not all(0 < ratio <= 1 for ratio in ratios):
+        raise ValueError(f"ratios {list(ratios)}: want 0 < ratio <= 1")
     samples = count(values)
     if values.shape[-1] == 0:
         return np.full((len(ratios), *samples.shape), np.nan)

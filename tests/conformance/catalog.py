@@ -12,6 +12,7 @@ MODULES = (
     "reclaimable_adapters",
     "manager_adapters",
     "mid_pods_adapters",
+    "limiter_adapters",
     "loadaware_adapters",
     "trimaran_formula_adapters",
     "load_watcher_adapters",

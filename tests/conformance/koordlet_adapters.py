@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
@@ -23,13 +25,15 @@ from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
-from koordlet.report import status
+from koordlet.report import status, writer
 from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
+from tests.fakes import apiserver
 from tests.koordlet.prediction.linear_buckets import LinearBuckets
 
 ROW = np.array([0])
+_FAILURES = (writer.Outcome.CONFLICT, writer.Outcome.REFUSED, writer.Outcome.UNREACHABLE)
 
 
 def _units(resources: Mapping[str, Any] | None) -> dict[str, int]:
@@ -45,22 +49,25 @@ def _usage(cpu_cores: float, memory_bytes: float) -> dict[str, int]:
 
 
 def samples(given: Any) -> np.ndarray:
-    if isinstance(given, str):
-        first, last = map(int, re.findall(r"\d+", given))
-        return np.arange(first, last + 1, dtype=float)
+    if isinstance(given, str) and (bounds := re.match(r"integers (\d+)\.\.(\d+)\b", given)):
+        return np.arange(int(bounds[1]), int(bounds[2]) + 1, dtype=float)
     return np.array(given, dtype=float)
 
 
 def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
-    values = samples(case["samples"])
+    try:
+        values = samples(case["samples"])
+    except ValueError:
+        return {"error": True}
     if "percentile" not in case:
         names = {name: ratio for name, ratio in aggregation.PERCENTILES.items() if name != "max"}
         found = aggregation.percentiles(values, list(names.values()))
         return {str(name): float(value) for name, value in zip(names, found, strict=True)}
-    ratio = case["percentile"]
-    if not 0 < ratio <= 1 or round(ratio, 3) != ratio or len(values) == 0:
+    try:
+        value = float(aggregation.percentiles(values, [case["percentile"]])[0])
+    except ValueError:
         return {"error": True}
-    return {"error": False, "value": float(aggregation.percentiles(values, [ratio])[0])}
+    return {"error": True} if math.isnan(value) else {"error": False, "value": value}
 
 
 def cold_start(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def usage_of_node(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pod_entry(case: Mapping[str, Any]) -> dict[str, Any]:
-    pod = _pod(case["pod"])
+    pod = pod_of(case["pod"])
     return {
         "name": pod.metadata.name,
         "namespace": pod.metadata.namespace,
@@ -111,12 +118,16 @@ def pod_entry(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     """Compare everything but `devices`: GPUs are not measured."""
+    if "avg" not in case:
+        sent = asyncio.run(_report_without_a_node_metric())
+        came = {"status_update": sent.outcome is writer.Outcome.WRITTEN, "error": sent.outcome in _FAILURES}
+        return None if expected.items() <= came.items() else f"expected {expected}, came {came}"
     usages = {name: UsageSample(**usage) for name, usage in case["avg"].items()}
     reported = []
     for name, sample in usages.items():
         if name.startswith("pod "):
             namespace, pod_name = name.removeprefix("pod ").split("/")
-            pod = pods_on_node.describe(_pod(case["pod"] | {"namespace": namespace, "name": pod_name}))
+            pod = pods_on_node.describe(pod_of(case["pod"] | {"namespace": namespace, "name": pod_name}))
             reported.append((pod, sample))
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
     usage = ReportedUsage(usages.get("node"), usages.get("system"), pods=reported)
@@ -129,6 +140,15 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
         if adapters.differs(_without_devices(value), in_case_units(came.get(name)), 0, 0)
     ]
     return "; ".join(wrong) or None
+
+
+async def _report_without_a_node_metric() -> writer.Sent:
+    """Report to an apiserver that does not have the NodeMetric."""
+    async with apiserver.running() as server:
+        path = f"/apis/{names.GROUP}/v1alpha1/{names.NODE_METRIC_PLURAL}/node/status"
+        server.on("PUT", path, apiserver.status(404, "NotFound", name="node"))
+        async with server.session() as api:
+            return await writer.send(api, "node", node_metric.NodeMetricStatus(), "1")
 
 
 def _without_devices(value: Any) -> Any:
@@ -173,7 +193,8 @@ def _proc(**files: str) -> Any:
 
 
 def cpu_ticks(case: Mapping[str, Any]) -> dict[str, Any]:
-    with _proc(stat=case["first_cpu_line"] + "\n") as folder:
+    files = {} if case.get("path") == "missing" else {"stat": case["first_cpu_line"] + "\n"}
+    with _proc(**files) as folder:
         try:
             seconds = node_usage.busy_cpu_seconds(Path(folder))
         except node_usage.UnreadableProc:
@@ -235,10 +256,17 @@ def check_cpu_usage_v2(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
     return None if not wanted or came["nanoseconds"] in wanted else f"expected {expected}, came {came}"
 
 
+def _parts_of_system(case: Mapping[str, Any]) -> list[Any]:
+    return [case.get("node"), *(case.get("pods_by_collector") or {}).values(), case.get("host_applications")]
+
+
+def _is_of_several_times(case: Mapping[str, Any]) -> bool:
+    parts = _parts_of_system(case["input"])
+    return any(part is None or part["age_seconds"] > case["input"]["outdated_seconds"] for part in parts)
+
+
 def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
-    parts = [case["node"], *(case["pods_by_collector"] or {}).values(), case["host_applications"]]
-    if any(part is None or part["age_seconds"] > case["outdated_seconds"] for part in parts):
-        return {"sample": None}
+    parts = _parts_of_system(case)
     node, *others = (UsageSample(part["cpu_cores"], part["memory_bytes"]) for part in parts)
     left = rates.system_usage(node, others)
     return {"sample": {"cpu_cores": left.cpu_cores, "memory_bytes": left.memory_bytes}}
@@ -339,7 +367,7 @@ def _container(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": given.get("name") or "", "resources": lists}
 
 
-def _pod(given: Mapping[str, Any]) -> pods.Pod:
+def pod_of(given: Mapping[str, Any]) -> pods.Pod:
     wire = {
         "metadata": {
             "name": given.get("name", ""),
@@ -371,9 +399,11 @@ ADAPTERS = {
     "memory.stat v1": _memory_stat(cgroup_files.memory_stat_v1),
     "memory.stat v2": _memory_stat(cgroup_files.memory_stat_v2),
     "system resource collector": system_collector,
-    "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(_pod(case["pod"]))},
-    "priority class with default (cpu in milli)": lambda case: {"priority_class": pq.priority_class(_pod(case["pod"]))},
-    "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(_pod(case["pod"]))},
+    "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(pod_of(case["pod"]))},
+    "priority class with default (cpu in milli)": lambda case: {
+        "priority_class": pq.priority_class(pod_of(case["pod"]))
+    },
+    "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(pod_of(case["pod"]))},
 }
 CHECKS = {
     "report round": check_report_round,
@@ -392,6 +422,11 @@ _ABOUT_A_POD = (
 _NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
 DIFFERENT_ON_PURPOSE = [
     *((function, lambda case: case["input"]["pod"] is None, _NO_POD) for function in _ABOUT_A_POD),
+    (
+        "system resource collector",
+        _is_of_several_times,
+        "all parts are measured in one snapshot, so none is older or missing; host applications are part of the system",
+    ),
     (
         "merge spec with defaults",
         _brings_other_defaults,

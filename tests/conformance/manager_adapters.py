@@ -67,6 +67,15 @@ def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"strategy": slo.merge(*(layer.strategy for layer in layers)).to_wire()}
 
 
+def updated_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
+    if "label_value" in case:
+        return {"percent": strategy.percent_of_ratio(case["label_value"])}
+    node = case.get("node") or {}
+    configured = strategy.configuration(_document(case["strategy"]))
+    layers = strategy.overlays(configured, _labels(node), _annotations(node))
+    return {"strategy": _upstream(slo.merge(*(layer.strategy for layer in layers)).to_wire())}
+
+
 def annotation_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
     text = _annotations(case).get(names.ANNOTATION_COLOCATION_STRATEGY)
     if text is None:
@@ -133,13 +142,19 @@ def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def availability(case: Mapping[str, Any]) -> dict[str, Any]:
-    cached = _cached(case["cache_config"])
-    if case["cache_available"]:
-        return {"available": True, "config": _as_upstream_keeps_it(cached)}
+    cached = _cached(case["cache_config"]) if case.get("cache_config") else None
+    if case["cache_available"]:  # the manager reads the ConfigMap once, and then follows its watch
+        kept = cached or strategy.configuration(slo.ColocationConfig())
+        return {"available": True, "config": _as_upstream_keeps_it(kept), "config_unchanged": True}
     outcome = _synced(cached, case["configmap_data"])
-    assert outcome.configuration is not None
+    if outcome.configuration is None:
+        return {"available": False, "config": None}
     available = outcome.state is not evaluation.State.REFUSED
-    return {"available": available, "config": _as_upstream_keeps_it(outcome.configuration)}
+    return {
+        "available": available,
+        "config": _as_upstream_keeps_it(outcome.configuration),
+        "config_unchanged": outcome.configuration == cached,
+    }
 
 
 def parameter_check(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,6 +201,8 @@ def check_collect_policy(case: Mapping[str, Any], expected: Mapping[str, Any]) -
 
 
 def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
+    if case["node"] is None:
+        return {"spec": None, "error": True}  # a NodeMetric is planned for a Node
     outcome = _synced(None, case["configmap_data"])
     if outcome.configuration is None:
         spec = case["old_spec"] or collect_policy.DEFAULT_SPEC
@@ -196,9 +213,37 @@ def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def node_metric_reconcile(case: Mapping[str, Any]) -> dict[str, Any]:
+    if "steps" not in case:
+        plan, spec, _ = _reconciled(case, None, None)
+        action = "delete NodeMetric" if plan.action is diff.Action.DELETE else plan.action.value
+        return {"action": action, "spec": spec, "error": False, "requeue": False}
+    specs: list[Any] = []
+    configuration = None
+    state = dict(case["steps"][0])
+    for step in case["steps"]:
+        state |= step
+        _, spec, configuration = _reconciled(state, configuration, specs[-1] if specs else None)
+        specs.append(spec)
+        state["nodemetric_exists"] = spec is not None
+    return {"spec_after_each_step": specs, "error": False}
+
+
+def _reconciled(
+    case: Mapping[str, Any], in_force: strategy.Configuration | None, before: Any
+) -> tuple[diff.Plan, Any, strategy.Configuration | None]:
+    """Return the plan, the policy of the spec after it, and the configuration in force."""
+    outcome = _synced(in_force, case.get("configmap_data"))
+    wanted = None
+    if outcome.configuration is not None:
+        holds = strategy.Strategies(outcome.configuration).of({}, {})
+        wanted = collect_policy.spec_of(holds).to_wire()
     node = pods.Node(metadata=pods.ObjectMeta(name="node", uid="1")) if case["node_exists"] else None
-    metric = store.NodeMetric() if case["nodemetric_exists"] else None
-    return {"action": diff.plan(node, metric, collect_policy.DEFAULT_SPEC).action.value, "error": False}
+    old = case.get("old_spec") if before is None else before
+    metric = store.NodeMetric(spec=old) if case["nodemetric_exists"] else None
+    plan = diff.plan(node, metric, wanted)
+    spec = None if plan.action is diff.Action.DELETE else {**(old or {}), **plan.body.get("spec", {})}
+    policy = {"metricCollectPolicy": spec["metricCollectPolicy"]} if spec else None
+    return plan, policy, outcome.configuration
 
 
 # Mid resources
@@ -291,12 +336,17 @@ def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
 def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
     old, new = case["old_allocatable"] or {}, case["new_allocatable"] or {}
     reason = patch.needs_sync(old, new, case["resourceDiffThreshold"])
-    return {"need_sync": reason is not None}
+    return {"need_sync": reason is not None, "message": bool(reason)}
+
+
+def check_needs_sync(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """Compare the decision, and whether it has a reason: its text is this project's."""
+    came = needs_sync(case)
+    wanted = {name: bool(value) for name, value in expected.items()}
+    return None if wanted.items() <= came.items() else f"expected {expected}, came {came}"
 
 
 def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
-    if case.get("new_node", case) is None:
-        return {"sync_status": False, "sync_meta": False}  # a node that is not in the store is skipped before this
     age = case["last_update_age_seconds"]
     written = None if age is None else status_annotation.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
     old = _mid_names(case["old_allocatable"])
@@ -344,6 +394,12 @@ def status_on_reset(case: Mapping[str, Any]) -> dict[str, Any]:
     return {**_patched(_mid_names(case["old"]), target), "error": False}
 
 
+def resource_diff(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether a resource is written; one that is on one side only is, which needs_sync decides."""
+    old, new = ({names.MID_CPU: value} for value in (case["old"], case["new"]))
+    return {"diff": patch.needs_sync(old, new, case["threshold"]) is not None}
+
+
 def is_disabled(case: Mapping[str, Any]) -> dict[str, Any]:
     configured = strategy.configuration(_document(case["config"] or {}))
     node = case["node"] or {}
@@ -359,6 +415,8 @@ def _truncated_differently(ratio: str) -> bool:
 
 
 def _label_differs(case: Mapping[str, Any]) -> bool:
+    if "label_value" in case["input"]:
+        return _truncated_differently(case["input"]["label_value"])
     labels = _labels(case["input"].get("node") or {})
     return any(_truncated_differently(labels[label]) for label in strategy.RATIO_LABELS if label in labels)
 
@@ -384,10 +442,12 @@ def _calculates(case: Mapping[str, Any]) -> bool:
 
 
 def _floor_decides(case: Mapping[str, Any]) -> bool:
-    """Return whether running Mid pods request more than Koordinator publishes."""
-    bound = pod_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).requests().mid
-    expected = case["expected"]
-    return any(bound.get(mid, 0) > expected[mid] for mid in names.MID_RESOURCES if mid in expected)
+    """Return whether running Mid pods request more than is calculated without them."""
+    given = case["input"].get("pods") or ()
+    bound = pod_requests.summed(map(_pod, given)).requests().mid
+    others = [each for each in given if not pod_requests.summed([_pod(each)]).requests().mid]
+    calculated = _target({**case["input"], "pods": others}).values if bound else {}
+    return any(amount > (calculated.get(mid) or 0) for mid, amount in bound.items())
 
 
 def _share_is_binary(case: Mapping[str, Any]) -> bool:
@@ -433,7 +493,7 @@ ADAPTERS = {
     "memory usage eviction: bytes to release": memory_to_release,
     "GetNodeColocationStrategy": node_strategy,
     "GetColocationStrategyOnNode": annotation_strategy,
-    "UpdateColocationStrategyForNode": lambda case: {"percent": strategy.percent_of_ratio(case["label_value"])},
+    "UpdateColocationStrategyForNode": updated_strategy,
     "IsColocationStrategyValid": is_valid,
     "MergeCfg": merge_objects,
     "sync colocation config": sync_config,
@@ -449,25 +509,26 @@ ADAPTERS = {
     "NodeMetric spec": node_metric_spec,
     "NodeMetric reconcile": node_metric_reconcile,
     "midresource isDegradeNeeded": is_degraded,
-    "midresource NeedSync": needs_sync,
     "midresource Prepare": prepare,
     "node update needed": update_needed,
     "node status update on reset": status_on_reset,
     "colocation disabled": is_disabled,
-    "IsResourceDiff": lambda case: {"diff": patch.is_resource_diff(case["old"], case["new"], case["threshold"])},
+    "IsResourceDiff": resource_diff,
 }
 CHECKS = {
     "collect policy from strategy": check_collect_policy,
     "midresource Calculate": check_calculate,
     "node resource calculation (mid part)": check_calculate,
     "midresource Reset": check_reset,
+    "midresource NeedSync": check_needs_sync,
 }
 _TAKES_A_DOCUMENT = ("sync colocation config", "config availability", "NodeMetric spec")
 _ROUNDING = "ratios are rounded half-up, not truncated"
 _FORMULA = "capped by a share of allocatable, the unallocated share outside the cap and inside what is unused"
 _VALIDATED = "annotations are validated like the ConfigMap"
 DIFFERENT_ON_PURPOSE = [
-    ("UpdateColocationStrategyForNode", lambda case: _truncated_differently(case["input"]["label_value"]), _ROUNDING),
+    ("UpdateColocationStrategyForNode", _label_differs, _ROUNDING),
+    ("UpdateColocationStrategyForNode", _annotation_out_of_range, _VALIDATED),
     ("GetNodeColocationStrategy", _label_differs, _ROUNDING),
     ("GetNodeColocationStrategy", _annotation_out_of_range, _VALIDATED),
     ("GetColocationStrategyOnNode", _annotation_out_of_range, _VALIDATED),
@@ -487,6 +548,11 @@ DIFFERENT_ON_PURPOSE = [
     ),
     *((function, _has_unknown_key, "any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
     ("NodeMetric spec", _config_map_is_gone, "a deleted ConfigMap means defaults"),
+    (
+        "node update needed",
+        lambda case: case["input"].get("new_node", case) is None,
+        "a node that does not exist is not in the store, and nothing is compared",
+    ),
     (
         "node update needed",
         lambda case: bool(case["input"].get("meta_change")),

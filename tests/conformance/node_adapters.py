@@ -55,7 +55,7 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
 
 
 def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
-    pods_memory = case["pods_numa_memory_bytes"]
+    pods_memory = case.get("pods_numa_memory_bytes")
     return {
         "cpu_cores": _by_name(
             attribution.system_cpu_cores(case["system_cpu_cores"], _by_number(case["node_numa_cpu_cores"]))
@@ -69,13 +69,15 @@ def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numa_usages(case: Mapping[str, Any]) -> dict[str, Any]:
+    if case.get("numa_info", case) is None:
+        case = {"node": None, "system": None}
     system = {number: UsageSample(**usage) for number, usage in (case["system"] or {}).items()}
     means = {
         int(number): NumaSample(UsageSample(**usage), system.get(number))
         for number, usage in (case["node"] or {}).items()
     }
     wire = [usage.to_wire() for usage in status.numa_usages(means)]
-    return {"numaUsages": koordlet_adapters.in_case_units(wire)}
+    return {"numaUsages": koordlet_adapters.in_case_units(wire) or None}
 
 
 def check_reservation(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:

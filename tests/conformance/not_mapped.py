@@ -5,9 +5,8 @@ from __future__ import annotations
 import fnmatch
 from typing import Final
 
-_NO_CGROUP_WRITES = (
-    "no cgroup value is written: the kubelet sets quota, weight and memory from the native limits of a pod"
-)
+_BATCH_IS_NOT_LIMITED = "the limiter takes Mid pods alone; of other pods no cgroup value is written"
+_NO_CONVERSION = "no component converts a weight that it reads: shares and weight are each calculated from mid-cpu"
 
 NOT_MAPPED: Final = (
     ("GPU devices", "no device is measured: only CPU and memory are predicted; GPUs would need NVML"),
@@ -25,14 +24,15 @@ NOT_MAPPED: Final = (
         "* allocatable eviction*",
         "Mid is taken back down to what the newest report calculates, without thresholds; without a value nothing goes",
     ),
-    ("* cgroup values*", _NO_CGROUP_WRITES),
-    ("batch hook applies", _NO_CGROUP_WRITES),
-    ("milli cpu -> *", _NO_CGROUP_WRITES),
-    ("cpu.* -> cpu.*", _NO_CGROUP_WRITES),
+    ("* cgroup values*", _BATCH_IS_NOT_LIMITED),
+    ("batch hook applies", _BATCH_IS_NOT_LIMITED),
+    ("cpu.* -> cpu.*", _NO_CONVERSION),
     ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),
+    ("LinearHistogramOptions", "both histograms have exponential buckets, as those of Koordinator's agent"),
+    ("last of samples", "no component asks for the newest sample of a window: reports have means and percentiles"),
     ("*istogram.IsEmpty", "no component needs it: a percentile of an empty histogram is NaN"),
     ("*istogram.Merge", "no component merges histograms"),
     ("extended resource spec annotation", "no annotation is written: its reader knows Batch only"),

@@ -20,6 +20,27 @@ def test_the_product_returns_the_expected_result(case):
     assert result.outcome in (runner.Outcome.PASSED, runner.Outcome.DIFFERENT), result.text
 
 
+# Predicates that become too wide would turn failures into differences, so the ids are listed.
+DIFFERENT = {
+    "koordinator-core": {29, 35, 44, 45, 50, 101, 103, 161, 188, 301},
+}
+NOT_MAPPED = {
+    "koordinator-core": {
+        0, 7, 8, 23, 64, 65, 90, 93, 96, 112, 114, 138, 140, 308, 312, 327, 363, 375, 376, 378, 384, 385, 396, 397,
+        416, 417, 421, 426, 431,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", sorted(DIFFERENT))
+@pytest.mark.parametrize(
+    ("outcome", "listed"), [(runner.Outcome.DIFFERENT, DIFFERENT), (runner.Outcome.NOT_MAPPED, NOT_MAPPED)]
+)
+def test_the_cases_that_are_not_compared_are_these(file, outcome, listed):
+    results = [RUNNER.run(case) for case in CASES if case["id"].startswith(f"{file}-")]
+    assert {int(each.case["id"].rpartition("-")[2]) for each in results if each.outcome is outcome} == listed[file]
+
+
 def test_a_wrong_answer_fails():
     case = next(case for case in MAPPED if case["function"] in RUNNER.adapters and RUNNER.run(case).outcome == "passed")
     assert RUNNER.run({**case, "expected": {"nothing": "like it"}}).outcome == "failed"
