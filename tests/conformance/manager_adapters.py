@@ -131,12 +131,13 @@ def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | N
 
 
 def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
-    outcome = _synced(_cached(case["cache"]["config"]), case["configmap_data"])
+    cache = case["cache"] or {"config": {}, "available": False}
+    outcome = _synced(_cached(cache["config"] or {}), case["configmap_data"])
     assert outcome.configuration is not None
     return {
         "changed": outcome.changed,
         "config": _as_upstream_keeps_it(outcome.configuration),
-        "available": outcome.state is not evaluation.State.REFUSED or case["cache"]["available"],
+        "available": outcome.state is not evaluation.State.REFUSED or bool(cache["available"]),
         "error_status": outcome.state not in (evaluation.State.APPLIED, evaluation.State.KEY_ABSENT),
     }
 
@@ -166,7 +167,7 @@ def parameter_check(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _selectors(case: Mapping[str, Any]) -> list[NodeSelector]:
-    return [NodeSelector.model_validate(each) for each in case["selectors"]]
+    return [NodeSelector.model_validate(each) for each in case["selectors"] or ()]
 
 
 def selector_required(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def is_entry_valid(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_check(case: Mapping[str, Any]) -> dict[str, Any]:
-    config = _document({"nodeConfigs": [{"name": name} for name in case["names"]]})
+    config = _document({"nodeConfigs": [{"name": name} for name in case["names"] or ()]})
     return {"error": any(advice.name_advice(config))}
 
 
@@ -329,8 +330,8 @@ def is_degraded(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"degrade": decision.is_degraded(sample, dt.timedelta(minutes=case["degradeTimeMinutes"]), NOW)}
 
 
-def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {MID_OF_BATCH.get(name, name): value for name, value in given.items()}
+def _mid_names(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {MID_OF_BATCH.get(name, name): value for name, value in (given or {}).items()}
 
 
 def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,7 +376,7 @@ def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, 
 def prepare(case: Mapping[str, Any]) -> dict[str, Any]:
     values = {mid: (case["calculated"] or {}).get(mid) for mid in names.MID_RESOURCES}
     batch = dict.fromkeys(MID_OF_BATCH, 1)
-    after = _patched({**case["node_mid_before"], **batch}, calculator.Target(values, Reason.CALCULATED))
+    after = _patched({**(case["node_mid_before"] or {}), **batch}, calculator.Target(values, Reason.CALCULATED))
     mids = [{name: value for name, value in each.items() if name not in batch} for each in after.values()]
     untouched = all(each.items() >= batch.items() for each in after.values())
     return {"error": False, "capacity_mid": mids[0], "allocatable_mid": mids[1], "batch_untouched": untouched}

@@ -25,6 +25,19 @@ class Result:
     text: str = ""
 
 
+class Absent(dict[str, Any]):
+    """An object of a case, in which an absent key is null, as for the Go code that the cases describe."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def _with_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Absent({key: _with_nulls(each) for key, each in value.items()})
+    return [_with_nulls(each) for each in value] if isinstance(value, list) else value
+
+
 class Runner:
     """Runner with the maps of all adapter modules."""
 
@@ -40,6 +53,7 @@ class Runner:
     def run(self, case: Mapping[str, Any]) -> Result:
         """Run one case. A case that differs on purpose is not run; one that raises fails, and the others continue."""
         function = case["function"]
+        case = {**case, "input": _with_nulls(case["input"])}
         try:
             for difference in self.differences:
                 if difference.function == function and difference.applies(case):
