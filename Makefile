@@ -84,6 +84,11 @@ changes: $(STAMP) ## Try the changes of docs/contributing/architecture.md on cop
 verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)
 	@$(BIN)/python -m crds.generate --check
 
+COUNT ?= 30
+.PHONY: mutants
+mutants: $(STAMP) ## Change one line at a time and see whether a test fails (hours; COUNT=30 a package; continues)
+	@$(BIN)/python -m tests.mutants --count $(COUNT)
+
 ACTIONLINT := .cache/actionlint/actionlint
 $(ACTIONLINT): tools/actionlint/go/go.mod tools/actionlint/go/go.sum
 	@mkdir -p $(@D)

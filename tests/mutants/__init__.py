@@ -1,0 +1,1 @@
+"""Change one line of the product at a time, and see whether a test fails: `make mutants`."""
