@@ -13,9 +13,12 @@ MODULES = (
     "manager_adapters",
     "mid_pods_adapters",
     "loadaware_adapters",
+    "loadaware_differences",
     "trimaran_formula_adapters",
-    "load_watcher_adapters",
     "trimaran_policy_adapters",
+    "trimaran_config_adapters",
+    "load_watcher_adapters",
+    "load_watcher_provider_adapters",
 )
 
 
