@@ -59,7 +59,7 @@ class _Response(NamedTuple):
 
 
 @contextlib.contextmanager
-def _served(routes: Mapping[str, Route]) -> Iterator[HttpEndpoint]:
+def served(routes: Mapping[str, Route]) -> Iterator[HttpEndpoint]:
     def probe() -> ProbeResult:
         return ProbeResult(True, "")
 
@@ -76,7 +76,7 @@ def _respond(inputs: Any, kept: Windows) -> _Response:
     """Send the request of a case to the REST API, over a socket."""
     method, target = inputs["request"].split(" ", 1)
     is_healthy = inputs.get("healthy", (inputs.get("providerHealth") or 0) == 0)
-    with _served(WatcherApi(kept, lambda: NOW, lambda: ProbeResult(is_healthy, "")).routes()) as endpoint:
+    with served(WatcherApi(kept, lambda: NOW, lambda: ProbeResult(is_healthy, "")).routes()) as endpoint:
         connection = http.client.HTTPConnection("127.0.0.1", endpoint.port)
         with contextlib.closing(connection):
             connection.request(method, target)
@@ -192,7 +192,7 @@ def _service_client(inputs: Any) -> Any:
     body = inputs.get("body")
     text = body if isinstance(body, str) else json.dumps(body)
     page = Page("application/json", text.encode(), HTTPStatus(inputs.get("status") or HTTPStatus.OK))
-    with _served({"/watcher": lambda _query: page}) as endpoint:
+    with served({"/watcher": lambda _query: page}) as endpoint:
         try:
             fetched = asyncio.run(_fetched(f"http://127.0.0.1:{endpoint.port}"))
         except ProviderFailed as error:

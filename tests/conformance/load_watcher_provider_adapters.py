@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+import pydantic
 
 from api_types.kubernetes import pods
+from component_base.http_endpoint import Page
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
@@ -24,10 +28,10 @@ from scheduler_plugin.load_watcher.providers import (
 )
 from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
-from tests.conformance.load_watcher_adapters import metrics_of
+from tests.conformance.load_watcher_adapters import metrics_of, served
 
 _HOST_LABEL = prometheus.NodeNames(("instance",))
 
@@ -103,6 +107,26 @@ def _signalfx_values(inputs: Any) -> Any:
         return {"error": str(error), "values": {}}
 
 
+def _datadog_health(inputs: Any) -> Any:
+    """Ask a local server, which has the status of the case on every page that the provider asks for its health."""
+    page = Page("application/json", b"{}", HTTPStatus(inputs["responseStatus"]))
+    with served({"/api/v1/validate": lambda _query: page}) as endpoint:
+        spec = ProviderSpec(
+            type=provider_spec.DATADOG,
+            address=f"http://127.0.0.1:{endpoint.port}",
+            token=pydantic.SecretStr("token"),
+            application_key=pydantic.SecretStr("key"),
+        )
+        return {"healthy": asyncio.run(_is_healthy(registry.build(spec, registry.ProviderContext(dict, dict, None))))}
+
+
+async def _is_healthy(provider: Provider) -> bool:
+    try:
+        return await provider.is_healthy()
+    finally:
+        await provider.close()
+
+
 def _prometheus_query(inputs: Any) -> Any:
     return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
@@ -142,6 +166,7 @@ ADAPTERS = {
     "datadog.New": _new,
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},
     "datadog.queries": _datadog_request,
+    "datadog.health": _datadog_health,
     "datadog.parseTimeseries": _datadog_parse,
     "prometheus.query": _prometheus_query,
     "prometheus.parse": _prometheus_parse,
@@ -159,9 +184,7 @@ PARTIAL = frozenset(
 def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
     """Return whether points have no mean or a host is not text: upstream returns NaN or panics."""
     inputs = case["input"]
-    points, series = (
-        inputs[key] if key in inputs else inputs[f"{key}ForBothQueries"] for key in ("metricData", "metadata")
-    )
+    points, series = (inputs.get(key) or inputs.get(f"{key}ForBothQueries") or {} for key in ("metricData", "metadata"))
     hosts_given = [item["dimensions"].get("host") for item in series.get("results") or ()]
     values = [[point[1:] for point in own or ()] for own in (points.get("data") or {}).values()]
     return (

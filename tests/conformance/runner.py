@@ -43,15 +43,19 @@ class Runner:
         """Run one case. A case that differs on purpose is not run; one that raises fails, and the others continue."""
         function = case["function"]
         try:
-            for difference in self.differences:
-                if difference.function == function and difference.applies(case):
-                    return Result(case, Outcome.DIFFERENT, difference.reason)
+            if reason := self.difference(case):
+                return Result(case, Outcome.DIFFERENT, reason)
             if function not in self.adapters and function not in self.checks:
                 return Result(case, Outcome.NOT_MAPPED, not_mapped.reason(function) or "no reason given")
             text = self._mismatch(case)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
         return Result(case, Outcome.FAILED if text else Outcome.PASSED, text or "")
+
+    def difference(self, case: Mapping[str, Any]) -> str | None:
+        """Return the reason for which a case differs on purpose."""
+        own = (each for each in self.differences if each.function == case["function"])
+        return next((each.reason for each in own if each.applies(case)), None)
 
     def _mismatch(self, case: Mapping[str, Any]) -> str | None:
         if check := self.checks.get(case["function"]):

@@ -1,3 +1,4 @@
+import functools
 import json
 import pathlib
 
@@ -11,6 +12,23 @@ FILES = {
 }
 CASES = [case for cases in FILES.values() for case in cases]
 RUNNER = runner.Runner()
+
+
+@functools.cache
+def ids(file, outcome):
+    """Return the numbers in the ids of the cases with an outcome."""
+    return {number for number, own in outcomes(file).items() if own == outcome}
+
+
+@functools.cache
+def outcomes(file):
+    return {number_of(case): RUNNER.run(case).outcome for case in FILES[file]}
+
+
+def number_of(case):
+    return int(case["id"].rpartition("-")[2])
+
+
 MAPPED = [case for case in CASES if case["function"] in RUNNER.adapters or case["function"] in RUNNER.checks]
 
 
@@ -27,7 +45,7 @@ DIFFERENT = {
 }
 NOT_MAPPED = {
     "koordinator-loadaware.json": set(),
-    "trimaran.json": {32, 40, 49, 102, 121, 133, 136, 138, 139, 160, 310, 311, 380, 409, 412},
+    "trimaran.json": {32, 40, 49, 102, 133, 136, 138, 139, 160, 310, 311, 380, 409, 412},
 }
 
 
@@ -38,8 +56,13 @@ NOT_MAPPED = {
 )
 @pytest.mark.parametrize("file", DIFFERENT)
 def test_no_other_case_goes_without_a_comparison(file, outcome, pinned):
-    found = {int(case["id"].rpartition("-")[2]) for case in FILES[file] if RUNNER.run(case).outcome == outcome}
-    assert found == pinned[file]
+    assert ids(file, outcome) == pinned[file]
+
+
+@pytest.mark.parametrize("file", DIFFERENT)
+def test_no_case_differs_on_purpose_because_of_its_expected_result(file):
+    blank = [{**case, "expected": {}} for case in FILES[file]]
+    assert {number_of(case) for case in blank if RUNNER.difference(case)} == DIFFERENT[file]
 
 
 def test_a_wrong_answer_fails():
@@ -48,7 +71,12 @@ def test_a_wrong_answer_fails():
 
 
 def test_every_function_without_a_counterpart_has_a_reason_and_no_other():
-    unmapped = {case["function"] for case in CASES if RUNNER.run(case).outcome == "not mapped"}
+    unmapped = {
+        case["function"]
+        for file, cases in FILES.items()
+        for case in cases
+        if number_of(case) in ids(file, "not mapped")
+    }
     assert {name for name in unmapped if not_mapped.reason(name) is None} == set()
     mapped = RUNNER.adapters.keys() | RUNNER.checks.keys()
     assert {name for name in mapped if not_mapped.reason(name)} == set()

@@ -92,13 +92,17 @@ def _score_of(policy: str) -> Any:
             return {"error": str(error)}
         watcher, name = inputs.get("watcher") or {}, inputs["node"]["metadata"]["name"]
         cluster.add(inputs["node"], watcher, inputs.get("podsOnNode") or ())
-        end = (watcher.get("window") or {}).get("end")
+        end = _window_end(watcher)
         recent = [pod for key, own in inputs.items() if key.endswith("Pods") for pod in own or ()]
         for index, cached in enumerate(recent):
             cluster.place(cached.get("pod", cached), name, f"recent-{index}", _placed_at(cached, end))
         return {"score": float(cluster.raw(inputs["pod"], [name])[0])}
 
     return adapter
+
+
+def _window_end(watcher: Any) -> float | None:
+    return ((watcher or {}).get("window") or {}).get("end")
 
 
 def _placed_at(cached: Any, end: float | None) -> float:
@@ -125,7 +129,7 @@ def _place_sequentially(inputs: Any) -> Any:
         placements.append(best)
         if best is not None:
             resource_fit.add(names.index(best), requests)
-            cluster.place(pod, best, f"arrived-{index}", NOW)
+            cluster.place(pod, best, f"arrived-{index}", _placed_at({}, _window_end(inputs["watcher"])))
     return {"placements": placements}
 
 
