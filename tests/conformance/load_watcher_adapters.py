@@ -106,10 +106,10 @@ def _in_order(key: str, value: Any) -> Any:
     return sorted(value) if key in ("onlyHosts", "nodes") else value
 
 
-def _part_of(whole: Any, stated: Any) -> Any:
-    """Return the part of a document under the stated keys; a stated map without entries means no entry."""
-    if isinstance(whole, dict) and isinstance(stated, dict) and stated:
-        return {key: _part_of(whole[key], value) for key, value in stated.items() if key in whole}
+def _part_of(whole: Any, stated: Any, at: str = "") -> Any:
+    """Return the part of a document under the stated keys. Nodes without an entry mean that there is none."""
+    if isinstance(whole, dict) and isinstance(stated, dict) and (stated or at != "NodeMetricsMap"):
+        return {key: _part_of(whole[key], value, key) for key, value in stated.items() if key in whole}
     return whole
 
 
