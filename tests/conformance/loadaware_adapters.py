@@ -129,12 +129,13 @@ class _Product:
 
     def with_node(self, inputs: Any) -> str:
         """Add the node, report and assigned pods of the case; return the name of the node."""
-        name = ((inputs.get("node") or inputs.get("nodeMetric") or {}).get("metadata") or {}).get("name", "node")
-        if inputs.get("node"):
-            self.cluster.node_changed(_decode(pods.Node, inputs["node"]))
-        if inputs.get("nodeMetric"):
-            metric = {**inputs["nodeMetric"], "metadata": {"name": name}}
-            self.cluster.metric_changed(_decode(NodeMetric, metric))
+        node, metric = inputs.get("node"), inputs.get("nodeMetric")
+        name = ((node or metric or {}).get("metadata") or {}).get("name") or "node"
+        if node:
+            named = {**node, "metadata": {**node.get("metadata", {}), "name": name}}
+            self.cluster.node_changed(_decode(pods.Node, named))
+        if metric:
+            self.cluster.metric_changed(_decode(NodeMetric, {**metric, "metadata": {"name": name}}))
         for index, assigned in enumerate(inputs.get("assigned") or ()):
             own = {"uid": f"assigned-{index}", "name": f"assigned-{index}", **assigned["pod"]["metadata"]}
             self.assign({**assigned["pod"], "metadata": own}, name, assigned.get("timestamp") or 0)

@@ -21,6 +21,7 @@ from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import measurements, target_load_packing
+from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel
@@ -201,7 +202,8 @@ def _compute_risk(inputs: Any) -> Any:
         load = overcommitment.conditioned_load_risk(
             fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
         )
-    return {"risk": float(overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeights"][name])[0])}
+    weight = (inputs.get("riskLimitWeights") or {}).get(name, DEFAULT_WEIGHT)
+    return {"risk": float(overcommitment.total_risk(limit_risk, load, weight)[0])}
 
 
 def _predicted(inputs: Any) -> Any:
