@@ -1,7 +1,7 @@
 """Define how conformance cases call the product: one entry for each function, from one module for each component.
 
-A module has `ADAPTERS` (input -> value that is compared with `expected`), `CHECKS` ((input, expected, case) -> None or
-the difference) for cases with a comparison of their own, and `DIFFERENT_ON_PURPOSE`.
+A module has `ADAPTERS` (input -> value, of which the keys that `expected` states are compared), `CHECKS` ((input,
+expected) -> None or the difference) for cases with a comparison of their own, and `DIFFERENT_ON_PURPOSE`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,15 @@ class Difference(NamedTuple):
 
 Adapter = Callable[[Any], Any]
 Check = Callable[[Any, Any], str | None]
+
+
+def stated(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a result that a case states. An error always counts, by its presence: texts are our own."""
+    found = {key: actual[key] for key in expected if key in actual}
+    error = actual.get("error")
+    if not error:
+        return found
+    return found | {"error": expected["error"] if expected.get("error") is not None else error}
 
 
 def _numbers_differ(expected: float, actual: float, absolute: float, relative: float) -> bool:

@@ -14,9 +14,12 @@ MODULES = (
     "mid_pods_adapters",
     "limiter_adapters",
     "loadaware_adapters",
+    "loadaware_differences",
     "trimaran_formula_adapters",
-    "load_watcher_adapters",
     "trimaran_policy_adapters",
+    "trimaran_config_adapters",
+    "load_watcher_adapters",
+    "load_watcher_provider_adapters",
 )
 
 

@@ -44,7 +44,6 @@ NOT_MAPPED: Final = (
     ("kep61.recommendedTarget", "advice for people: the documentation recommends 10 points below the wanted use"),
     ("trimaran.PodAssignEventHandler", "no list to clean: pods are in the cluster state until they are deleted"),
     ("signalfx.decodeMetricsPayload", "one host is answered from the snapshot of all hosts"),
-    ("datadog.health", "the case is about a request to the internet; health is tested over a local socket"),
     ("extender.scaledScore", "scores are 0..100, the in-tree weights are multiplied by 10 instead"),
 )  # fmt: skip
 """(pattern of the function's name, reason)."""

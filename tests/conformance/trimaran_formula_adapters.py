@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,13 @@ _RESOURCES = ("cpu", "memory")
 
 def _one(value: float) -> Floats:
     return np.array([value], dtype=np.float64)
+
+
+def _number(value: Any) -> float | str:
+    """Return a number as cases have it: JSON has no infinite ones, so these are text as Go prints it."""
+    if math.isnan(value):
+        return "NaN"
+    return float(value) if math.isfinite(value) else "Inf" if value > 0 else "-Inf"
 
 
 def _fit(inputs: Any) -> beta_distribution.Fit:
@@ -40,20 +48,20 @@ def _mu_sigma(inputs: Any) -> Any:
 
 def _match_moments(inputs: Any) -> Any:
     fit = beta_distribution.match_moments(_one(inputs["m1"]), _one(inputs["m2"]))
-    return {"alpha": fit.alpha[0], "beta": fit.beta[0], "ok": bool(fit.is_fitted[0])}
+    return {"alpha": _number(fit.alpha[0]), "beta": _number(fit.beta[0]), "ok": bool(fit.is_fitted[0])}
 
 
 def _probability(inputs: Any) -> Any:
     below = beta_distribution.probability_below(*(_one(inputs[name]) for name in ("mu", "sigma", "threshold")))
     answer: dict[str, Any] = {"probability": below.value[0], "fitted": bool(below.fit.is_fitted[0])}
     if below.fit.is_fitted[0]:
-        answer |= {"alpha": below.fit.alpha[0], "beta": below.fit.beta[0]}
+        answer |= {"alpha": _number(below.fit.alpha[0]), "beta": _number(below.fit.beta[0])}
     return answer
 
 
 def _power_jump(inputs: Any) -> Any:
     jump = power.jump_watts(*(_one(inputs[name]) for name in ("fromUtil", "toUtil", "k1", "k2")))[0]
-    return {"jump": jump, "rawScore": float(np.trunc(jump * 1e15))}
+    return {"jump": _number(jump), "rawScore": _number(np.trunc(jump * 1e15))}
 
 
 def _normalised(inputs: Any) -> Any:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,32 +12,35 @@ import numpy as np
 
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
-from scheduler_plugin.config import loader, power_models
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import remote_watcher
+from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import measurements, target_load_packing
-from scheduler_plugin.plugins.trimaran.args import PeaksArgs
+from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
+from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel
 from scheduler_plugin.state import pod_info, pod_resources
 from scheduler_plugin.state.pod_resources import Amounts, ContainerCpu
+from tests.conformance import trimaran_config_adapters
 
 NOW = 1_556_985_422.0
 _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
+_SOURCE = frozenset({"watcherAddress", "WatcherAddress", "metricProvider"})
+"""Arguments about the source of measurements, which a case states itself."""
 
 
 class _Cluster:
-    """One plugin of the product with the nodes, pods and watcher document of a case."""
+    """One plugin of the product with the nodes, pods and watcher document of a case. Raises Refused."""
 
-    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        entry = registry.PLUGINS[name]
-        args = {key: value for key, value in args.items() if key in _keys(entry.args)}
-        own = entry.complete(entry.args.model_validate(args)).model_copy(update={"formula": "upstream"})
+    def __init__(self, name: str, args: Mapping[str, Any] | None) -> None:
+        kept = {key: value for key, value in (args or {}).items() if key not in _SOURCE}
+        own = trimaran_config_adapters.completed(name, {**kept, "formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
         self.parts = assembly.Parts(Configuration(everything, (), {name: 1}), assumed_ttl_seconds=1e9)
         (self.policy,) = self.parts.measured
@@ -76,11 +77,6 @@ def _policy(parts: assembly.Parts) -> Any:
     return parts.estimator_args
 
 
-def _keys(model: Any) -> set[str]:
-    """Return the plugin of the arguments; the source of measurements does not matter here."""
-    return {field.alias for field in model.model_fields.values()} - {"watcherAddress", "metricProvider"}
-
-
 def _pod(wire: Any, uid: str, node_name: str) -> pods.Pod:
     pod = msgspec.convert(wire, type=pods.Pod)
     metadata = msgspec.structs.replace(
@@ -91,66 +87,55 @@ def _pod(wire: Any, uid: str, node_name: str) -> pods.Pod:
 
 def _score_of(policy: str) -> Any:
     def adapter(inputs: Any) -> Any:
-        cluster = _Cluster(policy, inputs.get("args", {}))
-        watcher = inputs.get("watcher") or {}
-        cluster.add(inputs["node"], watcher, inputs.get("podsOnNode", ()))
-        ends = bool(watcher.get("window", {}).get("end"))  # Trimaran's end of 0 is before every pod
-        recent = [pod for key, own in inputs.items() if key.endswith("Pods") for pod in own]
+        try:
+            cluster = _Cluster(policy, inputs.get("args"))
+        except trimaran_config_adapters.Refused as error:
+            return {"error": str(error)}
+        watcher, name = inputs.get("watcher") or {}, inputs["node"]["metadata"]["name"]
+        cluster.add(inputs["node"], watcher, inputs.get("podsOnNode") or ())
+        end = _window_end(watcher)
+        recent = [pod for key, own in inputs.items() if key.endswith("Pods") for pod in own or ()]
         for index, cached in enumerate(recent):
-            at = cached["timestamp"] if ends and "timestamp" in cached else NOW - cached.get("ageSeconds", 0.0)
-            cluster.place(cached.get("pod", cached), inputs["node"]["metadata"]["name"], f"recent-{index}", float(at))
-        return {"score": float(cluster.raw(inputs["pod"], [inputs["node"]["metadata"]["name"]])[0])}
+            cluster.place(cached.get("pod", cached), name, f"recent-{index}", _placed_at(cached, end))
+        return {"score": float(cluster.raw(inputs["pod"], [name])[0])}
 
     return adapter
+
+
+def _window_end(watcher: Any) -> float | None:
+    return ((watcher or {}).get("window") or {}).get("end")
+
+
+def _placed_at(cached: Any, end: float | None) -> float:
+    """Return when a recent pod was placed. Without an end of the window, which is then 0, it is after the window."""
+    moment = next((cached[key] for key in ("timestamp", "boundAt") if cached.get(key) is not None), None)
+    if moment is None or not end:
+        return float(end or NOW) - float(cached.get("ageSeconds") or 0.0)
+    return float(moment)
 
 
 def _place_sequentially(inputs: Any) -> Any:
-    cluster = _Cluster(inputs["plugin"], inputs["args"])
+    """Place each pod on the best of the nodes that kube-scheduler's own filter passes."""
+    cluster = _Cluster(inputs["plugin"], inputs.get("args"))
     names = [node["metadata"]["name"] for node in inputs["nodes"]]
     for node in inputs["nodes"]:
         cluster.add(node, inputs["watcher"])
-    placements = []
+    resource_fit = KubeSchedulerModel([msgspec.convert(node, type=pods.Node) for node in inputs["nodes"]])
+    placements: list[str | None] = []
     for index, pod in enumerate(inputs["pods"]):
-        scores = cluster.scores(pod, names)
-        placements.append(names[int(np.argmax(scores))])
-        cluster.place(pod, placements[-1], f"arrived-{index}", NOW)
+        requests = pods.requests(msgspec.convert(pod, type=pods.Pod).spec)
+        misfits = list(resource_fit.misfits(requests).values())
+        fitting = [names[place] for place in np.flatnonzero(~np.any(misfits or [np.zeros(len(names), bool)], axis=0))]
+        best = fitting[int(np.argmax(cluster.scores(pod, fitting)))] if fitting else None
+        placements.append(best)
+        if best is not None:
+            resource_fit.add(names.index(best), requests)
+            cluster.place(pod, best, f"arrived-{index}", _placed_at({}, _window_end(inputs["watcher"])))
     return {"placements": placements}
 
 
-def _constructed(policy: str) -> Any:
-    def adapter(inputs: Any) -> Any:
-        args = inputs.get("args", {})
-        try:
-            built = _Cluster(policy, args).policy
-        except ValueError as error:
-            return {"error": str(error)}
-        effective = {
-            "effectiveArgs": {key: value for key, value in args.items() if key.startswith("safe")},
-            "effectiveRiskLimitWeights": dict(zip(("cpu", "memory"), built.weights[:, 0].tolist(), strict=True))
-            if policy == "LowRiskOverCommitment"
-            else None,
-            "effectiveSmoothingWindowSize": args.get("smoothingWindowSize"),
-        }
-        return {"error": None, **effective}
-
-    return adapter
-
-
-def _subset(adapter: Any) -> Any:
-    """Compare the expected keys; of an error only its presence, as the product names the key and the wanted value."""
-
-    def check(inputs: Any, expected: Any) -> str | None:
-        came = adapter(inputs)
-        if expected.get("error") is not None and came["error"] is not None:
-            return None
-        wrong = {key: came.get(key) for key, value in expected.items() if came.get(key) != value}
-        return f"expected {expected}, came {wrong}" if wrong else None
-
-    return check
-
-
 def _utilization(inputs: Any) -> measurements.Utilization:
-    metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"]]
+    metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"] or ()]
     return measurements.utilization(metrics, inputs["metricType"])
 
 
@@ -203,8 +188,6 @@ def _pair(values: Any) -> Any:
 
 def _compute_risk(inputs: Any) -> Any:
     name = inputs["resourceName"]
-    if name not in _TYPES:
-        return {"risk": 0.0}  # the plugin has rows for cpu and memory only
     of, totals = _utilization(inputs), inputs["nodeRequestsAndLimits"]
     unit = "milliCPU" if name == "cpu" else "memory"
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
@@ -219,11 +202,12 @@ def _compute_risk(inputs: Any) -> Any:
         load = overcommitment.conditioned_load_risk(
             fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
         )
-    return {"risk": float(overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeights"][name])[0])}
+    weight = (inputs.get("riskLimitWeights") or {}).get(name, DEFAULT_WEIGHT)
+    return {"risk": float(overcommitment.total_risk(limit_risk, load, weight)[0])}
 
 
 def _predicted(inputs: Any) -> Any:
-    resources = inputs["container"].get("resources", {})
+    resources = inputs["container"].get("resources") or {}
     requests, limits = (pods.units(resources.get(kind)) for kind in ("requests", "limits"))
     container = ContainerCpu(requests.get("cpu"), limits.get("cpu"))
     millis = target_load_packing.container_millis(
@@ -237,55 +221,8 @@ def _set_max_limits(inputs: Any) -> Any:
     return _amounts(pod_resources.raised(limit, request))
 
 
-def _power_models(inputs: Any) -> Any:
-    given = inputs.get("nodePowerModel", inputs.get("args", {}).get("nodePowerModel"))
-    with tempfile.TemporaryDirectory() as folder:
-        environment = dict(inputs.get("env", {}))
-        for name, content in inputs.get("files", {}).items():
-            file = Path(folder, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        if power_models.VARIABLE in environment:
-            environment[power_models.VARIABLE] = str(Path(folder, environment[power_models.VARIABLE]))
-        try:
-            args = power_models.with_models(PeaksArgs.model_validate({"nodePowerModel": given}), environment)
-        except power_models.NoPowerModel as error:
-            return {"error": str(error)}
-    models = {name: model.model_dump() for name, model in (args.node_power_model or {}).items()}
-    return {"error": None, "effectiveNodePowerModel": models, "models": models}
-
-
-def _power_models_check(inputs: Any, expected: Any) -> str | None:
-    came = _power_models(inputs)
-    if (came["error"] is None) != (expected.get("error") is None):
-        return f"expected {expected}, came {came}"
-    wanted = {key: value for key, value in expected.items() if key != "error"}
-    return None if all(came.get(key) == value for key, value in wanted.items()) else f"{expected} against {came}"
-
-
-def _power_model(inputs: Any) -> Any:
-    args = PeaksArgs.model_validate({"nodePowerModel": inputs["nodePowerModel"]})
-    model = (args.node_power_model or {}).get(inputs["nodeName"])
-    return {"model": model.model_dump() if model else {"k0": 0, "k1": 0, "k2": 0}}
-
-
-def _specs_check(inputs: Any, expected: Any) -> str | None:
-    """Compare whether there is an error: the product names the key and the wanted value, and has more providers."""
-    spec = inputs["trimaranSpec"]
-    document = {
-        "plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}},
-        "pluginConfig": [{"name": "TargetLoadPacking", "args": spec}],
-    }
-
-    try:
-        loader.parse(document)
-    except loader.InvalidConfiguration as error:
-        return None if expected["error"] else f"expected no error, came {error}"
-    return f"expected {expected}, came none" if expected["error"] else None
-
-
 def _node_metrics(inputs: Any) -> Any:
-    nodes = records.decode(json.dumps(inputs["watcher"]).encode()).data.nodes
+    nodes = records.decode(json.dumps(inputs["watcher"] or {}).encode()).data.nodes
     return {
         name: [
             {key: value for key, value in msgspec.structs.asdict(metric).items() if key != "rollup"}
@@ -295,50 +232,21 @@ def _node_metrics(inputs: Any) -> Any:
     }
 
 
+def _updated(inputs: Any) -> Any:
+    """Read a document as the client of another load watcher does."""
+    try:
+        remote_watcher.read(json.dumps(inputs["watcher"]).encode(), "http://watcher:2020", now=0)
+    except ProviderFailed as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
 def _of_node(inputs: Any) -> Any:
     has_any = inputs["watcher"] is not None and inputs["watcher"].get("data", {}).get("NodeMetricsMap") is not None
     return {
         "allMetricsPresent": has_any,
         "metrics": (_node_metrics(inputs).get(inputs["nodeName"]) or None) if has_any else None,
     }
-
-
-def _updated(inputs: Any) -> Any:
-    return {"error": None if _node_metrics(inputs) is not None else "no document"}
-
-
-def _with_defaults(inputs: Any) -> Any:
-    entry = registry.PLUGINS[inputs["kind"].removesuffix("Args")]
-    args = entry.complete(entry.args.model_validate(inputs["args"]))
-    given = args.metric_provider is not None
-    provider = (args.model_copy(update={"watcher_address": None}) if given else args).provider_specs()[0]
-    written = json.loads(args.model_dump_json(by_alias=True, exclude_none=True, exclude={"metric_provider", "formula"}))
-    known = {"type": provider.type}
-    known |= {key: value for key in ("address", "token") if (value := getattr(provider, key))}
-    if provider.insecure_skip_verify is not None:
-        known["insecureSkipVerify"] = provider.insecure_skip_verify
-    return {"args": written | ({"metricProvider": known} if given or not args.watcher_address else {})}
-
-
-def _is_replaced(case: Mapping[str, Any]) -> bool:
-    """Return whether Trimaran replaces a given value, or fills in its own provider."""
-    given, expected = case["input"]["args"], case["expected"]["args"]
-    replaced = any(
-        key in expected and expected[key] != value and not isinstance(value, dict)
-        for key, value in given.items()
-        if value is not None
-    )
-    other_weights = any(
-        given.get("riskLimitWeights", {}).get(name) not in (None, weight)
-        for name, weight in expected.get("riskLimitWeights", {}).items()
-    )
-    return replaced or other_weights
-
-
-def _takes_default_provider(case: Mapping[str, Any]) -> bool:
-    given = case["input"]["args"]
-    has_type = bool((given.get("metricProvider") or {}).get("type"))
-    return not has_type and (not given.get("watcherAddress") or "metricProvider" in case["expected"]["args"])
 
 
 def _request_fraction(inputs: Any) -> Any:
@@ -378,12 +286,13 @@ def _recent_pod(inputs: Any) -> Any:
 
 
 def _designed_defaults(_inputs: Any) -> Any:
-    entry = registry.PLUGINS["LowRiskOverCommitment"]
-    args = entry.complete(entry.args.model_validate({}))
+    args = trimaran_config_adapters.completed("LowRiskOverCommitment", {"formula": "kep"})
     return {"smoothingWindowSize": args.smoothing_window_size, "riskLimitWeight": args.risk_limit_weights["cpu"]}
 
 
 def _designed_score(inputs: Any) -> Any:
+    inputs = {**_designed_defaults({}), **inputs}
+
     def one(name: str) -> Any:
         return np.array([float(inputs[name])])
 
@@ -439,9 +348,7 @@ ADAPTERS = {
     "loadvariationriskbalancing.Score": _score_of("LoadVariationRiskBalancing"),
     "lowriskovercommitment.Score": _score_of("LowRiskOverCommitment"),
     "peaks.Score": _score_of("Peaks"),
-    "peaks.getPowerModel": _power_model,
     "scheduler.placeSequentially": _place_sequentially,
-    "config.setDefaults": _with_defaults,
     "kep61.requestFraction": _request_fraction,
     "kep61.afterPlacement": _after_placement,
     "kep61.predictRecentPod": _recent_pod,
@@ -450,46 +357,17 @@ ADAPTERS = {
     "kep357.totalLimit": _total_limit,
 }
 
-CHECKS = {
-    "targetloadpacking.New": _subset(_constructed("TargetLoadPacking")),
-    "loadvariationriskbalancing.New": _subset(_constructed("LoadVariationRiskBalancing")),
-    "lowriskovercommitment.New": _subset(_constructed("LowRiskOverCommitment")),
-    "peaks.New": _power_models_check,
-    "peaks.initNodePowerModels": _power_models_check,
-    "trimaran.NewCollector": _specs_check,
-    "trimaran.checkSpecs": _specs_check,
-    "kep357.nodeScore": _designed_score_check,
-}
+CHECKS = {"kep357.nodeScore": _designed_score_check}
 
 
-def _lacks_a_token(case: Mapping[str, Any]) -> bool:
-    provider = case["input"]["trimaranSpec"].get("metricProvider") or {}
-    return provider.get("type") == "SignalFx" and not provider.get("token") and case["expected"]["error"] is None
-
-
-def _names_no_provider(case: Mapping[str, Any]) -> bool:
-    spec = case["input"]["trimaranSpec"]
-    return not spec.get("watcherAddress") and (spec.get("metricProvider") or {}).get("type") is None
-
-
-def _loses_the_file(case: Mapping[str, Any]) -> bool:
-    inputs = case["input"]
-    return inputs.get("nodePowerModel", inputs.get("args", {}).get("nodePowerModel")) is None and bool(
-        inputs.get("files")
-    )
+def _is_of_another_resource(case: Mapping[str, Any]) -> bool:
+    return case["input"]["resourceName"] not in _TYPES
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("peaks.New", _loses_the_file, "the models of the file count where the arguments have none"),
     (
-        "peaks.initNodePowerModels",
-        _loses_the_file,
-        "the models of the file count where the arguments have none",
+        "lowriskovercommitment.computeRisk",
+        _is_of_another_resource,
+        "decision 11: the plugins score cpu and memory only",
     ),
-    ("trimaran.checkSpecs", _names_no_provider, "the in-process default provider is NodeMetric"),
-    ("trimaran.NewCollector", _names_no_provider, "the in-process default provider is NodeMetric"),
-    ("trimaran.checkSpecs", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
-    ("trimaran.NewCollector", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
-    ("config.setDefaults", _is_replaced, "arguments are validated, never silently replaced"),
-    ("config.setDefaults", _takes_default_provider, "the in-process default provider is NodeMetric"),
 )
