@@ -103,8 +103,8 @@ def _has_namesakes(case: Mapping[str, Any]) -> bool:
 
 
 _ONE_OF_A_NAME = "decision 21: a name belongs to one pod at a time, a new pod of that name replaces the old one"
-_MISSING_WINDOW = "a configured window that is missing falls back to the newest usage"
-_UNKNOWN_NODE = "a node that the watch does not show yet passes with score 0"
+_MISSING_WINDOW = "decision 21: a configured window that is missing falls back to the newest usage"
+_UNKNOWN_NODE = "decision 21: a node that the watch does not show yet passes with score 0"
 DIFFERENT_ON_PURPOSE = [
     (
         "score",
@@ -113,7 +113,7 @@ DIFFERENT_ON_PURPOSE = [
     ),
     ("filter", _has_no_node, _UNKNOWN_NODE),
     ("score", _has_no_node, _UNKNOWN_NODE),
-    ("filter", _is_system_critical, "system-critical pods are exempt"),
+    ("filter", _is_system_critical, "decision 21: system-critical pods are exempt"),
     ("filter", _filters_missing_window, _MISSING_WINDOW),
     ("score", _scores_missing_window, _MISSING_WINDOW),
     ("aggregated_usage", _reads_missing_window, _MISSING_WINDOW),

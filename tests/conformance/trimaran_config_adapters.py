@@ -188,9 +188,9 @@ def is_out_of_range(case: Mapping[str, Any]) -> bool:
 
 
 _VALIDATED = "decision 17: arguments are validated, never silently replaced"
-_DEFAULT_PROVIDER = "the in-process default provider is NodeMetric"
+_DEFAULT_PROVIDER = "decision 17: the in-process default provider is NodeMetric"
 _NO_TOKEN = "decision 17: arguments are validated; without a token SignalFx fails"
-_FROM_FILE = "B12: the models of the file count where the arguments have none"
+_FROM_FILE = "the models of the file count where the arguments have none"
 _SCORED = ("targetloadpacking.Score", "loadvariationriskbalancing.Score", "lowriskovercommitment.Score")
 
 DIFFERENT_ON_PURPOSE = (
