@@ -44,9 +44,14 @@ class Reader:
         self.unread: list[Unread] = []
 
     @property
-    def server(self) -> str:
-        """Return the URL of the apiserver."""
-        return self._api.server
+    def api(self) -> session.Session:
+        """Return the session, for objects that only one command reads."""
+        return self._api
+
+    @property
+    def now(self) -> dt.datetime:
+        """Return the time of the snapshot."""
+        return self._now
 
     @contextlib.contextmanager
     def attempt(self, what: str) -> Iterator[None]:

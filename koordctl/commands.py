@@ -36,6 +36,14 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
         "koordctl.cli.top_command",
     ),
+    Group(
+        "explain",
+        "why a node has its Mid resources, why a pod is where it is, which value holds",
+        (
+            Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
+            Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
+        ),
+    ),
     Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",

@@ -12,6 +12,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
+from api_types import names
 from apiserver_client import credentials, errors, session
 from component_base import clock
 from fleet.port_forward import Caller
@@ -57,6 +58,13 @@ def add_output_arguments(parser: ArgumentParser) -> None:
     add("--ascii", action="store_true", help="signs and bars of ASCII; by itself where the output is not UTF-8")
 
 
+def add_suite_argument(parser: ArgumentParser) -> None:
+    """Add the flag that names the namespace of the suite."""
+    parser.add_argument(
+        "--suite-namespace", default=names.NAMESPACE, metavar="NAMESPACE", help=f"namespace of the suite (default: {names.NAMESPACE})"  # noqa: E501
+    )  # fmt: skip
+
+
 def add_watch_arguments(parser: ArgumentParser) -> None:
     """Add the flags of a command that repeats its answer."""
     add = parser.add_argument
@@ -73,6 +81,13 @@ def _seconds(text: str) -> float:
     if not 0 < found <= 86_400:  # also no NaN
         raise ArgumentTypeError(f"seen {text!r}, want a number of seconds above 0, or 30s, 1m, 1h")
     return found
+
+
+def name(text: str) -> str:
+    """Return the name of an object, the type of an argument. Raises ArgumentTypeError for an empty one."""
+    if not text:
+        raise ArgumentTypeError("seen an empty name, want that of an object")
+    return text
 
 
 def caller(options: Namespace) -> Caller:
@@ -98,6 +113,8 @@ def run(options: Namespace, read: Read) -> int:
         return asyncio.run(_run(options, read))
     except WrongUsage as error:
         return fail(str(error), answer.WRONG_USAGE)
+    except errors.NotFound as error:  # the object that the command is about
+        return fail(str(error), answer.NOTHING)
     except (errors.ApiServerError, NotRead) as error:
         return fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
