@@ -41,6 +41,7 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "why a node has its Mid resources, why a pod is where it is, which value holds",
         (
             Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
+            Command("pod", "why a pod is on its node, why not on others", "koordctl.explain.pod_command"),
             Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
         ),
     ),

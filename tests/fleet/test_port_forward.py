@@ -1,59 +1,23 @@
 """Reach a pod's loopback page through a child kubectl, which is a script here."""
 
 import asyncio
+import functools
 import json
-import os
-import stat
-import sys
 from pathlib import Path
 
 import pytest
 
 from fleet import port_forward
 from fleet.port_forward import Caller, CannotForward, PodPort
+from tests.fakes import fake_kubectl
+from tests.fakes.fake_kubectl import SERVES
 
 POD = PodPort("koordinator-system", "koord-scheduler-7c9f", 10263)
-SERVES = """
-import http.server
-class Pages(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(302 if self.path == "/moved" else 200)
-        self.send_header("Location", "/else")
-        self.end_headers()
-        if self.path == "/large":
-            for _ in range(9):
-                self.wfile.write(b"x" * 2**20)
-        elif self.path == "/slow":
-            time.sleep(600)
-        else:
-            self.wfile.write(self.path.encode())
-    def log_message(self, *given):
-        print("Handling connection", "x" * 10_000, flush=True)
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-print(f"Forwarding from 127.0.0.1:{server.server_port} -> 10263", flush=True)
-print(f"Forwarding from [::1]:{server.server_port} -> 10263", flush=True)
-server.serve_forever()
-"""
 
 
 @pytest.fixture
 def kubectl(tmp_path, monkeypatch):
-    """Install a kubectl that notes its process and arguments, and then runs the given code."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    def install(code):
-        file = folder / "kubectl"
-        note = f"json.dump([os.getpid(), sys.argv[1:]], open({str(tmp_path / 'ran')!r}, 'w'))"
-        head = (
-            f"#!{sys.executable}\nimport json, os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        )
-        file.write_text(f"{head}{note}\n{code}")
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
-        return tmp_path / "ran"
-
-    return install
+    return functools.partial(fake_kubectl.install, tmp_path, monkeypatch)
 
 
 def process_of(ran):
