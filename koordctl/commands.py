@@ -45,6 +45,25 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
             Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
         ),
     ),
+    Group(
+        "config",
+        "check, render or compare the configuration of Mid resources",
+        (
+            Command("check", "whether a document is right", "koordctl.configuration.check_command"),
+            Command("render", "the ConfigMap of a preset, for kubectl apply", "koordctl.configuration.render_command"),
+            Command("diff", "what a document would give and take, node by node", "koordctl.configuration.diff_command"),
+        ),
+    ),
+    Group(
+        "scheduler",
+        "check the configuration of the scheduler plugin",
+        (Command("check", "whether plugins and their arguments are right", "koordctl.scheduler.check_command"),),
+    ),
+    Command(
+        "simulate",
+        "where pods would go, under which configuration of the scheduler",
+        "koordctl.scheduler.simulate_command",
+    ),
     Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
