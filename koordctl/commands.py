@@ -74,5 +74,15 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "write the limits of Mid pods into manifests",
         "koordctl.convert.command",
     ),
+    Command(
+        "completion",
+        "the script that completes command lines in a shell",
+        "koordctl.completion.command",
+    ),
+    Command(
+        "version",
+        "versions of this program and of the installed parts",
+        "koordctl.cli.version_command",
+    ),
 )
 """In the order of the help text."""

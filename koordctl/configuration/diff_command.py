@@ -33,7 +33,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-
     try:
         subject, wanted = _wanted(options)
     except command.WrongUsage as error:
