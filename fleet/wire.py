@@ -115,3 +115,24 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
     reporting_component: str = ""
+
+
+class PodCondition(msgspec.Struct, frozen=True):
+    """A condition of a pod; PodScheduled has the reasons of kube-scheduler."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = ""
+    message: str | None = ""
+
+
+class PodConditions(msgspec.Struct, frozen=True):
+    """Conditions of a pod."""
+
+    conditions: list[PodCondition] | None = None
+
+
+class ConditionedPod(msgspec.Struct, frozen=True):
+    """A pod's conditions, beside pods.Pod."""
+
+    status: PodConditions = PodConditions()

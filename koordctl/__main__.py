@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from typing import Final
 
-from koordctl.commands import COMMANDS
+from koordctl import parser
+from koordctl.cli.answer import FINE, INTERRUPTED, WRONG_USAGE
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="koordctl", description="Answers questions of the operator of a cluster.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for command in COMMANDS:
-        added = commands.add_parser(command.name, help=command.help)
-        command.add_arguments(added)
-        added.set_defaults(run=command.run)
-    return parser
+COMPLETE: Final = "__complete"
+"""First word of a call by the script of a shell; the words after it are those to complete."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return 0 if fine, 1 if the answer is no, 2 for wrong usage, 3 if a source cannot be read."""
-    options = _parser().parse_args(argv)
-    return int(options.run(options))
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == [COMPLETE]:
+        from koordctl.completion import candidates  # noqa: PLC0415  # only the shell asks for it
+
+        return candidates.show(words[1:])
+    if wrong := parser.unknown_command(words):
+        sys.stderr.write(f"{wrong}\n")
+        return WRONG_USAGE
+    try:
+        options = parser.make(words).parse_args(words)
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe, such as head, has what it wants
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+
+
+def program() -> int:
+    """Run as a program: an end by SIGTERM is as one by Ctrl-C, so that every child process is ended."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    return main()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

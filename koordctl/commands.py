@@ -1,42 +1,88 @@
-"""The one list of the commands of `koordctl`."""
+"""The one list of the commands of `koordctl`.
+
+The module of a command is imported when the command is called, so that the help and the completion are quick.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from typing import Final, NamedTuple
-
-from koordctl.backtest import command as backtest
-from koordctl.cli import command as cluster
-from koordctl.convert import command as convert
 
 
 class Command(NamedTuple):
-    """A command: how it is called, the question it answers, and what runs."""
+    """A command: how it is called, the question it answers, and the module that answers it."""
 
     name: str
     help: str
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
-    """Returns the exit code, of those in koordctl.cli.answer."""
+    module: str
+    """Has `add_arguments(parser)` and `run(options)`, which returns an exit code of koordctl.cli.answer."""
 
 
-COMMANDS: Final = (
+class Group(NamedTuple):
+    """Commands with a common first word."""
+
+    name: str
+    help: str
+    commands: tuple[Command, ...]
+
+
+COMMANDS: Final[tuple[Command | Group, ...]] = (
     Command(
         "status",
         "what runs, what is measured, what Mid there is, and what is wrong",
-        cluster.add_status,
-        cluster.run,
+        "koordctl.cli.status_command",
     ),
     Command(
-        "top", "usage, requests, predicted peak and Mid of nodes, pods or namespaces", cluster.add_top, cluster.run
+        "top",
+        "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
+        "koordctl.cli.top_command",
+    ),
+    Group(
+        "explain",
+        "why a node has its Mid resources, why a pod is where it is, which value holds",
+        (
+            Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
+            Command("pod", "why a pod is on its node, why not on others", "koordctl.explain.pod_command"),
+            Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
+        ),
+    ),
+    Group(
+        "config",
+        "check, render or compare the configuration of Mid resources",
+        (
+            Command("check", "whether a document is right", "koordctl.configuration.check_command"),
+            Command("render", "the ConfigMap of a preset, for kubectl apply", "koordctl.configuration.render_command"),
+            Command("diff", "what a document would give and take, node by node", "koordctl.configuration.diff_command"),
+        ),
+    ),
+    Group(
+        "scheduler",
+        "check the configuration of the scheduler plugin",
+        (Command("check", "whether plugins and their arguments are right", "koordctl.scheduler.check_command"),),
+    ),
+    Command(
+        "simulate",
+        "where pods would go, under which configuration of the scheduler",
+        "koordctl.scheduler.simulate_command",
     ),
     Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
-        backtest.add_arguments,
-        backtest.run,
+        "koordctl.backtest.command",
     ),
-    Command("convert", "write the limits of Mid pods into manifests", convert.add_arguments, convert.run),
+    Command(
+        "convert",
+        "write the limits of Mid pods into manifests",
+        "koordctl.convert.command",
+    ),
+    Command(
+        "completion",
+        "the script that completes command lines in a shell",
+        "koordctl.completion.command",
+    ),
+    Command(
+        "version",
+        "versions of this program and of the installed parts",
+        "koordctl.cli.version_command",
+    ),
 )
 """In the order of the help text."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from docs.generators import markdown
-from koordctl import __main__ as koordctl
+from koordctl import parser as koordctl
 from koordlet import __main__ as koordlet
 from manager import __main__ as manager
 from scheduler_plugin import __main__ as scheduler_plugin
@@ -23,7 +23,8 @@ _OF_SETTING: Final = re.compile(r"^(?P<text>.*) \((?P<default>default: .*|requir
 
 def parsers() -> tuple[argparse.ArgumentParser, ...]:
     """Return the parser of each program."""
-    return tuple(program._parser() for program in (koordlet, manager, scheduler_plugin, load_watcher, koordctl))  # noqa: SLF001
+    others = (program._parser() for program in (koordlet, manager, scheduler_plugin, load_watcher))  # noqa: SLF001
+    return (*others, koordctl.make())
 
 
 def page() -> str:
@@ -41,7 +42,8 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argpa
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001
             for name, command in action.choices.items():
-                yield name, texts.get(name, ""), command
+                inner = [(f"{name} {own}", text, found) for own, text, found in _commands(command)]
+                yield from inner or [(name, texts.get(name, ""), command)]
 
 
 def _flags(parser: argparse.ArgumentParser) -> str:

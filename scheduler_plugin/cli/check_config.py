@@ -32,6 +32,9 @@ class NotADocument(Exception):
     """The file cannot be read, or contains no configuration."""
 
 
+UNREADABLE_FILE: Final = (OSError, UnicodeDecodeError, NotADocument)
+
+
 class Document(NamedTuple):
     """A document to check, and its place in the file ("" if it is the whole file)."""
 
@@ -99,20 +102,34 @@ def check_document(content: Any) -> CheckResult:
     return CheckResult(problems, advice, None if problems else configuration.document(), packs)
 
 
+class Checked(NamedTuple):
+    """A document of a file, and the result of its check."""
+
+    where: str
+    content: Any
+    result: CheckResult
+
+
+def checked(file: str) -> list[Checked]:
+    """Check the documents of a file ("-" is standard input). Raises the exceptions of UNREADABLE_FILE."""
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    found = [Checked(where, content, check_document(content)) for where, content in documents(text)]
+    packs = any(each.result.packs for each in found)
+    for each in found:
+        if packs and not each.result.packs:
+            each.result.advice.extend(map(str, kube_scheduler.spreading(each.content)))
+    return found
+
+
 def check(file: str) -> int:
     """Print the problems of a file ("-" is standard input), else its effective form; return the exit code."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        found = documents(text)
-    except (OSError, UnicodeDecodeError, NotADocument) as error:
+        found = checked(file)
+    except UNREADABLE_FILE as error:
         sys.stderr.write(f"{file}: {error}\n")
         return UNREADABLE
     is_refused = False
-    results = [check_document(content) for _where, content in found]
-    packs = any(result.packs for result in results)
-    for (where, content), result in zip(found, results, strict=True):
-        if packs and not result.packs:
-            result.advice.extend(map(str, kube_scheduler.spreading(content)))
+    for where, content, result in found:
         place = f"{file} {where}".rstrip()
         sys.stderr.writelines(f"{place}: {problem}\n" for problem in result.problems)
         sys.stderr.writelines(f"{place}: advice: {line}\n" for line in result.advice)

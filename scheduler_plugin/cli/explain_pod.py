@@ -63,7 +63,7 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
     where = listening.host_and_port(host, port)
     with contextlib.closing(connection):
         try:
-            connection.request("GET", f"/debug/pods/{urllib.parse.quote(pod)}?nodes={most_nodes}")
+            connection.request("GET", path_of(pod, most_nodes))
             response = connection.getresponse()
             body = response.read().decode()
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -71,8 +71,18 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
                 f"cannot reach the plugin on {where} ({error}); "
                 "forward its debug-port, set --address, or run this command in its container (kubectl exec)"
             ) from error
-    if response.status != http.client.OK:
-        raise NoExplanation(body.strip() or f"{where} responded with {response.status} {response.reason}")
+    return page_in(response.status, body, where)
+
+
+def path_of(pod: str, most_nodes: int) -> str:
+    """Return the path of the page about a pod, `namespace/name`; 0: all nodes."""
+    return f"/debug/pods/{urllib.parse.quote(pod)}?nodes={most_nodes}"
+
+
+def page_in(status: int, body: str, where: str) -> dict[str, Any]:
+    """Return the page of an answer. Raises NoExplanation."""
+    if status != http.client.OK:
+        raise NoExplanation(body.strip() or f"{where} responded with {status}")
     with contextlib.suppress(ValueError, RecursionError):
         page = json.loads(body)
         if isinstance(page, dict) and "decisions" in page:

@@ -1,0 +1,59 @@
+"""Command `koordctl version`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from apiserver_client import errors
+from component_base import clock
+from fleet.reading import Reader
+from koordctl.cli import command
+from koordctl.cli.answer import UNKNOWN, WRONG_USAGE, Answer, Column, Table
+
+_DISTRIBUTION: Final = "koord-suite"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument("--client", action="store_true", help="do not read the cluster")
+    command.add_arguments(parser)
+    command.add_suite_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print the versions; a cluster that cannot be read is a note. Return the exit code."""
+    if options.client:
+        return command.show(options, answer(_client(), {}))
+    try:
+        return command.show(options, asyncio.run(_read(options)))
+    except errors.ApiServerError as error:
+        return command.show(options, answer(_client(), {}, [f"not read: {error}"]))
+    except command.WrongUsage as error:
+        return command.fail(str(error), WRONG_USAGE)
+
+
+def _client() -> str:
+    try:
+        return importlib.metadata.version(_DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return UNKNOWN
+
+
+async def _read(options: Namespace) -> Answer:
+    async with command.connected(options) as api:
+        reader = Reader(api, clock.utc_now())
+        installed = await reader.installation(options.suite_namespace)
+    parts = {"kubernetes": installed.kubernetes or UNKNOWN, **installed.versions()}
+    return answer(_client(), parts, command.notes(each for each in reader.unread if each.is_right))
+
+
+def answer(client: str, parts: Mapping[str, str], notes: Sequence[str] = ()) -> Answer:
+    """Return the answer."""
+    rows = [("koordctl", client), *parts.items()]
+    data = {"client": client, "parts": dict(parts)}
+    table = Table([Column("PART"), Column("VERSION")], rows)
+    return Answer("Version", data, [table], [f"part/{name}" for name, _ in rows], notes=notes)

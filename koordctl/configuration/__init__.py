@@ -1,0 +1,1 @@
+"""Check, render and compare configurations."""

@@ -1,0 +1,65 @@
+"""Command `koordctl config check`: check a document as the manager does, without a cluster."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from api_types.colocation import document as colocation_document
+from api_types.colocation import problem as config_problem
+from api_types.colocation.problem import Effect
+from koordctl.cli import command
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
+from manager.cli import check_config, manifests
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument("file", metavar="FILE", help="document or ConfigMap manifest; - is standard input")
+    command.add_output_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    try:
+        reading = colocation_document.read_config(manifests.document_in(manifests.read(options.file)))
+    except manifests.Unusable as error:
+        return command.fail(f"{options.file}: {error}", WRONG_USAGE)
+    return command.show(options, answer(options.file, reading))
+
+
+def answer(file: str, reading: colocation_document.Reading) -> Answer:
+    """Return the answer: no where a part of the document is refused."""
+    is_refused = config_problem.refuses(reading.problems)
+    rows = [
+        (_sign(each.effect), config_problem.format_path(each.path), each.seen, each.wanted, each.effect.value)
+        for each in reading.problems
+    ]
+    columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
+    styles = ["warning" if each.effect is Effect.ADVICE else "error" for each in reading.problems]
+    lines = list(check_config.lines(reading))[len(reading.problems) :]
+    data = {
+        "file": file,
+        "valid": not is_refused,
+        "problems": [
+            {
+                "path": config_problem.format_path(each.path),
+                "seen": each.seen,
+                "wanted": each.wanted,
+                "effect": each.effect.name,
+            }
+            for each in reading.problems
+        ],
+        "unused": list(reading.unused),
+    }
+    return Answer(
+        "ConfigCheck",
+        data,
+        [Table(columns, rows, styles)] if rows else [],
+        [f"key/{row[1]}" for row in rows],
+        [f"{file}: {'; '.join(lines) or 'refused'}"],
+        exit_code=NOTHING if is_refused else FINE,
+    )
+
+
+def _sign(effect: Effect) -> str:
+    return WARNING_SIGN if effect is Effect.ADVICE else ERROR_SIGN

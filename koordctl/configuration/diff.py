@@ -1,0 +1,213 @@
+"""`koordctl config diff`: what another document would give and take, node by node, before it is applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from fleet.node_state import Amounts
+from fleet.pod_state import total
+from fleet.what_if import NodeChange
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Column, Table, cores, gib
+from koordctl.cli.top import amounts
+from manager.slo_config.explanation import Value
+
+_ACCURACY: Final = "docs/reference/prediction-accuracy.md"
+
+
+class KeyChange(NamedTuple):
+    """A key whose value differs on a node without labels and annotations."""
+
+    key: str
+    before: Any
+    after: Any
+    layer: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two configurations on all nodes."""
+
+    subject: str
+    """The document, in words."""
+    nodes: Sequence[NodeChange]
+    keys: Sequence[KeyChange]
+    gated_nodes: int = 0
+    """Nodes whose agents get a larger peak than the document wants, unless the manager may evict Mid pods."""
+    evicting_nodes: int = 0
+    """Those of them where the document wants evictions."""
+
+    @property
+    def changed(self) -> list[NodeChange]:
+        """Return the nodes whose amounts change, the largest change of CPU first."""
+        found = [node for node in self.nodes if any(node.change)]
+        return sorted(found, key=lambda node: (-abs(node.change.cpu or 0), -abs(node.change.memory or 0), node.name))
+
+
+def key_changes(before: Sequence[Value], after: Sequence[Value]) -> list[KeyChange]:
+    """Return the keys with an effect whose values differ."""
+    old = {value.key: value.value for value in before}
+    return [
+        KeyChange(value.key, old.get(value.key), value.value, value.layer)
+        for value in after
+        if value.effective and old.get(value.key) != value.value
+    ]
+
+
+def answer(given: Comparison, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
+    """Return the answer: no where something would change. At most `most_nodes` nodes that only gain are shown."""
+    changed = given.changed
+    is_empty = not changed and not given.keys and not any(node.predicts_otherwise for node in given.nodes)
+    shown = [node for place, node in enumerate(changed) if not most_nodes or place < most_nodes or node.takes]
+    tail = list(_honesty(given))
+    if len(shown) < len(changed):
+        tail.insert(0, f"and {len(changed) - len(shown)} more nodes that only gain (--nodes 0 shows all)")
+    tables = [_node_table(shown)]
+    if given.keys:
+        tables.append(_key_table(given.keys))
+    return Answer(
+        "ConfigDiff",
+        _document(given),
+        [table for table in tables if table.rows] if not is_empty else [],
+        [f"node/{node.name}" for node in changed],
+        [f"{given.subject}: nothing would change"] if is_empty else [f"{given.subject}:", *_head(given)],
+        ["", *tail] if tail and not is_empty else [],
+        FINE if is_empty else NOTHING,
+        notes,
+    )
+
+
+def _sums(given: Comparison) -> tuple[Amounts, Amounts]:
+    known = [node for node in given.nodes if node.is_known]
+    return total(node.before.mid for node in known), total(node.after.mid for node in known)
+
+
+def _head(given: Comparison) -> Iterator[str]:
+    before, after = _sums(given)
+    for name, old, new, shown, unit in (
+        ("CPU", before.cpu, after.cpu, cores, "cores"),
+        ("memory", before.memory, after.memory, gib, "GiB"),
+    ):
+        yield f"  Mid {name} {shown(old)} -> {shown(new)} {unit}{_share(old, new)}"
+    changed = given.changed
+    losers, short = [node for node in changed if node.takes], [node for node in changed if node.is_short]
+    yield f"  {len(changed)} of {len(given.nodes)} nodes change, {len(losers)} of them have less"
+    if short:
+        yield (
+            f"  {WARNING_SIGN} less than the Mid pods request on {_named(short)}: "
+            "no new Mid pod fits there, and running ones may be evicted"
+        )
+    if unknown := [node for node in given.nodes if not node.is_known]:
+        yield f"  {WARNING_SIGN} left out, because requests or the report are not known: {_named(unknown)}"
+
+
+def _share(old: int | None, new: int | None) -> str:
+    return f" ({100 * (new - old) / old:+.0f} %)" if old and new is not None else ""
+
+
+def _named(nodes: Sequence[NodeChange]) -> str:
+    more = f" and {len(nodes) - 3} more nodes" if len(nodes) > 3 else ""
+    return f"{', '.join(node.name for node in nodes[:3])}{more}"
+
+
+def _honesty(given: Comparison) -> Iterator[str]:
+    """Yield what the numbers do not contain."""
+    yield "the numbers are of the present reports; a limited rise (midMaxIncreasePercent) takes several reports"
+    if others := [node for node in given.nodes if node.predicts_otherwise]:
+        yield (
+            f"nodePredictPolicy changes on {len(others)} nodes: their numbers have the peak of the present prediction; "
+            f"the accuracy of the predictors is in {_ACCURACY}"
+        )
+    if given.gated_nodes:
+        eviction = (
+            f"{given.evicting_nodes} of them evict, if the manager has the right to"
+            if given.evicting_nodes
+            else "midEviction.mode is not evict"
+        )
+        yield (
+            f"the take-back gate holds on {given.gated_nodes} nodes unless Mid pods are evicted ({eviction}): "
+            "then the larger peak of calibrated and n-sigma-v2 counts"
+        )
+    warm, cold = (sum(getattr(node, name) for node in given.nodes) for name in ("warm_pods", "cold_pods"))
+    if cold:
+        yield f"{cold} of {warm + cold} measured pods are cold: each counts with its full request until it is warm"
+
+
+def _node_table(nodes: Sequence[NodeChange]) -> Table:
+    columns = (
+        Column("NODE"),
+        Column("MID CPU", right=True),
+        Column("THEN", right=True),
+        Column("CHANGE", right=True),
+        Column("MID MEMORY", right=True),
+        Column("THEN", right=True),
+        Column("CHANGE", right=True),
+        Column("MID REQ", right=True),
+        Column("PUBLISHED", right=True, wide=True),
+        Column("REASON"),
+        Column(""),
+    )
+    rows = [
+        (
+            node.name,
+            cores(node.before.mid.cpu),
+            cores(node.after.mid.cpu),
+            _signed(node.change.cpu, 1_000),
+            gib(node.before.mid.memory),
+            gib(node.after.mid.memory),
+            _signed(node.change.memory, 2**30),
+            cores(node.mid_requests.cpu),
+            cores(node.published.cpu),
+            node.after.reason,
+            _word(node),
+        )
+        for node in nodes
+    ]
+    return Table(columns, rows, ["warning" if node.takes else "" for node in nodes])
+
+
+def _word(node: NodeChange) -> str:
+    if node.is_short:
+        return f"{WARNING_SIGN} less than requested"
+    return f"{WARNING_SIGN} less" if node.takes else ""
+
+
+def _signed(amount: int | None, unit: int) -> str:
+    return UNKNOWN if amount is None else f"{amount / unit:+.1f}"
+
+
+def _key_table(keys: Sequence[KeyChange]) -> Table:
+    columns = (Column("KEY"), Column("NOW"), Column("THEN"), Column("FROM"))
+    return Table(columns, [(each.key, _text(each.before), _text(each.after), each.layer) for each in keys])
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _document(given: Comparison) -> dict[str, Any]:
+    before, after = _sums(given)
+    return {
+        "subject": given.subject,
+        "before": amounts(before),
+        "after": amounts(after),
+        "nodes": [
+            {
+                "name": node.name,
+                "before": amounts(node.before.mid),
+                "after": amounts(node.after.mid),
+                "published": amounts(node.published),
+                "midRequests": amounts(node.mid_requests),
+                "reason": node.after.reason,
+                "lessThanRequested": node.is_short,
+                "predictsOtherwise": node.predicts_otherwise,
+            }
+            for node in given.nodes
+        ],
+        "changedNodes": len(given.changed),
+        "keys": [each._asdict() for each in given.keys],
+        "remarks": list(_honesty(given)),
+    }

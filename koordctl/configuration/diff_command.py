@@ -1,0 +1,100 @@
+"""Command `koordctl config diff`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Final
+
+from api_types import names
+from api_types.colocation import presets
+from api_types.kubernetes import pods
+from fleet import what_if
+from fleet.reading import Reader
+from koordctl.cli import command
+from koordctl.cli.answer import WRONG_USAGE, Answer
+from koordctl.configuration import diff, document
+from manager.cli import explain_config, manifests
+from manager.slo_config import evaluation, explanation
+from manager.slo_config.strategy import Configuration, Strategies, node_strategy
+
+_NODES_SHOWN: Final = 10
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("file", metavar="FILE", nargs="?", help="document or ConfigMap manifest; - is standard input")
+    add("--preset", choices=tuple(presets.PRESETS), help="the document of koordctl config render --preset, instead of a file")  # fmt: skip  # noqa: E501
+    add("--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes that only gain; 0: all (default: {_NODES_SHOWN})")
+    add("-l", "--selector", metavar="LABELS", help="label selector of nodes")
+    command.add_arguments(parser)
+    command.add_suite_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    try:
+        subject, wanted = _wanted(options)
+    except command.WrongUsage as error:
+        return command.fail(str(error), WRONG_USAGE)
+
+    async def read(reader: Reader) -> Answer:
+        present = await _present(reader, options.suite_namespace)
+        return await _compare(reader, options, subject, present, wanted)
+
+    return command.run(options, read)
+
+
+def _wanted(options: Namespace) -> tuple[str, Configuration]:
+    """Return the configuration to compare with, and its name. Raises WrongUsage."""
+    if (options.file is None) == (options.preset is None):
+        raise command.WrongUsage("want a FILE or --preset, and not both")
+    if options.preset is not None:
+        data = {names.COLOCATION_CONFIG_KEY: document.of_preset(options.preset)}
+        subject, outcome = f"preset {options.preset}", evaluation.evaluate(None, data, exists=True)
+    else:
+        try:
+            subject, outcome = options.file, explain_config.outcome_of(options.file)
+        except manifests.Unusable as error:
+            raise command.WrongUsage(str(error)) from error
+    if outcome.configuration is None:
+        faults = "\n".join(problem.with_effect() for problem in outcome.problems)
+        raise command.WrongUsage(f"{subject}: the document is refused\n{faults}")
+    return subject, outcome.configuration
+
+
+async def _present(reader: Reader, namespace: str) -> Configuration:
+    outcome = await reader.configuration(namespace)
+    if outcome is None:
+        raise command.NotRead("\n".join(command.notes(reader.unread)))
+    if outcome.configuration is not None:
+        return outcome.configuration
+    defaults = evaluation.evaluate(None, None, exists=False).configuration
+    assert defaults is not None
+    return defaults
+
+
+async def _compare(
+    reader: Reader, options: Namespace, subject: str, present: Configuration, wanted: Configuration
+) -> Answer:
+    sides = Strategies(present), Strategies(wanted)
+    changes, gated, evicting = [], 0, 0
+    async for name, node, metric in reader.pairs(options.selector):
+        if node is None:
+            continue
+        labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
+        before, after = (side.of(labels, annotations) for side in sides)
+        changes.append(what_if.change_of(name, node, metric, (before, after), reader.now))
+        gated += what_if.is_gated(after)
+        evicting += what_if.is_gated(after) and what_if.evicts(after)
+    if not changes and any(each.what == "nodes" for each in reader.unread):
+        raise command.NotRead("\n".join(command.notes(reader.unread)))
+    values = [tuple(explanation.values_of(node_strategy(side, {}, {}).layers)) for side in (present, wanted)]
+    found = diff.Comparison(
+        subject,
+        sorted(changes, key=lambda each: each.name),
+        diff.key_changes(*values),
+        gated,
+        evicting,
+    )
+    return diff.answer(found, max(options.nodes, 0), command.notes(each for each in reader.unread if each.is_right))

@@ -1,0 +1,1 @@
+"""Check and simulate configurations of the scheduler plugin."""

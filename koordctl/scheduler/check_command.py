@@ -1,0 +1,59 @@
+"""Command `koordctl scheduler check`: validate the configuration of the scheduler plugin, without a cluster."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from koordctl.cli import command
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
+from scheduler_plugin.cli import check_config
+from scheduler_plugin.cli.check_config import Checked
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument(
+        "file", metavar="FILE", help="a scheduler profile, a KubeSchedulerConfiguration, or a ConfigMap; -: stdin"
+    )
+    command.add_output_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    try:
+        checked = check_config.checked(options.file)
+    except check_config.UNREADABLE_FILE as error:
+        return command.fail(f"{options.file}: {error}", WRONG_USAGE)
+    return command.show(options, answer(options.file, checked))
+
+
+def answer(file: str, checked: list[Checked]) -> Answer:
+    """Return the answer: no where a document is refused. The effective configuration is in JSON and YAML."""
+    rows, styles = [], []
+    for each in checked:
+        place = each.where or file
+        faults = [(ERROR_SIGN, place, "error", text) for text in each.result.problems]
+        advice = [(WARNING_SIGN, place, "advice", text) for text in each.result.advice]
+        is_refused = each.result.effective is None
+        state = [(ERROR_SIGN, place, "refused", "")] if is_refused else [(OK_SIGN, place, "valid", "")]
+        for own, style in ((faults, "error"), (advice, "warning"), (state, "error" if is_refused else "")):
+            rows += own
+            styles += [style] * len(own)
+    columns = [Column(title) for title in ("", "DOCUMENT", "RESULT", "PROBLEM")]
+    documents = [
+        {
+            "document": each.where or file,
+            "valid": each.result.effective is not None,
+            "problems": each.result.problems,
+            "advice": each.result.advice,
+            "effective": each.result.effective,
+        }
+        for each in checked
+    ]
+    return Answer(
+        "SchedulerConfigCheck",
+        {"file": file, "documents": documents},
+        [Table(columns, rows, styles)],
+        [f"document/{each.where or file}" for each in checked],
+        exit_code=NOTHING if any(each.result.effective is None for each in checked) else FINE,
+    )

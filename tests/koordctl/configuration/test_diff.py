@@ -1,0 +1,154 @@
+"""`koordctl config diff`: totals, nodes that lose, changed keys, what the numbers do not contain, exit codes."""
+
+import datetime as dt
+import json
+
+import pytest
+
+from component_base import clock
+from koordctl import __main__ as koordctl
+from tests import factories
+from tests.fleet import cluster
+from tests.koordctl.serving import healthy, kubeconfig_of
+
+NOW = dt.datetime.fromisoformat(cluster.NOW)
+ENABLED = {"enable": True}
+
+
+def config(document):
+    return {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": json.dumps(document)}}
+
+
+def fleet(*metrics, nodes=None, document=ENABLED):
+    seen = metrics or (cluster.metric(),)
+    listed = nodes or [cluster.node(name=each["metadata"]["name"], annotations=cluster.mid_status()) for each in seen]
+    return healthy(nodes=cluster.listing(*listed), metrics=cluster.listing(*seen), config=config(document),
+                   stored={"metadata": {}})  # fmt: skip
+
+
+@pytest.fixture
+def diff(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(clock, "utc_now", lambda: NOW)
+
+    def run(wanted, *words, routes=None):
+        file = tmp_path / "wanted.json"
+        file.write_text(wanted if isinstance(wanted, str) else json.dumps(wanted))
+        with kubeconfig_of(tmp_path, **(routes or fleet())) as kubeconfig:
+            code = koordctl.main(["config", "diff", str(file), "--kubeconfig", str(kubeconfig), *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_same_document_changes_nothing_and_says_so(diff):
+    for wanted in (ENABLED, {"enable": True, "midCPUThresholdPercent": 100}):
+        code, out, err = diff(wanted)
+        assert (code, err) == (0, "")
+        assert out.endswith("wanted.json: nothing would change\n")
+
+
+def test_the_numbers_are_those_of_the_formula(diff):
+    # min(14.75 - 5.55, 40 % of 16) + 30 % of (16 - 14.75) cores; min(40 - 30, 64) + 30 % of (64 - 40) GiB
+    code, out, _ = diff({**ENABLED, "midCPUThresholdPercent": 40, "midUnallocatedPercent": 30}, "-o", "json")
+    assert code == 1
+    found = json.loads(out)
+    (node,) = found["nodes"]
+    assert node["before"] == {"cpuMillis": 9_200, "memoryBytes": 10 * 2**30}
+    assert node["after"]["cpuMillis"] == 7_200  # 6.775 are calculated, and 7.2 are requested by Mid pods
+    assert node["after"]["memoryBytes"] == 10 * 2**30 + 24 * 2**30 * 30 // 100
+    assert [each["key"] for each in found["keys"]] == ["midCPUThresholdPercent", "midUnallocatedPercent"]
+
+
+def test_nodes_that_lose_are_shown_whatever_the_limit(diff):
+    metrics = [cluster.metric(f"worker-{number}") for number in range(4)]
+    nodes = [cluster.node(f"worker-{number}", annotations=cluster.mid_status(),
+                          labels={"pool": "a" if number else "b"}) for number in range(4)]  # fmt: skip
+    wanted = {
+        **ENABLED, "midUnallocatedPercent": 100,
+        "nodeConfigs": [{"name": "b", "nodeSelector": {"matchLabels": {"pool": "b"}}, "midCPUThresholdPercent": 0,
+                         "midUnallocatedPercent": 0, "midFloor": "none"}],
+    }  # fmt: skip
+    code, out, _ = diff(wanted, "--nodes", "2", routes=fleet(*metrics, nodes=nodes))
+    assert code == 1
+    assert "4 of 4 nodes change, 1 of them have less" in out
+    assert "! less than the Mid pods request on worker-0: no new Mid pod fits there" in out
+    rows = [line for line in out.splitlines() if line.startswith("worker-")]
+    assert rows[0].startswith("worker-0 ")
+    assert rows[0].endswith("! less than requested")
+    assert len(rows) == 2
+    assert "and 2 more nodes that only gain (--nodes 0 shows all)" in out
+
+
+def test_colocation_off_takes_all_but_the_floor(diff):
+    code, out, _ = diff({"enable": False}, "-o", "json")
+    (node,) = json.loads(out)["nodes"]
+    assert (code, node["after"]["cpuMillis"], node["reason"]) == (1, 7_200, "ColocationDisabled")
+
+
+def test_a_frozen_cluster_has_room_for_no_new_pod(diff):
+    _, out, _ = diff({**ENABLED, "midEmergency": "freeze"}, "-o", "json")
+    assert json.loads(out)["nodes"][0]["after"]["cpuMillis"] == 7_200
+
+
+@pytest.mark.parametrize(
+    ("policy", "gate"),
+    [
+        ({"nodePredictPolicy": {"predictor": "calibrated"}}, "midEviction.mode is not evict"),
+        ({"nodePredictPolicy": {"predictor": "calibrated"}, "midEviction": {"mode": "evict"}}, "1 of them evict, if"),
+        ({"nodePredictPolicy": {"predictor": "n-sigma-v2", "n": 3}}, None),
+    ],
+)
+def test_another_predictor_is_not_in_the_numbers_and_that_is_stated(diff, policy, gate):
+    code, out, _ = diff({**ENABLED, **policy})
+    assert code == 1
+    assert "nodePredictPolicy changes on 1 nodes: their numbers have the peak of the present prediction" in out
+    assert ("the take-back gate holds on 1 nodes" in out) is (gate is not None)
+    assert gate is None or gate in out
+    assert "2 of 31 measured pods are cold" in out
+
+
+def test_a_node_whose_requests_are_not_known_is_left_out_of_the_sums(diff):
+    policy = {"enable": True}
+    upstream = factories.upstream_node_metric(status={"updateTime": "2026-11-21T10:00:20Z"}, spec=policy)
+    metrics = (upstream, cluster.metric("worker-2"))
+    routes = fleet(*metrics, nodes=[cluster.node(), cluster.node("worker-2")])
+    _, out, _ = diff({**ENABLED, "midUnallocatedPercent": 10}, routes=routes)
+    assert "! left out, because requests or the report are not known: worker-1" in out
+    assert "1 of 2 nodes change" in out
+    assert "Mid CPU 9.2 -> 9.3 cores (+1 %)" in out
+
+
+def test_a_node_whose_report_is_too_old_keeps_nothing_on_either_side(diff):
+    old = cluster.metric(time="2026-11-21T08:00:00Z")
+    code, out, _ = diff({**ENABLED, "midCPUThresholdPercent": 10}, routes=fleet(old))
+    assert code == 1
+    assert "0 of 1 nodes change" in out
+
+
+def test_a_preset_is_compared_as_render_prints_it(diff, tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **fleet(document={**ENABLED, "midUnallocatedPercent": 50})) as file:
+        assert koordctl.main(["config", "diff", "--preset", "balanced", "--kubeconfig", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "preset balanced:" in out
+    assert "midUnallocatedPercent" in out
+
+
+@pytest.mark.parametrize(("wanted", "text"), [("{", "want valid JSON"), ('{"enable": 3}', "want true or false")])
+def test_a_refused_document_is_wrong_input(diff, wanted, text):
+    code, out, err = diff(wanted)
+    assert (code, out) == (2, "")
+    assert text in err
+
+
+def test_a_missing_file_and_no_file_are_wrong_usage(diff):
+    assert diff(ENABLED, "--preset", "balanced")[0] == 2
+    for words in ([], ["/does/not/exist"]):
+        assert koordctl.main(["config", "diff", *words]) == 2
+
+
+def test_without_the_right_for_the_present_document_nothing_is_compared(diff):
+    routes = fleet()
+    del routes["config"]
+    code, out, err = diff(ENABLED, routes=routes)
+    assert (code, out) == (3, "")
+    assert "slo-controller-config" in err

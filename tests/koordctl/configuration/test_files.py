@@ -1,0 +1,76 @@
+"""`koordctl config check`, `config render` and `scheduler check`: files in, an answer and an exit code out."""
+
+import json
+
+import pytest
+import yaml
+
+from koordctl import __main__ as koordctl
+from koordctl.cli.answer import FORMATS
+
+GOOD = {"enable": True, "midCPUThresholdPercent": 60}
+REFUSED = {"enable": True, "midCPUThresholdPercent": 600}
+PROFILE = {"plugins": {"filter": {"enabled": [{"name": "LoadAwareScheduling"}]}}}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(document):
+        path = tmp_path / "file"
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(
+    ("command", "document", "code"),
+    [
+        ("config", GOOD, 0), ("config", REFUSED, 1), ("config", "{", 1), ("config", None, 2),
+        ("scheduler", PROFILE, 0), ("scheduler", {"plugins": 3}, 1), ("scheduler", "a: [", 2), ("scheduler", None, 2),
+    ],
+)  # fmt: skip
+def test_the_exit_code_is_the_same_for_every_format(command, document, code, format_, file, capsys):
+    path = "/does/not/exist" if document is None else file(document)
+    assert koordctl.main([command, "check", path, "-o", format_]) == code
+    shown = capsys.readouterr()
+    assert (path in shown.err) is (code == 2)
+    if format_ == "json" and code < 2:
+        assert json.loads(shown.out)["apiVersion"] == "koordctl/v1"
+
+
+def test_a_problem_has_key_value_and_fix(file, capsys):
+    koordctl.main(["config", "check", file(REFUSED)])
+    out = capsys.readouterr().out
+    assert "✘  midCPUThresholdPercent  600" in out
+    assert "at most 100" in out
+
+
+def test_a_config_map_manifest_is_a_document_too(file, capsys):
+    manifest = {"kind": "ConfigMap", "data": {"colocation-config": json.dumps(REFUSED)}}
+    assert koordctl.main(["config", "check", file(yaml.safe_dump(manifest))]) == 1
+
+
+@pytest.mark.parametrize("preset", ["conservative", "balanced", "aggressive"])
+@pytest.mark.parametrize("format_", ["yaml", "json"])
+def test_a_rendered_preset_passes_the_check_and_names_its_place(preset, format_, file, capsys):
+    assert koordctl.main(["config", "render", "--preset", preset, "-n", "mine", "-o", format_]) == 0
+    text = capsys.readouterr().out
+    rendered = yaml.safe_load(text)
+    assert rendered["metadata"] == {"name": "slo-controller-config", "namespace": "mine"}
+    assert json.loads(rendered["data"]["colocation-config"]) == {"enable": True, "preset": preset}
+    assert koordctl.main(["config", "check", file(text)]) == 0
+
+
+def test_the_effective_configuration_of_the_scheduler_is_in_the_document(file, capsys):
+    koordctl.main(["scheduler", "check", file(PROFILE), "-o", "json"])
+    (found,) = json.loads(capsys.readouterr().out)["documents"]
+    assert found["valid"]
+    assert found["effective"]["pluginConfig"]
+
+
+def test_simulate_has_the_exit_codes_of_koordctl(file, capsys):
+    assert koordctl.main(["simulate"]) == 2
+    assert "want --pods and --nodes" in capsys.readouterr().err
+    assert koordctl.main(["simulate", "--live", "--kubeconfig", "/does/not/exist"]) == 3
