@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from api_types import names
@@ -41,6 +41,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def add_status(parser: ArgumentParser) -> None:
     """Add the flags of `status`."""
     add_arguments(parser)
+    add_namespace(parser)
+
+
+def add_namespace(parser: ArgumentParser) -> None:
+    """Add the flag of the suite's namespace."""
     parser.add_argument(
         "-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"
     )
@@ -63,51 +68,61 @@ def run(options: Namespace) -> int:
         key, _, direction = options.sort.partition(":")
         if key not in SORT_KEYS[options.what] or direction not in ("", "asc", "desc"):
             known = ", ".join(SORT_KEYS[options.what])
-            return _fail(
+            return fail(
                 f"--sort {options.sort}: want one of {known}, and :desc for the largest first", answer.WRONG_USAGE
             )
+    return ask(options, lambda api: _answer(api, options))
+
+
+def ask(options: Namespace, question: Callable[[session.Session], Awaitable[Answer]]) -> int:
+    """Connect, put a question to the apiserver, print its answer, and return the exit code."""
+
+    async def asked() -> Answer:
+        to = credentials.find(options.kubeconfig, options.context)
+        limits = session.Timeouts(read=options.request_timeout, request=options.request_timeout)
+        async with session.connect(to, user_agent="koordctl", timeouts=limits) as api:
+            return await question(api)
+
     try:
-        return output.show(asyncio.run(_answer(options)), options.output, headers=not options.no_headers)
+        return output.show(asyncio.run(asked()), options.output, headers=not options.no_headers)
     except (errors.ApiServerError, NotRead) as error:
-        return _fail(str(error), answer.NOT_READ)
+        return fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
-        return _fail("interrupted", answer.INTERRUPTED)
+        return fail("interrupted", answer.INTERRUPTED)
 
 
-def _fail(text: str, code: int) -> int:
+def fail(text: str, code: int) -> int:
+    """Print lines to standard error; return the exit code."""
     sys.stderr.writelines(f"{output.printable(line, 2_000)}\n" for line in text.splitlines())
     return code
 
 
-async def _answer(options: Namespace) -> Answer:
-    to = credentials.find(options.kubeconfig, options.context)
-    limits = session.Timeouts(read=options.request_timeout, request=options.request_timeout)
-    async with session.connect(to, user_agent="koordctl", timeouts=limits) as api:
-        reader = Reader(api, clock.utc_now())
-        if options.command == "status":
-            return await _status(reader, to.server, options)
-        if options.what == "nodes":
-            nodes = await reader.nodes(options.selector)
-            if nodes is None:
-                raise NotRead("\n".join(_notes(reader.unread)))
-            found = top.ordered(nodes, top.NODE_KEYS[_key(options)], descending=_is_descending(options))
-            return top.nodes(found, _notes(reader.unread))
-        pods = await reader.pods(options.namespace, options.node)
-        if pods is None:
-            raise NotRead("\n".join(_notes(reader.unread)))
-        if options.what == "pods":
-            chosen = top.ordered(pods, top.POD_KEYS[_key(options)], descending=_is_descending(options))
-            return top.pods(chosen, _notes(reader.unread))
-        sums = top.ordered(namespaces(pods), top.NAMESPACE_KEYS[_key(options)], descending=_is_descending(options))
-        return top.namespaces(sums, _notes(reader.unread))
+async def _answer(api: session.Session, options: Namespace) -> Answer:
+    reader = Reader(api, clock.utc_now())
+    if options.command == "status":
+        return await _status(reader, api.server, options)
+    if options.what == "nodes":
+        nodes = await reader.nodes(options.selector)
+        if nodes is None:
+            raise NotRead("\n".join(notes(reader.unread)))
+        found = top.ordered(nodes, top.NODE_KEYS[_key(options)], descending=_is_descending(options))
+        return top.nodes(found, notes(reader.unread))
+    pods = await reader.pods(options.namespace, options.node)
+    if pods is None:
+        raise NotRead("\n".join(notes(reader.unread)))
+    if options.what == "pods":
+        chosen = top.ordered(pods, top.POD_KEYS[_key(options)], descending=_is_descending(options))
+        return top.pods(chosen, notes(reader.unread))
+    sums = top.ordered(namespaces(pods), top.NAMESPACE_KEYS[_key(options)], descending=_is_descending(options))
+    return top.namespaces(sums, notes(reader.unread))
 
 
 async def _status(reader: Reader, server: str, options: Namespace) -> Answer:
     nodes, installed = await reader.nodes(), await reader.installation(options.namespace)
     if nodes is None and not installed.workloads and installed.outcome is None:
-        raise NotRead("\n".join(_notes(reader.unread)))
+        raise NotRead("\n".join(notes(reader.unread)))
     found = Snapshot(clock.utc_now(), server, nodes, None, installed, tuple(reader.unread))
-    return status.answer(found, _notes(each for each in reader.unread if each.is_right or each.what == "nodemetrics"))
+    return status.answer(found, notes(each for each in reader.unread if each.is_right or each.what == "nodemetrics"))
 
 
 def _key(options: Namespace) -> str:
@@ -118,5 +133,6 @@ def _is_descending(options: Namespace) -> bool:
     return str(options.sort).endswith(":desc")
 
 
-def _notes(unread: Iterable[Unread]) -> list[str]:
+def notes(unread: Iterable[Unread]) -> list[str]:
+    """Return a line for each kind of object that was not read."""
     return [f"not read: {each.what}: {each.why}" for each in unread]
