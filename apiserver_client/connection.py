@@ -65,6 +65,9 @@ class Connection:
     client_certificate_data: bytes | None = None
     client_key_path: Path | None = None
     client_key_data: bytes | None = None
+    impersonated_user: str = ""
+    """User that the apiserver authorizes in place of the client; empty for the client itself."""
+    impersonated_groups: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return a text without secrets, which may be logged."""

@@ -181,7 +181,8 @@ class Session:
             **of_call,
             **({"Authorization": authorization} if authorization else {}),
         }
-        return [(name.encode(), text.encode()) for name, text in headers.items()]
+        listed = [*headers.items(), *_impersonation(self.connection)]
+        return [(name.encode(), text.encode()) for name, text in listed]
 
     def _extensions(self, read_seconds: float | None) -> dict[str, Any]:
         connect = self._timeouts.connect
@@ -258,6 +259,16 @@ async def connect(
     )
     async with pool:
         yield Session(to, _Transport(pool, network, tls), user_agent, timeouts or Timeouts(), may_write)
+
+
+def _impersonation(to: connection.Connection) -> list[tuple[str, str]]:
+    """Return the headers of an impersonation. A user is always sent with groups: the apiserver refuses groups alone."""
+    if not to.impersonated_user and not to.impersonated_groups:
+        return []
+    return [
+        ("Impersonate-User", to.impersonated_user),
+        *(("Impersonate-Group", group) for group in to.impersonated_groups),
+    ]
 
 
 def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:

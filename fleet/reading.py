@@ -42,6 +42,16 @@ class Reader:
         self._on_progress = on_progress
         self.unread: list[Unread] = []
 
+    @property
+    def api(self) -> session.Session:
+        """Return the session, for objects that only one command reads."""
+        return self._api
+
+    @property
+    def now(self) -> dt.datetime:
+        """Return the time of the snapshot."""
+        return self._now
+
     @contextlib.contextmanager
     def attempt(self, what: str) -> Iterator[None]:
         """Note objects that are not there, or not to be read by the caller, and continue."""
@@ -82,11 +92,13 @@ class Reader:
             if name not in with_reports:
                 yield name, node, None
 
-    async def pods(self, namespace: str | None, node: str | None = None) -> tuple[pod_state.PodState, ...] | None:
+    async def pods(
+        self, namespace: str | None, node: str | None = None, label_selector: str | None = None
+    ) -> tuple[pod_state.PodState, ...] | None:
         """Return the state of the pods that have not ended, with the usage that the reports have of them."""
         found = list[pods.Pod]()
         with self.attempt("pods"):
-            selector = objects.selectors(f"spec.nodeName={node}" if node else None, None)
+            selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
             listed = self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector)
             found = [pod async for pod in listed if not pods.is_terminal(pod)]
         if self._is_unread("pods"):

@@ -1,70 +1,63 @@
-"""The one list of the commands of `koordctl`."""
+"""The one list of the commands of `koordctl`.
+
+The module of a command is imported when the command is called, so that the help and the completion are quick.
+"""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from typing import Final, NamedTuple
-
-from koordctl.check import command as check
-from koordctl.cli import answer
-from koordctl.cli import command as cluster
-from koordctl.convert import command as convert
 
 
 class Command(NamedTuple):
-    """A command: how it is called, the question it answers, and what runs."""
+    """A command: how it is called, the question it answers, and the module that answers it."""
 
     name: str
     help: str
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
-    """Returns the exit code, of those in koordctl.cli.answer."""
+    module: str
+    """Has `add_arguments(parser)` and `run(options)`, which returns an exit code of koordctl.cli.answer."""
 
 
-def _beyond_the_manager(module: str, name: str) -> tuple[Callable[[ArgumentParser], None], Callable[[Namespace], int]]:
-    """Return flags and run of a command whose libraries the image of the manager does not have."""
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        text = f"koordctl {name} is not in this image: it needs {error.name}; use the image koordctl, or the wheel with [koordctl]\n"  # noqa: E501
-    else:
-        return found.add_arguments, found.run
+class Group(NamedTuple):
+    """Commands with a common first word."""
 
-    def add_rest(parser: ArgumentParser) -> None:
-        parser.prefix_chars = "\0"  # its flags are not known here: every word is accepted
-        parser.add_argument("rest", nargs="*", help="see the image koordctl")
-
-    def refuse(_options: Namespace) -> int:
-        sys.stderr.write(text)
-        return answer.NOT_READ
-
-    return add_rest, refuse
+    name: str
+    help: str
+    commands: tuple[Command, ...]
 
 
-COMMANDS: Final = (
+COMMANDS: Final[tuple[Command | Group, ...]] = (
     Command(
         "status",
         "what runs, what is measured, what Mid there is, and what is wrong",
-        cluster.add_status,
-        cluster.run,
+        "koordctl.cli.status_command",
     ),
     Command(
         "check",
         "whether the suite works, whether you may, and what to do; --pre before an installation",
-        check.add_arguments,
-        check.run,
+        "koordctl.check.command",
     ),
     Command(
-        "top", "usage, requests, predicted peak and Mid of nodes, pods or namespaces", cluster.add_top, cluster.run
+        "top",
+        "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
+        "koordctl.cli.top_command",
+    ),
+    Group(
+        "explain",
+        "why a node has its Mid resources, why a pod is where it is, which value holds",
+        (
+            Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
+            Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
+        ),
     ),
     Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
-        *_beyond_the_manager("koordctl.backtest.command", "backtest"),
+        "koordctl.backtest.command",
     ),
-    Command("convert", "write the limits of Mid pods into manifests", convert.add_arguments, convert.run),
+    Command(
+        "convert",
+        "write the limits of Mid pods into manifests",
+        "koordctl.convert.command",
+    ),
 )
 """In the order of the help text."""

@@ -41,7 +41,8 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argpa
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001
             for name, command in action.choices.items():
-                yield name, texts.get(name, ""), command
+                inner = [(f"{name} {own}", text, found) for own, text, found in _commands(command)]
+                yield from inner or [(name, texts.get(name, ""), command)]
 
 
 def _flags(parser: argparse.ArgumentParser) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from apiserver_client import errors, session
 from component_base import clock
 from fleet.finding_kinds import Category
+from fleet.reading import Reader
 from fleet.snapshot import Snapshot
 from koordctl.check import before, installed, reading
 from koordctl.check import results as of
@@ -30,14 +30,13 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the flags of `check`."""
     command.add_arguments(parser)
-    command.add_namespace(parser)
+    command.add_namespace_argument(parser)
     add = parser.add_argument
     add("--pre", action="store_true", help="check the cluster before an installation")
     add("--wait", type=duration, default=0.0, metavar="TIME", help="repeat while a check fails, at most so long (2m)")
     add("--fail-on", choices=("warning", "error"), default="error", help="exit with 1 from this on (default: error)")
     add("--require", type=_parts, default=(), metavar="PARTS", help="parts that must be installed: agent,manager,scheduler (default: any)")  # fmt: skip  # noqa: E501
     add("--skip", type=_categories, default=(), metavar="CATEGORIES", help=f"categories to leave out, of {','.join(Category)}")  # fmt: skip  # noqa: E501
-    add("--ascii", action="store_true", help="use no characters beyond ASCII")
 
 
 def duration(text: str) -> float:
@@ -67,7 +66,11 @@ def _listed(text: str, known: Iterable[str]) -> list[str]:
 
 def run(options: Namespace) -> int:
     """Run the checks; return the exit code."""
-    return command.ask(options, lambda api: check(api, options, clock.utc_now, asyncio.sleep))
+
+    async def read(reader: Reader) -> Answer:
+        return await check(reader.api, options, clock.utc_now, asyncio.sleep)
+
+    return command.run(options, read)
 
 
 async def check(api: session.Session, options: Namespace, now: Callable[[], dt.datetime], sleep: Sleep) -> Answer:
@@ -82,8 +85,7 @@ async def check(api: session.Session, options: Namespace, now: Callable[[], dt.d
             if not turns_left or of.exit_code(results, options.fail_on) == FINE:
                 break
         await sleep(_PAUSE_SECONDS)
-    with_signs = not options.ascii and (sys.stdout.encoding or "").lower().startswith("utf")
-    return of.answer(results, options.namespace, options.fail_on, with_signs=with_signs)
+    return of.answer(results, options.namespace, options.fail_on)
 
 
 async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[Result]:

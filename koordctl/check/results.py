@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.finding_kinds import KINDS, Category, FindingKind, Severity
-from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
 
 PAGE: Final = "docs/operations/findings.md"
 """Page with a section for each code."""
@@ -25,7 +25,12 @@ class Verdict(enum.StrEnum):
     """Not installed, or not to be read by the caller."""
 
 
-SIGNS: Final = {Verdict.FAILED: "✘", Verdict.WARNING: "!", Verdict.PASSED: "✔", Verdict.SKIPPED: "–"}  # noqa: RUF001
+SIGNS: Final = {
+    Verdict.FAILED: ERROR_SIGN,
+    Verdict.WARNING: WARNING_SIGN,
+    Verdict.PASSED: OK_SIGN,
+    Verdict.SKIPPED: "\u2013",
+}
 _STYLES: Final = {Verdict.FAILED: "error", Verdict.WARNING: "warning"}
 _OF_SEVERITY: Final = {
     Severity.ERROR: Verdict.FAILED,
@@ -66,11 +71,13 @@ def exit_code(results: Iterable[Result], fail_on: str) -> int:
     return NOTHING if any(each.verdict in bad for each in results) else FINE
 
 
-def answer(results: Iterable[Result], namespace: str, fail_on: str, *, with_signs: bool = True) -> Answer:
+def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:
     """Return the answer: one line for each check, then what to do about those that did not pass."""
     order = list(Category)
     ordered = sorted(results, key=lambda each: order.index(each.kind.category))
-    rows = [(each.kind.category, _word(each.verdict, with_signs), each.kind.code, each.text) for each in ordered]
+    rows = [
+        (each.kind.category, f"{SIGNS[each.verdict]} {each.verdict}", each.kind.code, each.text) for each in ordered
+    ]
     columns = [Column(title) for title in ("CATEGORY", "RESULT", "CHECK", "FOUND")]
     counts = Counter(each.verdict for each in ordered)
     code = exit_code(ordered, fail_on)
@@ -86,10 +93,6 @@ def answer(results: Iterable[Result], namespace: str, fail_on: str, *, with_sign
         tail=[*_details(ordered, namespace), "", _summary(counts)],
         exit_code=code,
     )
-
-
-def _word(verdict: Verdict, with_signs: bool) -> str:
-    return f"{SIGNS[verdict]} {verdict}" if with_signs else verdict.value
 
 
 def _summary(counts: Counter[Verdict]) -> str:

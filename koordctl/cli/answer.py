@@ -11,6 +11,9 @@ FINE, NOTHING, WRONG_USAGE, NOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 FORMATS: Final = ("table", "wide", "json", "yaml", "csv", "name")
 API_VERSION: Final = "koordctl/v1"
 UNKNOWN: Final = "-"
+OK_SIGN, WARNING_SIGN, ERROR_SIGN = "✔", "!", "✘"
+"""Signs before a word; the output replaces them where it is ASCII."""
+_BAR: Final = "█"
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Column:
     title: str
     right: bool = False
     wide: bool = False
+    whole: bool = False
+    """Whether a cell is never broken into lines, as a bar."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ def gib(count: int | None) -> str:
 def share(percent: float | None) -> str:
     """Format a share in percent."""
     return UNKNOWN if percent is None else f"{percent:.0f}%"
+
+
+def bar(amount: float, whole: float, length: int) -> str:
+    """Draw an amount as a bar of at most `length` characters; an amount above 0 has one at least."""
+    if amount <= 0 or whole <= 0:
+        return ""
+    return _BAR * min(max(round(length * amount / whole), 1), length)
 
 
 def age(seconds: float | None) -> str:

@@ -1,7 +1,8 @@
 """Print an answer as a table, JSON, YAML, CSV or names. Text of the cluster never controls the terminal.
 
 Names, messages and annotations are written by tenants and agents: characters that are not printable are escaped. JSON
-and YAML are ASCII. Where the output is no terminal, a table is as wide as its content and has no colour.
+and YAML are ASCII. Where the output is no terminal, a table is as wide as its content. A colour is never alone: the
+row has a sign and a word as well.
 """
 
 from __future__ import annotations
@@ -12,18 +13,41 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, NamedTuple, Self, TextIO, get_args
 
 import yaml
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from koordctl.cli.answer import API_VERSION, UNKNOWN, Answer, Table
 
+Color = Literal["auto", "always", "never"]
+COLORS: Final[tuple[Color, ...]] = get_args(Color)
 _LONGEST_CELL: Final = 300
+_LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
+_CODES: Final = {"error": "31", "warning": "33"}
+_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#"})
+
+
+class Style(NamedTuple):
+    """How tables are drawn; JSON, YAML, CSV and names have none."""
+
+    color: Color = "auto"
+    is_ascii: bool = False
+    """Whether signs and bars are of ASCII; the text of the cluster is as it is, where the output can encode it."""
+
+    def is_colored(self, to: TextIO) -> bool:
+        """Decide whether to use colour."""
+        if self.color != "auto":
+            return self.color == "always"
+        return to.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def drawn(self, text: str, to: TextIO) -> str:
+        """Return a line with the signs that the output can encode."""
+        encoding = to.encoding or "utf-8"
+        is_ascii = self.is_ascii or encoding.lower().replace("-", "") != "utf8"
+        line = text.translate(_ASCII) if is_ascii else text
+        return line.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def printable(text: str, longest: int = _LONGEST_CELL) -> str:
@@ -34,21 +58,67 @@ def printable(text: str, longest: int = _LONGEST_CELL) -> str:
     return clean if len(clean) <= longest and len(text) <= longest else f"{clean[: longest - 3]}..."
 
 
-def show(answer: Answer, output: str, *, headers: bool = True, to: TextIO | None = None) -> int:
+def show(
+    answer: Answer, output: str, *, headers: bool = True, to: TextIO | None = None, style: Style = Style()  # noqa: B008
+) -> int:  # fmt: skip
     """Print an answer; return its exit code."""
     out = to or sys.stdout
-    if output == "json":
-        out.write(json.dumps(_document(answer), indent=2) + "\n")
-    elif output == "yaml":
-        out.write(yaml.safe_dump(_document(answer), sort_keys=False, allow_unicode=False))
-    elif output == "csv":
-        out.write(_csv(answer.tables[0], headers=headers))
-    elif output == "name":
-        out.writelines(f"{printable(name)}\n" for name in answer.names)
-    else:
-        _table_text(answer, out, wide=output == "wide", headers=headers)
-    sys.stderr.writelines(f"{printable(note, 2_000)}\n" for note in answer.notes)
+    out.write(_text(answer, output, out, headers=headers, style=style))
+    sys.stderr.writelines(f"{printable(note, _LONGEST_LINE)}\n" for note in answer.notes)
     return answer.exit_code
+
+
+class Watched:
+    """A place for repeated answers: one after the other, on a terminal each in the place of the one before."""
+
+    def __init__(self, output: str, *, headers: bool, style: Style) -> None:
+        self._output, self._headers, self._style = output, headers, style
+        self._is_live = sys.stdout.isatty() and output in ("table", "wide")
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        if self._is_live:
+            from rich.console import Console  # noqa: PLC0415  # slow, and only for a terminal
+            from rich.live import Live  # noqa: PLC0415
+
+            console = Console(
+                markup=False, emoji=False, highlight=False, no_color=not self._style.is_colored(sys.stdout)
+            )
+            self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+            self._live.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Leave the last answer on the terminal."""
+        if self._is_live:
+            self._live.stop()
+
+    def show(self, answer: Answer) -> None:
+        """Print the next answer."""
+        if not self._is_live:
+            show(answer, self._output, headers=self._headers, style=self._style)
+            sys.stdout.write("\n" if self._output in ("table", "wide") else "")
+            sys.stdout.flush()
+            return
+        from rich.text import Text  # noqa: PLC0415
+
+        notes = "".join(f"{printable(note, _LONGEST_LINE)}\n" for note in answer.notes)
+        text = _text(answer, self._output, sys.stdout, headers=self._headers, style=self._style)
+        self._live.update(Text.from_ansi(text + self._style.drawn(notes, sys.stdout)), refresh=True)
+
+
+def _text(answer: Answer, output: str, to: TextIO, *, headers: bool, style: Style) -> str:
+    match output:
+        case "json":
+            return json.dumps(_document(answer), indent=2) + "\n"
+        case "yaml":
+            return f"{yaml.safe_dump(_document(answer), sort_keys=False, allow_unicode=False)}"
+        case "csv":
+            return style.drawn(_csv(answer.tables[0], headers=headers), to) if answer.tables else ""
+        case "name":
+            return "".join(f"{style.drawn(printable(name), to)}\n" for name in answer.names)
+        case _:
+            return _table_text(answer, to, wide=output == "wide", headers=headers, style=style)
 
 
 def _document(answer: Answer) -> dict[str, Any]:
@@ -70,50 +140,65 @@ def _csv_cell(text: str) -> str:
     return f"'{clean}" if clean[:1] in ("=", "+", "@") or (clean[:1] == "-" and clean != UNKNOWN) else clean
 
 
-def _table_text(answer: Answer, out: TextIO, *, wide: bool, headers: bool) -> None:
-    lines = [printable(line) for line in answer.head]
+def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style: Style) -> str:
+    is_colored = style.is_colored(to)
+    lines = [printable(line, _LONGEST_LINE) for line in answer.head]
     for table in answer.tables:
         if lines:
             lines.append("")
-        is_plain = not out.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
-        lines += (_plain if is_plain else _drawn)(table, wide=wide, headers=headers)
-    lines += [printable(line) for line in answer.tail]
-    encoding = out.encoding or "utf-8"
-    out.writelines(line.rstrip().encode(encoding, "backslashreplace").decode(encoding) + "\n" for line in lines)
+        is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
+        lines += (_plain if is_plain else _drawn)(table, wide=wide, headers=headers, is_colored=is_colored)
+    lines += [printable(line, _LONGEST_LINE) for line in answer.tail]
+    return "".join(style.drawn(line.rstrip(), to) + "\n" for line in lines)
 
 
-def _plain(table: Table, *, wide: bool, headers: bool) -> list[str]:
-    """Return the lines of a table as wide as its content, without colour."""
+def _plain(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
+    """Return the lines of a table as wide as its content."""
     shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
-    cells = [[table.columns[number].title for number in shown]] if headers else []
+    has_titles = headers and any(table.columns[number].title for number in shown)
+    cells = [[table.columns[number].title for number in shown]] if has_titles else []
     cells += [[printable(row[number]) for number in shown] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     pads = [str.rjust if table.columns[number].right else str.ljust for number in shown]
-    return ["  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)) for row in cells]
+    lines = [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+    if not is_colored or not table.styles:
+        return lines
+    codes = [""] * has_titles + [_CODES.get(style, "") for style in table.styles]
+    return [f"\x1b[{code}m{line}\x1b[0m" if code else line for line, code in zip(lines, codes, strict=True)]
 
 
-def _drawn(table: Table, *, wide: bool, headers: bool) -> list[str]:
-    """Return the lines of a table as wide as the terminal, with colour unless NO_COLOR is set."""
+def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
+    """Return the lines of a table as wide as the terminal."""
+    from rich.console import Console  # noqa: PLC0415  # slow, and only for a terminal
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
+    has_titles = headers and any(table.columns[number].title for number in shown)
+    made = RichTable(box=None, pad_edge=False, show_header=has_titles, padding=(0, 2, 0, 0), header_style="bold")
+    for number in shown:
+        column = table.columns[number]
+        made.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=column.whole,
+        )
+    for position, row in enumerate(table.rows):
+        style = _STYLES.get(table.styles[position], "") if table.styles else ""
+        made.add_row(*(Text(printable(row[number])) for number in shown), style=style)
     console = Console(
         file=io.StringIO(),
         width=shutil.get_terminal_size().columns,
-        force_terminal=not os.environ.get("NO_COLOR"),
+        force_terminal=is_colored,
+        color_system="standard" if is_colored else None,
         markup=False,
         emoji=False,
         highlight=False,
     )
     with console.capture() as captured:
-        console.print(_rich(table, wide=wide, headers=headers))
+        console.print(made)
     return captured.get().splitlines()
-
-
-def _rich(table: Table, *, wide: bool, headers: bool) -> RichTable:
-    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
-    made = RichTable(box=None, pad_edge=False, show_header=headers, padding=(0, 2, 0, 0), header_style="bold")
-    for number in shown:
-        column = table.columns[number]
-        made.add_column(Text(column.title), justify="right" if column.right else "left", overflow="fold")
-    for position, row in enumerate(table.rows):
-        style = _STYLES.get(table.styles[position], "") if table.styles else ""
-        made.add_row(*(Text(printable(row[number])) for number in shown), style=style)
-    return made

@@ -10,11 +10,22 @@ from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import Amounts, NodeState, percent
 from fleet.pod_state import total
 from fleet.snapshot import Installation, Snapshot
-from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, cores, gib, share
+from koordctl.cli.answer import (
+    ERROR_SIGN,
+    OK_SIGN,
+    UNKNOWN,
+    WARNING_SIGN,
+    Answer,
+    Column,
+    Table,
+    cores,
+    gib,
+    share,
+)
 from koordctl.cli.top import amounts
 from manager.slo_config import condition
 
-_SIGNS = {"error": "ERROR", "warning": "WARN"}
+_SIGNS = {"error": f"{ERROR_SIGN} ERROR", "warning": f"{WARNING_SIGN} WARN"}
 _TOTALS = ("allocatable", "prod_requests", "used", "prod_peak", "mid", "mid_requests")
 
 
@@ -50,18 +61,23 @@ def _configuration(installed: Installation) -> str:
 
 
 def _parts(installed: Installation) -> Table:
-    rows = []
+    rows, styles = [], []
     for name, title in ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler")):
         workload = installed.workloads.get(name)
         if workload is None:
-            rows.append((title, name, UNKNOWN, UNKNOWN, ""))
+            rows.append((UNKNOWN, title, name, UNKNOWN, UNKNOWN, "not found"))
+            styles.append("")
             continue
         status = workload.status
         ready = status.number_ready if name == AGENT else status.ready_replicas
         wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+        is_ready = 0 < ready == wanted
         leader = f"leader {installed.leader}" if name == MANAGER and installed.leader else ""
-        rows.append((title, name, f"{ready} of {wanted}", installed.versions().get(name, UNKNOWN), leader))
-    return Table([Column(title) for title in ("PART", "OBJECT", "READY", "VERSION", "")], rows)
+        state = leader if is_ready else "; ".join(part for part in ("not all ready", leader) if part)
+        version = installed.versions().get(name, UNKNOWN)
+        rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, name, f"{ready} of {wanted}", version, state))
+        styles.append("" if is_ready else "warning")
+    return Table([Column(title) for title in ("", "PART", "OBJECT", "READY", "VERSION", "")], rows, styles)
 
 
 def _sums(totals: dict[str, Amounts]) -> Table:

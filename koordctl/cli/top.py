@@ -3,49 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from fleet.node_state import Amounts, NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
 from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
 
 T = TypeVar("T")
-Key = Callable[[T], Any]
+_PERCENT: Final = 1.0
+_SECONDS: Final = 1.0
+_COUNT: Final = 1.0
+_CORES: Final = 1e3
+_GIB: Final = 2.0**30
+
+
+class Key(NamedTuple, Generic[T]):
+    """A key of the order and of the limits of rows."""
+
+    value: Callable[[T], Any]
+    """None where it is not known."""
+    unit: float = 0.0
+    """Amount that the table shows as 1; 0 for a text, which has no limits."""
+
+    def amount(self, row: T) -> float | None:
+        """Return the value in the unit of the table; None where it is not known."""
+        seen = self.value(row)
+        return None if seen is None else seen / self.unit
+
 
 NODE_KEYS: Final[dict[str, Key[NodeState]]] = {
-    "name": lambda node: node.name,
-    "used": lambda node: node.used_percent("cpu"),
-    "memory": lambda node: node.used_percent("memory"),
-    "peak": lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu),
-    "requests": lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu),
-    "mid": lambda node: node.mid.cpu,
-    "age": lambda node: node.sample_age_seconds,
+    "name": Key(lambda node: node.name),
+    "used": Key(lambda node: node.used_percent("cpu"), _PERCENT),
+    "memory": Key(lambda node: node.used_percent("memory"), _PERCENT),
+    "peak": Key(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _PERCENT),
+    "requests": Key(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _PERCENT),
+    "mid": Key(lambda node: node.mid.cpu, _CORES),
+    "age": Key(lambda node: node.sample_age_seconds, _SECONDS),
 }
-"""Sort keys of nodes."""
+"""Keys of nodes."""
 POD_KEYS: Final[dict[str, Key[PodState]]] = {
-    "name": lambda pod: (pod.namespace, pod.name),
-    "used": lambda pod: pod.used.cpu,
-    "memory": lambda pod: pod.used.memory,
-    "requests": lambda pod: pod.requests.cpu,
-    "slack": lambda pod: pod.slack.cpu,
+    "name": Key(lambda pod: (pod.namespace, pod.name)),
+    "used": Key(lambda pod: pod.used.cpu, _CORES),
+    "memory": Key(lambda pod: pod.used.memory, _GIB),
+    "requests": Key(lambda pod: pod.requests.cpu, _CORES),
+    "slack": Key(lambda pod: pod.slack.cpu, _CORES),
 }
-"""Sort keys of pods."""
+"""Keys of pods."""
 NAMESPACE_KEYS: Final[dict[str, Key[NamespaceState]]] = {
-    "name": lambda each: each.name,
-    "pods": lambda each: each.pods,
-    "used": lambda each: each.prod_used.cpu,
-    "requests": lambda each: each.prod_requests.cpu,
-    "mid": lambda each: each.mid_requests.cpu,
+    "name": Key(lambda each: each.name),
+    "pods": Key(lambda each: each.pods, _COUNT),
+    "used": Key(lambda each: each.prod_used.cpu, _CORES),
+    "requests": Key(lambda each: each.prod_requests.cpu, _CORES),
+    "mid": Key(lambda each: each.mid_requests.cpu, _CORES),
 }
-"""Sort keys of namespaces."""
+"""Keys of namespaces."""
 
 
 def ordered(found: Iterable[T], key: Key[T], *, descending: bool) -> list[T]:
     """Sort; what is not known comes last in either direction."""
     known, unknown = list[T](), list[T]()
     for each in found:
-        (unknown if key(each) is None else known).append(each)
-    return [*sorted(known, key=key, reverse=descending), *unknown]
+        (unknown if key.value(each) is None else known).append(each)
+    return [*sorted(known, key=key.value, reverse=descending), *unknown]
 
 
 def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:

@@ -71,26 +71,40 @@ async def _explain(arguments: argparse.Namespace) -> explanation.Explanation:
     """Gather the inputs and explain. Raises errors.ApiServerError, manifests.Unusable, settings.SettingsError."""
     chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
     given = await _gather(arguments, chosen)
-    found = explanation.explain(
-        given.node.metadata.name,
-        pods.labels_of(given.node.metadata),
-        pods.annotations_of(given.node.metadata),
+    return of_objects(
         given.outcome,
+        given.node,
+        given.metric,
         source=arguments.config or f"ConfigMap {chosen.namespace}/{chosen.config_map}",
         kept_in=chosen.last_good_config_map,
+        preview=arguments.config is not None,
     )
-    if given.metric is None or found.strategy is None:
+
+
+def of_objects(
+    outcome: evaluation.Outcome,
+    node: pods.Node,
+    metric: store.NodeMetric | None,
+    *,
+    source: str,
+    kept_in: str,
+    preview: bool,
+) -> explanation.Explanation:
+    """Explain the strategy of a Node, and compare it with the spec of its NodeMetric."""
+    labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
+    found = explanation.explain(node.metadata.name, labels, annotations, outcome, source=source, kept_in=kept_in)
+    if metric is None or found.strategy is None:
         return found
     either = (node_metric_spec.wire_spec_of(found.strategy, may_evict=may) for may in (True, False))
-    differs = min((tuple(_paths(diff.spec_patch(given.metric.spec, wanted))) for wanted in either), key=len)
-    return dataclasses.replace(found, spec_differs=differs, preview=arguments.config is not None)
+    differs = min((tuple(_paths(diff.spec_patch(metric.spec, wanted))) for wanted in either), key=len)
+    return dataclasses.replace(found, spec_differs=differs, preview=preview)
 
 
 async def _gather(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:
     """Read the inputs from files where they are given, else from the cluster."""
     if not arguments.node and arguments.node_file is None:
         raise manifests.Unusable("no node given: use --node NAME or --node-file FILE")
-    outcome = _outcome_of(arguments.config) if arguments.config is not None else None
+    outcome = outcome_of(arguments.config) if arguments.config is not None else None
     node = _node_of(arguments) if arguments.node_file is not None else None
     if outcome is not None and node is not None:
         return _Inputs(outcome, node)
@@ -115,7 +129,8 @@ def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _outcome_of(file: str) -> evaluation.Outcome:
+def outcome_of(file: str) -> evaluation.Outcome:
+    """Evaluate a document or a ConfigMap manifest as a first one. Raises manifests.Unusable."""
     try:
         text = manifests.document_in(manifests.read(file))
     except manifests.Unusable as error:

@@ -30,7 +30,8 @@ NOT_READ: Final = 1
 async def explain(to: connection.Connection, node: str, output: Output, now: dt.datetime) -> int:
     """Print the explanation; return the exit code."""
     try:
-        found = await of_node(to, node, now)
+        async with session.connect(to, user_agent="koord-manager/explain") as api:
+            found = await of_node(api, node, now)
     except errors.ApiServerError as error:
         sys.stderr.write(f"{error}\n")
         return NOT_READ
@@ -41,19 +42,25 @@ async def explain(to: connection.Connection, node: str, output: Output, now: dt.
     return EXPLAINED
 
 
-async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> explanation.Explanation:
+async def of_node(api: session.Session, name: str, now: dt.datetime) -> explanation.Explanation:
     """Read the Node and its NodeMetric and explain them. Raises errors.ApiServerError."""
-    async with session.connect(to, user_agent="koord-manager/explain") as api:
-        node = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
-        try:
-            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
-        except errors.NotFound:
-            metric = None
-        decided, shadow = spec_policy.decide(node, metric, now), None
-        policy = spec_policy.policy_of(metric) if metric else None
-        if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
-            shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
-        eviction = await explain_eviction.of_node(api, node, metric, policy, now)
+    node = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
+    try:
+        metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+    except errors.NotFound:
+        metric = None
+    return await of_objects(api, node, metric, now)
+
+
+async def of_objects(
+    api: session.Session, node: store.Node, metric: store.NodeMetric | None, now: dt.datetime
+) -> explanation.Explanation:
+    """Explain a Node and its NodeMetric; reads pods where the explanation needs them. Raises errors.ApiServerError."""
+    decided, shadow = spec_policy.decide(node, metric, now), None
+    policy = spec_policy.policy_of(metric) if metric else None
+    if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
+        shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
+    eviction = await explain_eviction.of_node(api, node, metric, policy, now)
     return dataclasses.replace(explanation.explain(node, decided, shadow), eviction=eviction)
 
 

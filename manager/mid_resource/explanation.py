@@ -193,6 +193,15 @@ def amount(mid: str, value: int) -> str:
 
 def lines(found: Explanation) -> Iterator[str]:
     """Format the explanation as lines of text."""
+    yield from head(found)
+    for mid, resource in found.resources.items():
+        yield f"{mid}: " + ("none" if resource.published is None else amount(mid, resource.published))
+        for term in resource.terms:
+            yield f"  {term.sentence}  [{term.source}, {term.time}]"
+
+
+def head(found: Explanation) -> Iterator[str]:
+    """Format everything but the terms as lines of text."""
     detail = f": {found.detail}" if found.detail else ""
     since = f", since {found.since}" if found.since else ""
     yield f"{found.node}: Mid resources {found.text}{detail} ({found.reason}{since})"
@@ -209,7 +218,3 @@ def lines(found: Explanation) -> Iterator[str]:
     if found.closed:
         yield f"no new Mid pod is admitted, and no more is published than Mid pods request: {found.closed}"
     yield from (f"eviction: {sentence}" for sentence in found.eviction)
-    for mid, resource in found.resources.items():
-        yield f"{mid}: " + ("none" if resource.published is None else amount(mid, resource.published))
-        for term in resource.terms:
-            yield f"  {term.sentence}  [{term.source}, {term.time}]"

@@ -99,7 +99,20 @@ def participation(found: Explanation) -> str:
 
 def lines(found: Explanation) -> Iterator[str]:
     """Format the explanation as lines of text."""
-    yield f"node {found.node}: {participation(found)}"
+    yield from head(found)
+    if found.strategy is None:
+        return
+    yield ""
+    yield from _table(found.values)
+    if compared := comparison(found):
+        yield ""
+        yield compared
+
+
+def head(found: Explanation) -> Iterator[str]:
+    """Format everything but the values as lines of text."""
+    subject = f"node {found.node}" if found.node else "a node without labels and annotations"
+    yield f"{subject}: {participation(found)}"
     yield f"{found.source}: {condition.summary(found.outcome, kept_in=found.kept_in)}"
     refused = found.outcome.state is evaluation.State.REFUSED
     yield from (f"  {problem.with_effect()}" for problem in found.outcome.problems if refused)
@@ -113,15 +126,14 @@ def lines(found: Explanation) -> Iterator[str]:
     for position in found.strategy.matching[1:]:
         first = found.strategy.matching[0]
         yield f"  nodeConfigs[{position}] matches as well and is not used: nodeConfigs[{first}] comes first"
-    yield ""
-    yield from _table(found.values)
-    if found.spec_differs is not None:
-        yield ""
-        yield _compared(found.spec_differs, preview=found.preview)
 
 
-def _compared(differs: tuple[str, ...], *, preview: bool) -> str:
-    if preview:
+def comparison(found: Explanation) -> str:
+    """Compare the strategy with the NodeMetric's spec; empty where it was not read."""
+    differs = found.spec_differs
+    if differs is None:
+        return ""
+    if found.preview:
         changes = ", ".join(differs) or "nothing"
         return f"applied, the document would change in the spec of the NodeMetric: {changes}"
     if not differs:
@@ -133,16 +145,20 @@ def _compared(differs: tuple[str, ...], *, preview: bool) -> str:
 
 
 def _table(values: tuple[Value, ...]) -> Iterator[str]:
-    rows = [("key", "value", "from")]
+    rows = [("key", "value", "from"), *value_rows(values)]
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    yield from (f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}".rstrip() for key, value, origin in rows)
+
+
+def value_rows(values: tuple[Value, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield key, value and layer, with the value below that it replaces, for each key that is of interest."""
     for each in values:
         if not each.effective and each.layer in ("", "defaults"):
             continue  # a default of a key without effect is of no interest
         origin = each.layer if each.effective else f"{each.layer} (no effect here)"
         if each.below and each.below[0][1] != each.value:
             origin += f", instead of {_shown(each.below[0][1])} ({each.below[0][0]})"
-        rows.append((each.key, _shown(each.value), origin))
-    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    yield from (f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}".rstrip() for key, value, origin in rows)
+        yield each.key, _shown(each.value), origin
 
 
 def _shown(value: Any) -> str:

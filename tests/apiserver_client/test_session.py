@@ -1,6 +1,7 @@
 """The session: requests, failures of TLS and the network, warnings of the apiserver."""
 
 import asyncio
+import dataclasses
 import logging
 
 import pytest
@@ -44,6 +45,28 @@ async def test_requests_name_the_program_and_ask_for_plain_json(server):
     headers = server.requests[0].headers
     assert headers["user-agent"] == "test/1"
     assert (headers["accept"], headers["accept-encoding"]) == ("application/json", "identity")
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "sent"),
+    [("", (), []), ("jane", (), ["jane"]), ("jane", ("viewers", "auditors"), ["jane", "viewers", "auditors"])],
+)
+def test_an_impersonation_is_sent_with_each_call(user, groups, sent):
+    to = connection.Connection("http://a", "test", impersonated_user=user, impersonated_groups=groups)
+    headers = session._impersonation(to)
+    assert [text for _, text in headers] == sent
+    assert {name for name, _ in headers} <= {"Impersonate-User", "Impersonate-Group"}
+
+
+async def test_requests_of_an_impersonation_name_the_user(server):
+    server.on("GET", NODE, OK)
+    to = dataclasses.replace(
+        connection.Connection(server.url, "test"), impersonated_user="jane", impersonated_groups=("viewers",)
+    )
+    async with session.connect(to, user_agent="test/1") as api:
+        await get_node(api)
+    headers = server.requests[0].headers
+    assert (headers["impersonate-user"], headers["impersonate-group"]) == ("jane", "viewers")
 
 
 async def test_a_connection_is_used_again(server):

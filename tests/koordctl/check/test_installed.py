@@ -252,12 +252,12 @@ async def test_json_has_what_the_table_has(server, capsys):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     async with session.connect(server.connection(), user_agent="test/1") as api:
-        answer = await command.check(api, parser.parse_args(["--ascii"]), lambda: NOW, _no_sleep)
+        answer = await command.check(api, parser.parse_args([]), lambda: NOW, _no_sleep)
     assert output.show(answer, "json") == 1
     document = json.loads(capsys.readouterr().out)
     assert document["works"] is False
     assert document["counts"]["failed"] == 1
     (failed,) = [each for each in document["checks"] if each["verdict"] == "failed"]
     assert failed["page"] == "docs/operations/findings.md#leader"
-    assert output.show(answer, "table") == 1
+    assert output.show(answer, "table", style=output.Style(is_ascii=True)) == 1
     assert capsys.readouterr().out.isascii()

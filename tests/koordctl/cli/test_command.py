@@ -1,11 +1,8 @@
 """The commands that read a cluster: exit codes, formats, rights, and text that tenants write."""
 
-import asyncio
-import contextlib
 import csv
 import io
 import json
-import threading
 
 import pytest
 import yaml
@@ -13,80 +10,11 @@ import yaml
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
 from tests import factories
-from tests.fakes import apiserver
 from tests.fleet import cluster
+from tests.koordctl.serving import healthy, kubeconfig_of
 
-METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
-SUITE = "koordinator-system"
 COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
-
-
-@contextlib.contextmanager
-def kubeconfig_of(tmp_path, **routes):
-    """Serve lists by path; a route that is missing is forbidden."""
-    started, stop, url = threading.Event(), None, ""
-    known = {
-        "/api/v1/nodes": "nodes",
-        METRICS: "metrics",
-        "/api/v1/pods": "pods",
-        "/api/v1/namespaces/shop/pods": "pods",
-        "/version": "version",
-        f"/apis/apps/v1/namespaces/{SUITE}/daemonsets/koordlet": "agent",
-        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-manager": "manager",
-        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-scheduler": "scheduler",
-        f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-manager": "lease",
-        f"/api/v1/namespaces/{SUITE}/configmaps/slo-controller-config": "config",
-        f"/api/v1/namespaces/{SUITE}/configmaps/koord-manager-last-good-config": "stored",
-    }
-
-    async def serve():
-        nonlocal stop, url
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        async with apiserver.running() as server:
-            for path, name in known.items():
-                given = routes.get(name)
-                answer = apiserver.Answer(given) if given else apiserver.Answer(cluster.forbidden(path), 403)
-                server.on("GET", path, answer)
-            url = server.url
-            started.loop = loop
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    started.wait(10)
-    file = tmp_path / "kubeconfig"
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "clusters": [{"name": "c", "cluster": {"server": url}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "users": [{"name": "u", "user": {"token": "t"}}],
-                "current-context": "x",
-            }
-        )
-    )
-    try:
-        yield file
-    finally:
-        started.loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
-
-
-def healthy(**changes):
-    full = {
-        "nodes": cluster.listing(cluster.node(annotations=cluster.mid_status())),
-        "metrics": cluster.listing(cluster.metric(pods=[cluster.usage_of()])),
-        "pods": cluster.listing(cluster.pod()),
-        "version": {"gitVersion": "v1.34.4"},
-        "agent": cluster.workload("koordlet"),
-        "manager": cluster.workload("koord-manager"),
-        "scheduler": cluster.workload("koord-scheduler"),
-        "lease": {"spec": {"holderIdentity": "koord-manager-1"}},
-        "config": {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable": true}'}},
-    }
-    return {name: value for name, value in (full | changes).items() if value is not None}
 
 
 @pytest.mark.parametrize("format_", answer.FORMATS)

@@ -1,0 +1,38 @@
+"""Command `koordctl status`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from api_types import names
+from fleet.reading import Reader
+from fleet.snapshot import Snapshot
+from koordctl.cli import command, status
+from koordctl.cli.answer import Answer
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    command.add_arguments(parser)
+    command.add_watch_arguments(parser)
+    parser.add_argument(
+        "-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        return await _status(reader, options.namespace)
+
+    return command.run(options, read)
+
+
+async def _status(reader: Reader, namespace: str) -> Answer:
+    nodes, installed = await reader.nodes(), await reader.installation(namespace)
+    if nodes is None and not installed.workloads and installed.outcome is None:
+        raise command.NotRead("\n".join(command.notes(reader.unread)))
+    found = Snapshot(reader.now, reader.api.server, nodes, None, installed, tuple(reader.unread))
+    named = (each for each in reader.unread if each.is_right or each.what == "nodemetrics")
+    return status.answer(found, command.notes(named))

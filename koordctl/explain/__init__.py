@@ -1,0 +1,1 @@
+"""Explain a node, a pod and the configuration."""

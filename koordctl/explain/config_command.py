@@ -1,0 +1,65 @@
+"""Command `koordctl explain config`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from api_types import names
+from api_types.kubernetes import pods
+from apiserver_client import objects, resources
+from fleet.reading import Reader
+from fleet.snapshot import LAST_GOOD_CONFIG
+from koordctl.cli import command
+from koordctl.cli.answer import Answer
+from koordctl.explain import config
+from manager.cache import store
+from manager.cli import explain_config, manifests
+from manager.slo_config import evaluation
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add(
+        "node",
+        metavar="NODE",
+        type=command.name,
+        nargs="?",
+        help="name of the node (default: a node without labels and annotations)",
+    )
+    add("--config", metavar="FILE", help="document or ConfigMap manifest to use instead of the cluster's; - is standard input")  # fmt: skip  # noqa: E501
+    command.add_arguments(parser)
+    command.add_suite_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        try:
+            return await _explain(reader, options.node, options.config, options.suite_namespace)
+        except manifests.Unusable as error:
+            raise command.WrongUsage(str(error)) from error
+
+    return command.run(options, read)
+
+
+async def _explain(reader: Reader, name: str | None, file: str | None, namespace: str) -> Answer:
+    node, metric = pods.Node(), None
+    outcome: evaluation.Outcome | None
+    outcome = explain_config.outcome_of(file) if file is not None else await reader.configuration(namespace)
+    if outcome is None:
+        raise command.NotRead("\n".join(command.notes(reader.unread)))
+    if name is not None:
+        node = await objects.get(reader.api, resources.NODES, name, decode=pods.Node)
+        with reader.attempt(f"nodemetrics/{name}"):
+            metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+    found = explain_config.of_objects(
+        outcome,
+        node,
+        metric,
+        source=file or f"ConfigMap {namespace}/{names.SLO_CONTROLLER_CONFIG}",
+        kept_in=LAST_GOOD_CONFIG,
+        preview=file is not None,
+    )
+    return config.answer(found, command.notes(each for each in reader.unread if each.is_right))

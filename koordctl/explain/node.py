@@ -1,0 +1,205 @@
+"""`koordctl explain node`: the Mid resources of a node as a sum, term by term. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from api_types import names
+from api_types.wire_model import camel_case
+from fleet.node_state import NodeState
+from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
+from koordctl.cli.top import amounts
+from manager.mid_resource import explanation
+
+_BAR_LENGTH: Final = 24
+_GIB: Final = 2**30
+_CALCULATED: Final = "calculated"
+
+Terms = Mapping[str, explanation.Term]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Everything that explains one node."""
+
+    state: NodeState
+    found: explanation.Explanation
+    layers: Mapping[str, str]
+    """Layer that sets each key of the strategy; empty where the configuration was not read."""
+
+
+class _Row(NamedTuple):
+    """A line of the sum."""
+
+    term: str
+    value: int
+    origin: str
+    in_sum: bool = True
+    """Whether the amount is part of the sum, and has a bar; a bound has none."""
+
+
+def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
+    """Return the answer of `explain node`."""
+    rows = [row for mid in names.MID_RESOURCES for row in _resource_rows(given, mid)]
+    columns = (
+        Column("RESOURCE"),
+        Column("TERM"),
+        Column("AMOUNT", right=True),
+        Column("", whole=True),
+        Column("FROM"),
+    )
+    found = given.found
+    return Answer(
+        "NodeExplanation",
+        _document(given),
+        [Table(columns, rows)] if rows else [],
+        [f"node/{found.node}"],
+        [_summary(given), *explanation.head(found)],
+        ["", f"pods: koordctl top pods --node {found.node} --sort slack:desc"],
+        notes=notes,
+    )
+
+
+def _summary(given: Explained) -> str:
+    parts = []
+    state = given.state
+    for name, mid in (("CPU", names.MID_CPU), ("memory", names.MID_MEMORY)):
+        whole = given.found.resources[mid].published
+        requested = state.mid_requests.cpu if mid == names.MID_CPU else state.mid_requests.memory
+        parts.append(f"{_shown(mid, whole)} of Mid {name}, {_shown(mid, requested)} of it requested")
+    return f"{given.found.node} has {'; '.join(parts)}; sample {age(state.sample_age_seconds)} old"
+
+
+def _shown(mid: str, value: int | None) -> str:
+    if value is None:
+        return "none" if mid == names.MID_CPU else UNKNOWN
+    return f"{_number(mid, value)} {'cores' if mid == names.MID_CPU else 'GiB'}"
+
+
+def _number(mid: str, value: int) -> str:
+    return f"{value / (1_000 if mid == names.MID_CPU else _GIB):.2f}"
+
+
+def _resource_rows(given: Explained, mid: str) -> Iterator[tuple[str, ...]]:
+    rows = list(_rows(given, mid))
+    whole = max((row.value for row in rows if row.in_sum), default=0)
+    title = "CPU cores" if mid == names.MID_CPU else "memory GiB"
+    for row in rows:
+        drawn = bar(row.value, whole, _BAR_LENGTH) if row.in_sum else ""
+        yield title, row.term, _number(mid, row.value), drawn, row.origin
+
+
+def _rows(given: Explained, mid: str) -> Iterator[_Row]:
+    terms = {term.term: term for term in given.found.resources[mid].terms}
+
+    def value(name: str) -> int:
+        return terms[name].value if name in terms else 0
+
+    if "static_percent" in terms:
+        origin = _key(given, terms["static_percent"])
+        yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin)
+    elif "peak_prod" in terms:
+        yield from _reclaimable(given, terms)
+    elif "reclaimable" in terms:
+        yield _Row("  reclaimable", value("reclaimable"), _source(terms["reclaimable"]))
+    if "cap" in terms:
+        of = "capacity" if "static_percent" in terms else "allocatable"
+        percent = f"{value('threshold_percent')} % of the {of}"
+        binds = _binds(value("cap"), value("reclaimable"))
+        origin = f"{_key(given, terms.get('threshold_percent'))}; {binds}"
+        yield _Row(f"  at most {percent}", value("cap"), origin, in_sum=False)
+    if "unallocated_share" in terms:
+        term = f"+ {value('unallocated_percent')} % of what no Prod pod requests"
+        yield _Row(term, value("unallocated_share"), _key(given, terms.get("unallocated_percent")))
+    if "unused" in terms:
+        before = min(value("reclaimable"), value("cap")) + value("unallocated_share")
+        origin = f"{_source(terms['unused'])}; {_binds(value('unused'), before)}"
+        yield _Row("  at most what nothing but Mid uses", value("unused"), origin, in_sum=False)
+    if "calculated" in terms:
+        yield _Row("= calculated", value("calculated"), "new Mid pods are admitted up to it")
+    yield from _published(given, terms)
+
+
+def _reclaimable(given: Explained, terms: Terms) -> Iterator[_Row]:
+    requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
+    if requests is not None:
+        yield _Row("  Prod pods request", requests.value, _source(requests))
+    if ratio is not None and ratio.value != 100:
+        yield _Row(
+            f"  counted of that: {ratio.value} %",
+            (requests.value if requests else 0) * ratio.value // 100,
+            _key(given, ratio),
+            in_sum=False,
+        )
+    if peak is not None:
+        state = given.state
+        cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
+        predictor = f"{state.predictor}{cold}; " if state.predictor else ""
+        yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{_source(peak)}")
+    if "reclaimable" in terms:
+        yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
+
+
+def _published(given: Explained, terms: Terms) -> Iterator[_Row]:
+    calculated = terms["calculated"].value if "calculated" in terms else 0
+    if "floor" in terms and terms["floor"].value:
+        floor = terms["floor"]
+        binds = "binds" if floor.value > calculated else "does not bind"
+        yield _Row("  at least the floor: Mid pods request", floor.value, f"{_key(given, floor)}; {binds}", False)
+    if "rise_limit" in terms:
+        limit = terms["rise_limit"]
+        yield _Row("  at most the rise of one update", limit.value, f"{_key(given, limit)}; binds", False)
+    if "published" in terms:
+        published = terms["published"]
+        title = "= Mid resources, were they published" if given.found.shadow else "= Mid resources"
+        yield _Row(title, published.value, published.source)
+
+
+def _binds(limit: int, value: int) -> str:
+    return "binds" if limit < value else "does not bind"
+
+
+def _source(term: explanation.Term) -> str:
+    return term.source
+
+
+def _key(given: Explained, term: explanation.Term | None) -> str:
+    """Return the key that sets a share, and its layer."""
+    if term is None:
+        return ""
+    key = term.source.rpartition(".")[2]
+    layer = given.layers.get(key, "")
+    return f"{key}, {layer}" if layer else key
+
+
+def _document(given: Explained) -> dict[str, Any]:
+    found, state = given.found, given.state
+    texts = ("node", "status", "reason", "text", "detail", "since", "written", "sample", "closed")
+    return {
+        **{name: getattr(found, name) for name in texts},
+        "shadow": found.shadow,
+        "newest": {"reason": found.newest_reason, "text": found.newest_text, "detail": found.newest_detail},
+        "sampleAgeSeconds": state.sample_age_seconds,
+        "predictor": state.predictor,
+        "midRequests": amounts(state.mid_requests),
+        "resources": {
+            mid: {
+                "published": resource.published,
+                "terms": [
+                    {
+                        "term": camel_case(term.term),
+                        "value": term.value,
+                        "sentence": term.sentence,
+                        "source": term.source,
+                        "time": term.time,
+                        "layer": given.layers.get(term.source.rpartition(".")[2]),
+                    }
+                    for term in resource.terms
+                ],
+            }
+            for mid, resource in found.resources.items()
+        },
+        "eviction": list(found.eviction),
+    }
