@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from api_types import names
-from fleet.findings import MANAGER
+from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.snapshot import LAST_GOOD_CONFIG
 
 
@@ -38,9 +38,11 @@ VIEWER: Final = (
     Right("list", "priorityclasses", "scheduling.k8s.io"),
     Right("get", "configmaps", in_namespace=True, name=names.SLO_CONTROLLER_CONFIG),
     Right("get", "configmaps", in_namespace=True, name=LAST_GOOD_CONFIG),
-    Right("get", "daemonsets", "apps", in_namespace=True),
-    Right("get", "deployments", "apps", in_namespace=True),
+    Right("get", "daemonsets", "apps", in_namespace=True, name=AGENT),
+    Right("get", "deployments", "apps", in_namespace=True, name=MANAGER),
+    Right("get", "deployments", "apps", in_namespace=True, name=SCHEDULER),
     Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=MANAGER),
+    Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=SCHEDULER),
     Right("list", "events", in_namespace=True),
     Right("get", "pods/log", in_namespace=True),
     Right("create", "pods/portforward", in_namespace=True),
