@@ -11,8 +11,9 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from api_types.mid_pods import cpu_limits
 from manager.mid_resource import clock_skew
-from manager.mid_resource.reasons import TEXTS, Closed, Reason
+from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Closed, Reason
 from manager.slo_config import condition
 
 _TROUBLE: Final = "operations/troubleshooting.md"
@@ -83,6 +84,9 @@ def _of_reasons() -> Iterator[FindingKind]:
         (Reason.REPORT_REFUSED, warning, _EXPLAIN, _NO_PREDICTION, reports),
         (Reason.CALCULATED_WITHOUT_PREDICTION, warning, _EXPLAIN, _NO_PREDICTION, prediction),
         (Reason.NO_CONFIGURATION, warning, _CONFIG, _EDIT, configuration),
+        (Reason.CALCULATED, note, _NOTHING, _FEWER, reports),
+        (Reason.CALCULATED_FROM_RECLAIMABLE, note, _NOTHING, _FEWER, reports),
+        (Reason.STATIC, note, _NOTHING, _FEWER, reports),
         (Reason.AWAITING_FIRST_REPORT, note, "wait for a report", _FEWER, reports),
         (Reason.NODE_WITHOUT_RESOURCES, note, "wait for the kubelet: kubectl describe node NODE", _FEWER, reports),
         (Reason.COLOCATION_DISABLED, note, _CONFIG, _FEWER, configuration),
@@ -110,6 +114,92 @@ def _of_nodes() -> Iterator[FindingKind]:
          _EXPLAIN, _START, scheduling),
         ("Throttled", warning, "CPU limits throttle Prod pods: their usage is lower than their need",
          _EXPLAIN, _START, prediction),
+    )  # fmt: skip
+    return (FindingKind(*row) for row in rows)
+
+
+def _of_condition_reasons() -> Iterator[FindingKind]:
+    """Yield the reasons of the agents' conditions; a finding about a node has them in its detail."""
+    error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
+    reports, scheduling, prediction = Category.REPORTS, Category.SCHEDULING, Category.PREDICTION
+    log = "kubectl -n NAMESPACE logs of the agent's pod on the node has the cause"
+    suppression = "concepts/mid-pod-limits.md#suppression-lower-limits-while-the-node-is-busy"
+    packages = "contributing/adding-a-predictor.md#the-guard"
+    rows = (
+        ("NoNodeUsage", error, "the usage of the node could not be measured", "see SourceDegraded", _START, reports),
+        ("PodsUnknown", error, "the list of pods has not arrived from the API server", log, _START, reports),
+        ("NoData", warning, "a source gave no data; the message has path and error", log, _START, reports),
+        ("Unsupported", warning, "the configuration requests what this agent does not measure",
+         "choose another metricMemoryCollectPolicy", "reference/configuration.md", reports),
+        ("WarmingUp", note, "Prod pods with too little history count with their full request", _NOTHING, _START,
+         prediction),
+        ("ColdPods", note, "Prod pods have less history than the cold start period", _NOTHING, _START, prediction),
+        ("SpecRefused", warning, "the newest spec has an invalid value: the previous spec stays in force",
+         _CONFIG, _EDIT, reports),
+        ("PredictorSwitchedOff", warning, "another predictor answers for the one in force",
+         "correct or replace the package that the message names", packages, prediction),
+        ("EvaluationDegraded", warning, "a predictor that is only evaluated fails; the prediction is not affected",
+         "correct or replace the package that the message names", packages, prediction),
+        ("HistoryInMemoryOnly", warning, "the history is not stored on disk: a restart loses it",
+         "correct what the message names", f"{_TROUBLE}#the-agents-history-is-lost-or-not-kept", prediction),
+        (RESERVATION_IGNORED, warning, "the annotation of the node that reserves resources is invalid and ignored",
+         "correct node.koordinator.sh/reservation of the node", _START, reports),
+        ("UnreadableObjects", warning, "objects of the API server cannot be decoded: their last state is used",
+         "correct the objects that the message names", _START, reports),
+        ("IdentitiesRefused", warning, "a pod claims by an annotation to be another one",
+         "delete the pod that the message names", _START, reports),
+        ("PodsRefused", warning, "more than 1000 pods are tracked: the newest are charged their requests",
+         "run fewer pods on the node", _START, prediction),
+        ("ThrottledPods", warning, "CPU limits throttle Prod pods", "raise or remove the limits", _START, prediction),
+        ("NotPermitted", warning, "the agent may not change limits", "install with koordlet.suppression.enabled=true",
+         suppression, scheduling),
+        ("NotServed", warning, "the API server does not serve pods/resize", "upgrade to Kubernetes 1.33 or newer",
+         suppression, scheduling),
+        ("QuotaExceeded", warning, "a ResourceQuota refuses to restore a limit", "raise the quota of the namespace",
+         suppression, scheduling),
+        ("ResizeRefused", warning, "the API server refuses the resize of a pod", log, suppression, scheduling),
+        ("ResizeNotDone", warning, "the kubelet does not do the resize of a pod",
+         "kubectl describe pod shows its condition", suppression, scheduling),
+        (cpu_limits.NOT_RESTORED, warning, "the limit of a Mid pod is not restored", "raise the quota of the namespace",
+         suppression, scheduling),
+        (cpu_limits.AUTOSCALED, warning, "an autoscaler sets CPU of a Mid pod that is suppressed",
+         "let it leave CPU alone", suppression, scheduling),
+    )  # fmt: skip
+    return (FindingKind(*row) for row in rows)
+
+
+def _of_events() -> Iterator[FindingKind]:
+    """Yield the reasons of Events of the manager that are not the code of another finding."""
+    warning, note = Severity.WARNING, Severity.NOTE
+    configuration, scheduling = Category.CONFIGURATION, Category.SCHEDULING
+    see = f"{_EVICTION}#see-what-happens"
+    rows = (
+        ("MidResourcesReverted", warning, "another client changes Mid resources back",
+         "stop the client that the Event names", f"{_TROUBLE}#another-client-changes-mid-resources-back",
+         Category.REPORTS),
+        ("MidResourceReduced", note, "calculated Mid resources fell by more than a tenth of the node", _EXPLAIN,
+         _FEWER, Category.REPORTS),
+        ("NodeMetricFieldsKept", note, "the CRD keeps every field again", _NOTHING,
+         f"{_TROUBLE}#the-crd-is-from-another-project", Category.INSTALLATION),
+        ("NodeStrategyIgnored", warning, "an annotation or label of the node is invalid and ignored", _CONFIG, _EDIT,
+         configuration),
+        ("NodeStrategyAdvice", warning, "an annotation or label of the node is likely a mistake", _CONFIG, _EDIT,
+         configuration),
+        (condition.UNUSED, note, "the configuration has keys that this suite does not use", _NOTHING, _EDIT,
+         configuration),
+        ("MidPodEvicted", note, "a Mid pod was evicted: the node had too little for its Mid pods", _EXPLAIN, see,
+         scheduling),
+        ("MidEvictionAdvised", note, "a Mid pod would be evicted if eviction were on", _EXPLAIN, see, scheduling),
+        ("MidEvictionRefused", warning, "the API server refuses to evict a Mid pod",
+         "correct the PodDisruptionBudget or the policy that the Event names", see, scheduling),
+        ("MidEvictionNotAllowed", warning, "the manager may not evict pods of a namespace",
+         "grant it by manager.eviction.namespaces of the chart", see, scheduling),
+        ("MidEvictionWithoutPod", warning, "no Mid pod of the node may be evicted", _EXPLAIN, see, scheduling),
+        ("MidPodTerminatesSlowly", warning, "an evicted Mid pod does not end",
+         "kubectl describe pod shows what holds it", see, scheduling),
+        ("ForecastsTooLow", warning, "usage exceeds more forecasts than the predictor promises",
+         "choose a predictor by koordctl backtest", "concepts/prediction.md#calibrated-peaks",
+         Category.PREDICTION),
     )  # fmt: skip
     return (FindingKind(*row) for row in rows)
 
@@ -175,7 +265,16 @@ def _of_configuration() -> Iterator[FindingKind]:
 
 KINDS: Final[Mapping[str, FindingKind]] = {
     kind.code: kind
-    for kind in (*_of_cluster(), *_of_installation(), *_of_configuration(), *_of_nodes(), *_of_reasons())
+    for kinds in (
+        _of_cluster(),
+        _of_installation(),
+        _of_configuration(),
+        _of_events(),
+        _of_nodes(),
+        _of_condition_reasons(),
+        _of_reasons(),
+    )
+    for kind in kinds
 }
 """Each kind by its code."""
 
