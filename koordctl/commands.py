@@ -50,6 +50,11 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         ),
     ),
     Command(
+        "gain",
+        "what Mid resources brought, by namespace, and what they risked",
+        "koordctl.gain.command",
+    ),
+    Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
         "koordctl.backtest.command",

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from api_types import names
 from apiserver_client import credentials, errors, session
@@ -49,10 +49,10 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     add("--as-group", dest="groups", metavar="GROUP", action="append", default=[], help="group to impersonate; repeat for several")  # fmt: skip  # noqa: E501
 
 
-def add_output_arguments(parser: ArgumentParser) -> None:
+def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = answer.FORMATS) -> None:
     """Add the flags of the output."""
     add = parser.add_argument
-    add("-o", "--output", choices=answer.FORMATS, default="table", help="format (default: table)")
+    add("-o", "--output", choices=formats, default="table", help="format (default: table)")
     add("--no-headers", action="store_true", help="omit the titles of a table")
     add("--color", choices=output.COLORS, default="auto", help="auto: on a terminal, unless NO_COLOR is set")
     add("--ascii", action="store_true", help="signs and bars of ASCII; by itself where the output is not UTF-8")
