@@ -60,6 +60,11 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "koordctl.backtest.command",
     ),
     Command(
+        "bundle",
+        "one file with what an issue needs: reports, configuration, logs, metrics; without secrets",
+        "koordctl.bundle.command",
+    ),
+    Command(
         "convert",
         "write the limits of Mid pods into manifests",
         "koordctl.convert.command",
