@@ -69,5 +69,20 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "write the limits of Mid pods into manifests",
         "koordctl.convert.command",
     ),
+    Command(
+        "reset-prediction",
+        "let the agent of a node forget its history; asks",
+        "koordctl.changes.reset_prediction",
+    ),
+    Command(
+        "uninstall",
+        "take away what the suite has written to the cluster; asks",
+        "koordctl.changes.uninstall",
+    ),
+    Command(
+        "export",
+        "dashboards, rules of alerts, or the plugin of k9s, as files",
+        "koordctl.export.command",
+    ),
 )
 """In the order of the help text."""

@@ -22,12 +22,12 @@ _PATTERNS: Final = (
         rf"\1{REMOVED}",
     ),
 )
-"""What looks like a secret in a text, each found in linear time: tenants write logs. The name of a file of a secret is
+"""What resembles a secret in a text, each found in linear time: tenants write logs. The name of a file of a secret is
 taken out as well, which is no loss."""
 
 
 def text(given: str) -> str:
-    """Return a text without what looks like a secret."""
+    """Return a text without what resembles a secret."""
     for pattern, replacement in _PATTERNS:
         given = pattern.sub(replacement, given)
     return given
