@@ -59,9 +59,13 @@ COPY --from=koordlet-libraries /venv /venv
 COPY --from=sources /app/koordlet koordlet
 ENTRYPOINT ["python", "-m", "koordlet"]
 
+# With koordctl, for `kubectl exec` and `helm test`, but without what its back-test needs. `manager run` loads none of it.
 FROM component AS manager
 COPY --from=manager-libraries /venv /venv
 COPY --from=sources /app/manager manager
+COPY --from=sources /app/fleet fleet
+COPY --from=sources /app/koordctl koordctl
+COPY --chmod=0555 tools/images/koordctl /usr/local/bin/koordctl
 ENTRYPOINT ["python", "-m", "manager"]
 
 FROM component AS scheduler-plugin

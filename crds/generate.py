@@ -40,6 +40,7 @@ def generated() -> dict[pathlib.Path, str]:
         files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         files / "alert-rules.yaml": alert_rules.text(),
+        ROOT / "koordctl" / "export" / "alert-rules.yaml": alert_rules.text(),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

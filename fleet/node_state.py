@@ -68,6 +68,8 @@ class NodeState:
     warm_pods: int | None = None
     conditions: tuple[wire.Condition, ...] = ()
     """Conditions of the report that are a fault."""
+    report_interval_seconds: float | None = None
+    """How often the agent is to report."""
     has_node: bool = True
     has_report: bool = False
 
@@ -111,9 +113,16 @@ def state_of(name: str, node: store.Node | None, metric: wire.NodeMetric | None,
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,
         conditions=tuple(_faults(report.conditions or ())),
+        report_interval_seconds=_report_interval(metric),
         has_node=node is not None,
         has_report=sample is not None,
     )
+
+
+def _report_interval(metric: wire.NodeMetric | None) -> float | None:
+    policy = (metric.spec or {}).get("metricCollectPolicy") if metric else None
+    found = policy.get("reportIntervalSeconds") if isinstance(policy, dict) else None
+    return float(found) if isinstance(found, int | float) else None
 
 
 class _ReasonOf(NamedTuple):

@@ -17,13 +17,12 @@ from apiserver_client import decoding, errors, objects, resources, session
 from fleet import node_state, pod_state, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.node_state import UNKNOWN, Amounts, NodeState
-from fleet.snapshot import Installation, Unread
+from fleet.snapshot import LAST_GOOD_CONFIG, Installation, Unread
 from manager.cache import store
 from manager.leader_election import lease
 from manager.slo_config import evaluation
 
 T = TypeVar("T")
-LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
 CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG)
 WORKLOADS: Final = {AGENT: resources.DAEMON_SETS, MANAGER: resources.DEPLOYMENTS, SCHEDULER: resources.DEPLOYMENTS}
 _VERSION: Final = errors.Call("GET", "/version", "get", "version")
@@ -128,10 +127,8 @@ class Reader:
 
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""
-        kubernetes, holder, renewed = "", "", None
+        holder, renewed = "", None
         workloads: dict[str, wire.Workload] = {}
-        with self.attempt("version"):
-            kubernetes = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.Version).git_version
         for name, resource in WORKLOADS.items():
             with self.attempt(f"{resource.plural}/{name}"):
                 found = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.Workload)
@@ -142,13 +139,20 @@ class Reader:
             renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
         return Installation(
             namespace=namespace,
-            kubernetes=kubernetes.removeprefix("v"),
+            kubernetes=await self.kubernetes(),
             workloads=workloads,
             leader=holder,
             renewed=renewed,
             outcome=await self.configuration(namespace),
             kept_in=LAST_GOOD_CONFIG,
         )
+
+    async def kubernetes(self) -> str:
+        """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""
+        with self.attempt("version"):
+            found = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.Version)
+            return found.git_version.removeprefix("v")
+        return ""
 
     async def configuration(self, namespace: str) -> evaluation.Outcome | None:
         """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read."""

@@ -12,6 +12,8 @@ from fleet.node_state import NodeState
 from fleet.pod_state import PodState
 from manager.slo_config.evaluation import Outcome
 
+LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
+"""ConfigMap in which the manager keeps the last valid document."""
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 
 

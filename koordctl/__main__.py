@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from koordctl import parser
-from koordctl.cli.answer import FINE, INTERRUPTED, WRONG_USAGE
+from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 
 COMPLETE: Final = "__complete"
 """First word of a call by the script of a shell; the words after it are those to complete."""
@@ -28,6 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = parser.make(words).parse_args(words)
         return int(options.run(options))
+    except parser.NotInThisImage as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_READ
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe, such as head, has what it wants

@@ -32,6 +32,11 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "koordctl.cli.status_command",
     ),
     Command(
+        "check",
+        "whether the suite works, whether you may, and what to do; --pre before an installation",
+        "koordctl.check.command",
+    ),
+    Command(
         "top",
         "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
         "koordctl.cli.top_command",
@@ -65,9 +70,19 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "koordctl.scheduler.simulate_command",
     ),
     Command(
+        "gain",
+        "what Mid resources brought, by namespace, and what they risked",
+        "koordctl.gain.command",
+    ),
+    Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
         "koordctl.backtest.command",
+    ),
+    Command(
+        "bundle",
+        "one file with what an issue needs: reports, configuration, logs, metrics; without secrets",
+        "koordctl.bundle.command",
     ),
     Command(
         "convert",
@@ -83,6 +98,21 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "version",
         "versions of this program and of the installed parts",
         "koordctl.cli.version_command",
+    ),
+    Command(
+        "reset-prediction",
+        "let the agent of a node forget its history; asks",
+        "koordctl.changes.reset_prediction",
+    ),
+    Command(
+        "uninstall",
+        "take away what the suite has written to the cluster; asks",
+        "koordctl.changes.uninstall",
+    ),
+    Command(
+        "export",
+        "dashboards, rules of alerts, or the plugin of k9s, as files",
+        "koordctl.export.command",
     ),
 )
 """In the order of the help text."""

@@ -7,6 +7,7 @@ import importlib
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from types import ModuleType
 
 from koordctl.commands import COMMANDS, Command, Group
 
@@ -31,9 +32,23 @@ def _add(to: ArgumentParser, commands: Sequence[Command | Group], words: Sequenc
         if isinstance(each, Group):
             _add(own, each.commands, None if words is None else words[1:])
         else:
-            module = importlib.import_module(each.module)
+            module = _module(each)
             module.add_arguments(own)
             own.set_defaults(run=module.run)
+
+
+class NotInThisImage(Exception):
+    """The libraries of a command are missing, as in the image of the manager; the text names them and the fix."""
+
+
+def _module(command: Command) -> ModuleType:
+    try:
+        return importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        raise NotInThisImage(
+            f"koordctl {command.name} is not in this image: it needs {error.name}; use the image koordctl, or the "
+            "wheel with [koordctl]"
+        ) from error
 
 
 def unknown_command(words: Sequence[str], commands: Sequence[Command | Group] = COMMANDS) -> str:

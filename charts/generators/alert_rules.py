@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from api_types.kubernetes import yaml_text
-from charts.generators.alerts import ALERTS, Alert
+from charts.generators.alerts import ALERTS, FINDINGS, Alert
 
 _HEAD: Final = "# Generated from charts/generators/alerts.py by `make update`. Do not edit.\n"
 _PAGE: Final = "docs/operations/"
@@ -23,5 +23,9 @@ def _rule(alert: Alert) -> dict[str, Any]:
         "expr": alert.expression,
         **({"for": f"{alert.minutes}m"} if alert.minutes else {}),
         "labels": {"severity": alert.severity.value},
-        "annotations": {"summary": alert.when, "runbook": runbook},
+        "annotations": {
+            "summary": alert.when,
+            "runbook": runbook,
+            **({"finding": FINDINGS[alert.name]} if alert.name in FINDINGS else {}),
+        },
     }

@@ -7,6 +7,7 @@ sees the first event.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
@@ -178,3 +179,25 @@ ALERTS: Final = (
     ),
 )  # fmt: skip
 """Every alert, in the order of the page: manager, agent, scheduler, load watcher, InfluxDB."""
+
+_BY_REASON: Final = "{{ $labels.reason }}"
+FINDINGS: Final[Mapping[str, str]] = {
+    "KoordNoManagerLeads": "Leader",
+    "KoordConfigurationRefused": "ColocationConfigRejected",
+    "KoordNodesMisconfigured": "NodeStrategyIgnored",
+    "KoordMidWithdrawn": _BY_REASON,
+    "KoordMidFrozen": _BY_REASON,
+    "KoordAgentSilent": "Reports",
+    "KoordNodeClockWrong": "NodeClockWrong",
+    "KoordMidOverwritten": "MidResourcesReverted",
+    "KoordSchemaDropsFields": "NodeMetricFieldsDropped",
+    "KoordEvictionRefused": "MidEvictionRefused",
+    "KoordNodeStaysShort": "MidEvictionWithoutPod",
+    "KoordForecastsTooLow": "ForecastsTooLow",
+    "KoordReportsFail": "Reports",
+    "KoordCheckpointFails": "HistoryInMemoryOnly",
+    "KoordSourceUnreadable": "SourceDegraded",
+    "KoordSuppressionFails": "SuppressionDegraded",
+    "KoordSchedulerReportsOld": "Reports",
+}
+"""Code of the finding (docs/operations/findings.md) that an alert is about; the others are about a metric only."""

@@ -13,7 +13,8 @@ _INTRODUCTION: Final = """
 Alerts for Prometheus. All [metrics](../reference/metrics.md) are scraped from the ports of the probes. The chart
 installs them as a PrometheusRule with `--set monitoring.rules.enabled=true`; `monitoring.rules.labels` are the labels
 by which your Prometheus selects it. A Prometheus without its operator reads the same rules from the chart's
-`files/alert-rules.yaml`. The annotation `runbook` of an alert names the section that helps.
+`files/alert-rules.yaml`. The annotation `runbook` of an alert names the section that helps, `finding` the code
+of the [finding](findings.md).
 """
 _NOTES: Final = """
 All counters exist from the start as 0, so that `increase` sees the first event. The age of a window that never

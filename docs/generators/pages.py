@@ -11,6 +11,7 @@ from docs.generators import (
     command_lines_page,
     decisions_index,
     diagrams,
+    findings_page,
     metrics_page,
     node_metric_page,
 )
@@ -26,6 +27,7 @@ def generated() -> dict[pathlib.Path, str]:
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
         DOCS / "operations" / "alerts.md": alerts_page.page(DOCS / "operations" / "troubleshooting.md"),
+        DOCS / "operations" / "findings.md": findings_page.page(),
         **{DOCS / "assets" / f"{name}.svg": content for name, content in diagrams.generated().items()},
         DOCS / "contributing" / "decisions" / "index.md": decisions_index.page(DOCS / "contributing" / "decisions"),
     }

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from api_types import names
 from apiserver_client import credentials, errors, session
@@ -49,10 +49,10 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     add("--as-group", dest="groups", metavar="GROUP", action="append", default=[], help="group to impersonate; repeat for several")  # fmt: skip  # noqa: E501
 
 
-def add_output_arguments(parser: ArgumentParser) -> None:
+def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = answer.FORMATS) -> None:
     """Add the flags of the output."""
     add = parser.add_argument
-    add("-o", "--output", choices=answer.FORMATS, default="table", help="format (default: table)")
+    add("-o", "--output", choices=formats, default="table", help="format (default: table)")
     add("--no-headers", action="store_true", help="omit the titles of a table")
     add("--color", choices=output.COLORS, default="auto", help="auto: on a terminal, unless NO_COLOR is set")
     add("--ascii", action="store_true", help="signs and bars of ASCII; by itself where the output is not UTF-8")
@@ -63,6 +63,13 @@ def add_suite_argument(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--suite-namespace", default=names.NAMESPACE, metavar="NAMESPACE", help=f"namespace of the suite (default: {names.NAMESPACE})"  # noqa: E501
     )  # fmt: skip
+
+
+def add_namespace_argument(parser: ArgumentParser) -> None:
+    """Add the flag of the suite's namespace to a command about the suite."""
+    parser.add_argument(
+        "-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"
+    )
 
 
 def add_watch_arguments(parser: ArgumentParser) -> None:

@@ -7,7 +7,8 @@ from argparse import ArgumentParser, Namespace
 from api_types import names
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
-from fleet.reading import LAST_GOOD_CONFIG, Reader
+from fleet.reading import Reader
+from fleet.snapshot import LAST_GOOD_CONFIG
 from koordctl.cli import command
 from koordctl.cli.answer import Answer
 from koordctl.explain import config

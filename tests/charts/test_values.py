@@ -184,6 +184,7 @@ def test_every_value_has_a_comment():
         "admission",
         "admissionPolicies",
         "networkPolicies",
+        "viewer",
         "sloControllerConfig",
         "openshift",
         "image",

@@ -38,6 +38,7 @@ _API = {
     "authorization.k8s.io": {"version": "v1", "kinds": {
         "selfsubjectaccessreviews": ("SelfSubjectAccessReview", False),
     }},
+    "scheduling.k8s.io": {"version": "v1", "kinds": {"priorityclasses": ("PriorityClass", False)}},
     "slo.koordinator.sh": {"version": "v1alpha1", "kinds": {"nodemetrics": ("NodeMetric", False)}},
 }  # fmt: skip
 _KINDS = {plural: kind for group in _API.values() for plural, (kind, _) in group["kinds"].items()}
@@ -61,6 +62,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.url = ""
+        self.version = "v1.34.4"
         self.now = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
         """Creation time of objects without one."""
         self.writes: list[tuple[str, str, Any]] = []
@@ -75,6 +77,8 @@ class Cluster:
         """Number of second pages of lists to refuse as expired."""
         self.may_evict: set[str] = set()
         """Namespaces in which clients may evict pods; "" for all."""
+        self.denied: set[tuple[str, str]] = set()
+        """(verb, plural) of other rights that a review denies."""
         self.budgets: dict[str, int] = {}
         """Evictions that the PodDisruptionBudgets of a namespace still permit; absent: any number."""
         self.evicted: list[tuple[str, str]] = []
@@ -205,6 +209,8 @@ class Cluster:
             return apiserver.Answer(found)
         if request.path.startswith("/openapi/v3/"):
             return self._openapi(request.path)
+        if request.path == "/version":
+            return apiserver.Answer({"gitVersion": self.version})
         plural, namespace, name, subresource = _address(request.path)
         if plural in self._not_served:
             return Refusal(404, "NotFound", message="the server could not find the requested resource").answer
@@ -232,7 +238,9 @@ class Cluster:
         body = json.loads(request.body) if request.body else None
         if plural == "selfsubjectaccessreviews":
             wanted = body["spec"]["resourceAttributes"]
-            assert (wanted["verb"], wanted["resource"], wanted["subresource"]) == ("create", "pods", "eviction")
+            if wanted["subresource"] != "eviction":
+                return {**body, "status": {"allowed": (wanted["verb"], wanted["resource"]) not in self.denied}}
+            assert (wanted["verb"], wanted["resource"]) == ("create", "pods")
             return {**body, "status": {"allowed": not {"", wanted["namespace"]}.isdisjoint(self.may_evict)}}
         self.on_write(request)
         self.writes.append((request.method, request.path, body))

@@ -29,9 +29,9 @@ class Image:
     needs_wheels: bool = False
 
 
-def _component(name: str, *own: str) -> Image:
+def _component(name: str, *own: str, also: tuple[Path, ...] = ()) -> Image:
     packages = ("api_types", "apiserver_client", "component_base", *own)
-    files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels")
+    files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels", *also)
     inputs = (*files, *(REPOSITORY / name for name in packages))
     return Image(
         name, REPOSITORY / "Dockerfile", REPOSITORY, inputs, target=name, needs_base=True, needs_wheels=True
@@ -44,7 +44,7 @@ def _small(name: str, folder: Path, *, needs_base: bool = False, program: str = 
 
 IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
-    _component("manager", "manager"),
+    _component("manager", "fleet", "koordctl", "manager", also=(HERE / "koordctl",)),
     _component("scheduler-plugin", "scheduler_plugin"),
     _component("koordctl", "fleet", "koordctl", "koordlet", "manager"),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),

@@ -14,7 +14,7 @@ from tools.localcluster.host import commands
 EXTRAS_OF_COMPONENT = {
     "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the InfluxDB exporter is enabled
     "koordctl": ("koordlet", "cli"),  # the first for the prediction of the agent
-    "manager": ("manager",),
+    "manager": ("manager", "cli"),  # the second for koordctl
     "scheduler": ("scheduler",),
 }
 PIP = "pip==25.3"  # runs inside the build from its own wheel; any that knows --python will do

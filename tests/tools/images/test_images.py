@@ -76,7 +76,7 @@ def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_export
     assert wanted == {
         "koordlet": ["lightkube", "numpy", "influxdb-client"],
         "koordctl": ["lightkube", "numpy", "rich"],
-        "manager": ["lightkube", "kopf"],
+        "manager": ["lightkube", "kopf", "rich"],
         "scheduler": ["lightkube", "numpy"],
     }
 

@@ -1,0 +1,1 @@
+"""`koordctl bundle`: one file with what an issue needs, and without secrets."""

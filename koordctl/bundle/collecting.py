@@ -1,0 +1,149 @@
+"""Collect the parts of a bundle. What the caller may not read is named in the bundle, and the rest is collected."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from apiserver_client import errors, objects, resources, session
+from fleet import port_forward
+from fleet.findings import AGENT, MANAGER, SCHEDULER
+from fleet.port_forward import Caller, CannotForward, PodPort
+from fleet.reading import CONFIG_MAPS
+from koordctl.bundle import scrubbing
+from koordctl.bundle.archive import LARGEST_FILE_BYTES, Archive
+
+MOST_AGENTS: Final = 5
+"""Agents whose logs and metrics are collected: those that are not ready first."""
+MOST_OTHERS: Final = 10
+_LOG_LINES: Final = 3_000
+_LOG_BYTES: Final = 2 * 2**20
+_PAGES: Final = {
+    AGENT: (9316, ("/metrics",)),
+    MANAGER: (9317, ("/metrics",)),
+    SCHEDULER: (10262, ("/metrics",)),
+}
+"""Port and pages of each part."""
+_DECISIONS: Final = (10263, ("/debug/pods/", "/debug/nodes/", "/debug/config"))
+"""Port and pages of the scheduler that it serves on its loopback address only: the decision records."""
+_LEASES: Final = (MANAGER, SCHEDULER)
+Pod = Mapping[str, Any]
+Report = Callable[[str, int], None]
+
+
+class Collector:
+    """Collects the parts of one suite into an archive. Raises errors.Unreachable."""
+
+    def __init__(self, api: session.Session, archive: Archive, namespace: str, caller: Caller, report: Report) -> None:
+        self._api = api
+        self._archive = archive
+        self._namespace = namespace
+        self._caller = caller
+        self._report = report
+
+    async def collect(self) -> None:
+        """Collect everything that is read from the apiserver, then pages through port-forwards."""
+        await self._listed("nodes.jsonl", resources.NODES)
+        await self._listed("nodemetrics.jsonl", resources.NODE_METRICS)
+        for name in CONFIG_MAPS:
+            await self._single(f"configmaps/{name}.json", resources.CONFIG_MAPS, name)
+        await self._single(f"workloads/{AGENT}.json", resources.DAEMON_SETS, AGENT)
+        for name in (MANAGER, SCHEDULER):
+            await self._single(f"workloads/{name}.json", resources.DEPLOYMENTS, name)
+        for name in _LEASES:
+            await self._single(f"leases/{name}.json", resources.LEASES, name)
+        await self._listed("events.jsonl", resources.EVENTS, self._namespace)
+        for part in _PAGES:
+            pods = await self._pods(part)
+            for pod in pods:
+                await self._logs(pod)
+            await asyncio.gather(*(self._pages(part, pod) for pod in pods))
+
+    @contextlib.contextmanager
+    def _attempt(self, name: str) -> Iterator[None]:
+        self._report(name, len(self._archive.names))
+        try:
+            yield
+        except errors.Unreachable:
+            raise
+        except (errors.ApiServerError, CannotForward) as error:
+            self._archive.missing.append(scrubbing.text(f"{name}: {error}"))
+
+    def _add(self, name: str, found: Any) -> None:
+        self._archive.add(name, json.dumps(scrubbing.item(found), indent=1))
+
+    async def _single(self, file: str, resource: resources.Resource, name: str) -> None:
+        with self._attempt(file):
+            self._add(file, await objects.get(self._api, resource, name, namespace=self._namespace))
+
+    async def _listed(self, file: str, resource: resources.Resource, namespace: str | None = None) -> None:
+        """Add a list, one object in a line, as far as there is room; no more than a page of it is kept decoded."""
+        with self._attempt(file):
+            lines, size = list[str](), 0
+            async for page in objects.list_pages(self._api, resource, namespace=namespace, parameters={}):
+                for each in page.items or ():
+                    lines.append(json.dumps(scrubbing.item(msgspec.json.decode(each))))
+                    size += len(lines[-1]) + 1
+                if size > LARGEST_FILE_BYTES:
+                    self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
+                    break
+            self._archive.add(file, "".join(f"{line}\n" for line in lines))
+
+    async def _pods(self, part: str) -> Sequence[Pod]:
+        """Add the pods of a part; return those whose logs and pages are collected."""
+        file = f"pods/{part}.json"
+        with self._attempt(file):
+            selector = f"app.kubernetes.io/name={part}"
+            listed = await objects.list_all(
+                self._api, resources.PODS, namespace=self._namespace, label_selector=selector
+            )
+            self._add(file, listed.items)
+            most = MOST_AGENTS if part == AGENT else MOST_OTHERS
+            if len(listed.items) > most:
+                left_out = len(listed.items) - most
+                self._archive.missing.append(f"logs and metrics of {left_out} pods of {part}: only {most} are read")
+            return sorted(listed.items, key=_is_ready)[:most]
+        return []
+
+    async def _logs(self, pod: Pod) -> None:
+        name = pod["metadata"]["name"]
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            for previous in (False, True) if status.get("restartCount") else (False,):
+                file = f"logs/{name}-{status['name']}{'-previous' if previous else ''}.log"
+                with self._attempt(file):
+                    self._archive.add(file, scrubbing.text(await self._log(name, status["name"], previous)))
+
+    async def _log(self, pod: str, container: str, previous: bool) -> str:
+        request = objects.call("GET", "get", resources.PODS, pod, self._namespace, subresource="log")
+        wanted = {"container": container, "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
+        parameters = {**wanted, "timestamps": "true", **({"previous": "true"} if previous else {})}
+        return (await self._api.send(request, parameters=parameters, accept="*/*")).decode("utf-8", "replace")
+
+    async def _pages(self, part: str, pod: Pod) -> None:
+        name = pod["metadata"]["name"]
+        for port, paths in (_PAGES[part], *([_DECISIONS] if part == SCHEDULER else [])):
+            await self._pages_of(name, port, paths)
+
+    async def _pages_of(self, name: str, port: int, paths: Iterable[str]) -> None:
+        with self._attempt(f"pages of {name}, port {port}"):
+            async with port_forward.open_forward(PodPort(self._namespace, name, port), self._caller) as forward:
+                for path in paths:
+                    await self._page(forward, name, path)
+
+    async def _page(self, forward: port_forward.Forward, pod: str, path: str) -> None:
+        file = f"pages/{pod}{path.rstrip('/').replace('/', '-')}.txt"
+        page = await forward.get(path)
+        if page.status == 200:
+            self._archive.add(file, scrubbing.text(page.body.decode("utf-8", "replace")))
+        else:
+            self._archive.missing.append(f"{file}: status {page.status}")
+
+
+def _is_ready(pod: Pod) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

@@ -1,0 +1,65 @@
+"""Command `koordctl bundle`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from component_base import clock
+from fleet.reading import Reader
+from koordctl.bundle.archive import Archive
+from koordctl.bundle.collecting import Collector
+from koordctl.cli import command
+from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
+from koordctl.cli.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    command.add_arguments(parser)
+    command.add_namespace_argument(parser)
+    parser.add_argument(
+        "-f", "--file", type=Path, metavar="FILE", help="file to write (default: koord-bundle-TIME.tgz here)"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        return await _bundle(reader, options)
+
+    return command.run(options, read)
+
+
+async def _bundle(reader: Reader, options: Namespace) -> Answer:
+    path = options.file or Path(f"koord-bundle-{reader.now:%Y%m%d-%H%M%S}.tgz")
+    try:
+        archive = Archive(path, clock.utc_now().timestamp())
+    except OSError as error:
+        raise command.WrongUsage(f"--file {path}: {error.strerror}; want a new file in a folder that exists") from error
+    with archive, Progress(sys.stderr) as progress:
+        caller = command.caller(options)
+        await Collector(reader.api, archive, options.namespace, caller, progress.report).collect()
+        if not archive.names:
+            raise command.NotRead("\n".join(f"not read: {each}" for each in archive.missing))
+    return answer(path, archive)
+
+
+def answer(path: Path, archive: Archive) -> Answer:
+    """Return what was written."""
+    data = {"file": str(path), "bytes": path.stat().st_size, "parts": archive.names, "missing": archive.missing}
+    parts = [name for name in archive.names if name != "missing.txt"]
+    return Answer(
+        "Bundle",
+        data,
+        [Table([Column("PART")], [(name,) for name in parts])],
+        [f"file/{path}"],
+        tail=[
+            "",
+            f"wrote {path}: {len(parts)} parts, {data['bytes']} bytes; secrets are taken out, check it all the same",
+        ],
+        notes=[f"not in it: {each}" for each in archive.missing],
+        exit_code=FINE if parts else NOT_READ,
+    )

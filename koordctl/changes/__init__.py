@@ -1,0 +1,1 @@
+"""Commands of koordctl that change the cluster; each shows what it would do, and asks."""

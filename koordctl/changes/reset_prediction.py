@@ -1,0 +1,60 @@
+"""Command `koordctl reset-prediction`: let the agent of a node forget its history."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from api_types import names
+from api_types.kubernetes import times
+from apiserver_client import objects, resources
+from fleet import wire
+from fleet.reading import Reader
+from koordctl.changes import asking
+from koordctl.cli import command
+from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    parser.add_argument("node", metavar="NODE", type=command.name, help="name of the node")
+    command.add_arguments(parser)
+    asking.add_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        return await _reset(reader, options)
+
+    return command.run(options, read)
+
+
+async def _reset(reader: Reader, options: Namespace) -> Answer:
+    asking.check(options)
+    name = options.node
+    metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
+    prediction = metric.status.prediction if metric.status else None
+    known = f"{prediction.warm_pods} pods with a history by {prediction.predictor}" if prediction else "no prediction"
+    plan = [
+        f"the agent of {name} forgets its history ({known}) and its live evaluation",
+        "for the cold start period Prod pods then count with their full request, so the node offers less Mid resources",
+    ]
+    if options.dry_run:
+        return _answer(name, "would be reset", plan, FINE)
+    if not asking.is_agreed(options, plan):
+        return _answer(name, "not changed", [], NOTHING)
+    patch = {"metadata": {"annotations": {names.ANNOTATION_RESET_PREDICTION: times.format_rfc3339(reader.now)}}}
+    await objects.merge_patch(reader.api, resources.NODE_METRICS, name, patch)
+    return _answer(name, "reset", ["the agent forgets its history within seconds"], FINE)
+
+
+def _answer(name: str, result: str, lines: list[str], exit_code: int) -> Answer:
+    return Answer(
+        "ResetPrediction",
+        {"node": name, "result": result, "effects": lines},
+        [Table([Column("NODE"), Column("PREDICTION")], [(name, result)])],
+        [f"nodemetric/{name}"],
+        tail=lines,
+        exit_code=exit_code,
+    )

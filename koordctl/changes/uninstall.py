@@ -1,0 +1,98 @@
+"""Command `koordctl uninstall`: the steps of the chart's pre-delete hook, from any machine."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api_types import names
+from api_types.kubernetes import pods
+from apiserver_client import objects, resources
+from component_base import logs
+from fleet.findings import MANAGER, SCHEDULER
+from fleet.reading import Reader
+from koordctl.changes import asking
+from koordctl.cli import command
+from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from manager.cli import cleanup, uninstall
+
+_ANNOTATIONS: Final = tuple(cleanup.CLEAN_NODE["metadata"]["annotations"])
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    command.add_arguments(parser)
+    command.add_namespace_argument(parser)
+    asking.add_arguments(parser)
+    parser.add_argument("--timeout", type=float, default=240.0, metavar="SECONDS", help="limit of the whole uninstallation (default: 240)")  # fmt: skip  # noqa: E501
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        return await _uninstall(reader, options)
+
+    return command.run(options, read)
+
+
+async def _uninstall(reader: Reader, options: Namespace) -> Answer:
+    asking.check(options)
+    left = await _left(reader, options.namespace)
+    if options.dry_run:
+        return _answer(left, "would be removed", FINE)
+    if not asking.is_agreed(options, [f"removes {len(found)} {what}" for what, found in left.items()]):
+        return _answer(left, "not changed", NOTHING)
+    logs.configure(logs.LogFormat.TEXT, logs.LogLevel.INFO)
+    chosen = uninstall.UninstallSettings(namespace=options.namespace, timeout_seconds=options.timeout)
+    code = await uninstall.uninstall(reader.api.connection, chosen)
+    is_done = code == uninstall.DONE
+    return _answer(left, "removed" if is_done else "not all removed", FINE if is_done else NOTHING)
+
+
+async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
+    """Return the names of what is stopped or removed, by kind. Raises errors.ApiServerError."""
+    nodes = (await objects.list_all(reader.api, resources.NODES, decode=pods.Node)).items
+    metrics = list[dict[str, Any]]()
+    with reader.attempt("nodemetrics"):
+        metrics = (await objects.list_all(reader.api, resources.NODE_METRICS, metadata_only=True)).items
+    return {
+        "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
+        "nodes with Mid resources or annotations": [node.metadata.name for node in nodes if _is_marked(node)],
+        "NodeMetrics": [_name(each) for each in metrics],
+        "Leases": await _existing(reader, resources.LEASES, namespace),
+    }
+
+
+async def _existing(reader: Reader, resource: resources.Resource, namespace: str) -> list[str]:
+    found = []
+    for name in (MANAGER, SCHEDULER):
+        with reader.attempt(f"{resource.plural}/{name}"):
+            found.append(_name(await objects.get(reader.api, resource, name, namespace=namespace)))
+    return found
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _is_marked(node: pods.Node) -> bool:
+    annotations = pods.annotations_of(node.metadata)
+    amounts = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
+    return any(each in annotations for each in _ANNOTATIONS) or any(each in amounts for each in names.MID_RESOURCES)
+
+
+def _answer(left: Mapping[str, list[str]], result: str, exit_code: int) -> Answer:
+    return Answer(
+        "Uninstall",
+        {"result": result, "objects": {what: list(found) for what, found in left.items()}},
+        [
+            Table(
+                [Column("WHAT"), Column("COUNT", right=True)], [(what, str(len(found))) for what, found in left.items()]
+            )
+        ],
+        [f"{what}/{name}" for what, found in left.items() for name in found],
+        tail=["", result],
+        exit_code=exit_code,
+    )

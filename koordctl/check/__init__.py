@@ -1,0 +1,1 @@
+"""`koordctl check`: whether the suite works, whether the caller may, and what to do."""

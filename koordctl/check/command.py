@@ -1,0 +1,107 @@
+"""`koordctl check`: read, check, repeat while it may help, print, and return the exit code. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from apiserver_client import errors, session
+from component_base import clock
+from fleet.finding_kinds import Category
+from fleet.reading import Reader
+from fleet.snapshot import Snapshot
+from koordctl.check import before, installed, reading
+from koordctl.check import results as of
+from koordctl.check.results import Result
+from koordctl.cli import command
+from koordctl.cli.answer import FINE, Answer
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+_PAUSE_SECONDS: Final = 3.0
+_LONGEST_WAIT_SECONDS: Final = 3600.0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of `check`."""
+    command.add_arguments(parser)
+    command.add_namespace_argument(parser)
+    add = parser.add_argument
+    add("--pre", action="store_true", help="check the cluster before an installation")
+    add("--wait", type=duration, default=0.0, metavar="TIME", help="repeat while a check fails, at most so long (2m)")
+    add("--fail-on", choices=("warning", "error"), default="error", help="exit with 1 from this on (default: error)")
+    add("--require", type=_parts, default=(), metavar="PARTS", help="parts that must be installed: agent,manager,scheduler (default: any)")  # fmt: skip  # noqa: E501
+    add("--skip", type=_categories, default=(), metavar="CATEGORIES", help=f"categories to leave out, of {','.join(Category)}")  # fmt: skip  # noqa: E501
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as 90s, 2m or 1h."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh]?)", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
+    if not 0 <= seconds <= _LONGEST_WAIT_SECONDS:
+        raise ArgumentTypeError(f"{text}: want a time such as 90s or 2m, at most 1h")
+    return seconds
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(installed.PARTS[each] for each in _listed(text, installed.PARTS))
+
+
+def _categories(text: str) -> tuple[str, ...]:
+    return tuple(_listed(text, Category))
+
+
+def _listed(text: str, known: Iterable[str]) -> list[str]:
+    known = tuple(known)
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    if wrong := [each for each in found if each not in known]:
+        raise ArgumentTypeError(f"{wrong[0]}: want some of {','.join(known)}")
+    return found
+
+
+def run(options: Namespace) -> int:
+    """Run the checks; return the exit code."""
+
+    async def read(reader: Reader) -> Answer:
+        return await check(reader.api, options, clock.utc_now, asyncio.sleep)
+
+    return command.run(options, read)
+
+
+async def check(api: session.Session, options: Namespace, now: Callable[[], dt.datetime], sleep: Sleep) -> Answer:
+    """Check until nothing fails or the time is over. Raises NotRead, and errors.ApiServerError."""
+    for turns_left in range(int(options.wait / _PAUSE_SECONDS), -1, -1):
+        try:
+            results = await _once(api, options, now(), sleep)
+        except (errors.Unreachable, errors.ServerError, errors.Throttled):
+            if not turns_left:
+                raise
+        else:
+            if not turns_left or of.exit_code(results, options.fail_on) == FINE:
+                break
+        await sleep(_PAUSE_SECONDS)
+    return of.answer(results, options.namespace, options.fail_on)
+
+
+async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[Result]:
+    if options.pre:
+        found_before = await reading.read_before(api, now, options.namespace)
+        results = list(before.results(found_before, options.namespace, reading.dropped(found_before.served)))
+    else:
+        found = await reading.read(api, now, options.namespace, sleep)
+        _refuse_nothing(found.snapshot)
+        results = list(installed.results(found, options.require, reading.dropped(found.served)))
+    return [each for each in results if each.kind.category not in options.skip]
+
+
+def _refuse_nothing(found: Snapshot) -> None:
+    """Raise NotRead where the caller may read nothing of the suite."""
+    assert found.installation is not None
+    is_nothing = found.nodes is None and not found.installation.workloads and found.installation.outcome is None
+    if is_nothing and any(each.is_right for each in found.unread):
+        raise command.NotRead("\n".join(command.notes(each for each in found.unread if each.is_right)))

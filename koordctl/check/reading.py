@@ -1,0 +1,136 @@
+"""Read what `koordctl check` shows. Every function raises errors.ApiServerError where the apiserver does not answer."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from api_types.kubernetes import pods, times
+from apiserver_client import objects, resources, session
+from fleet import wire
+from fleet.findings import AGENT, MANAGER
+from fleet.reading import Reader
+from fleet.snapshot import Snapshot
+from koordctl.check.rights import INSTALLER, VIEWER, Right
+from koordctl.check.seen import Seen, SeenBefore
+from manager.leader_election import lease
+
+RENEWAL_SECONDS: Final = 3.0
+"""Longer than the time between two renewals of a leader."""
+PRIORITY_CLASSES: Final = resources.Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+NAMESPACES: Final = resources.Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """Any object, by its metadata."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+
+async def read(
+    api: session.Session, now: dt.datetime, namespace: str, sleep: Callable[[float], Awaitable[None]]
+) -> Seen:
+    """Read an installation; the Lease is read twice, because the clock of another machine is not used."""
+    reader = Reader(api, now)
+    installed = await reader.installation(namespace)
+    nodes = await reader.nodes()
+    missing = await missing_rights(api, VIEWER, namespace)
+    classes = waiting = None
+    with reader.attempt("priorityclasses"):
+        classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.PriorityClass)).items
+    with reader.attempt("pods"):
+        selector = "status.phase=Pending"
+        waiting = (await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod)).items
+    renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
+    return Seen(
+        Snapshot(now, api.server, nodes, None, installed, tuple(reader.unread)),
+        await _served(api, reader),
+        renewed,
+        classes,
+        waiting,
+        missing,
+    )
+
+
+async def _renewed_again(
+    api: session.Session, reader: Reader, namespace: str, sleep: Callable[[float], Awaitable[None]]
+) -> dt.datetime | None:
+    await sleep(RENEWAL_SECONDS)
+    with reader.attempt(f"leases/{MANAGER}"):
+        return await lease_time(api, namespace)
+    return None
+
+
+async def lease_time(api: session.Session, namespace: str) -> dt.datetime | None:
+    """Read when the Lease of the manager was renewed."""
+    found = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+    return times.parse_rfc3339_or_none(found.spec.renew_time)
+
+
+async def _served(api: session.Session, reader: Reader) -> Mapping[str, Any] | None:
+    from manager.node_metric import crd_schema  # noqa: PLC0415  # half a second, which other commands do not pay
+
+    with reader.attempt("openapi"):
+        return await crd_schema.read(api)
+    return None
+
+
+def dropped(served: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the fields of this project that the served CRD drops."""
+    from manager.node_metric import crd_schema  # noqa: PLC0415
+
+    return crd_schema.dropped_fields(served) if served is not None else ()
+
+
+async def missing_rights(api: session.Session, wanted: Iterable[Right], namespace: str) -> list[Right]:
+    """Return the rights that the caller lacks; every authenticated client may ask for its own."""
+    return [right for right in wanted if not await _has(api, right, namespace)]
+
+
+async def _has(api: session.Session, right: Right, namespace: str) -> bool:
+    plural, _, subresource = right.resource.partition("/")
+    attributes = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": plural,
+        "subresource": subresource,
+        "name": right.name,
+        **({"namespace": namespace} if right.in_namespace else {}),
+    }
+    review = resources.SELF_SUBJECT_ACCESS_REVIEWS
+    body = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"resourceAttributes": attributes}}
+    answered = await objects.create(api, review, body)
+    return bool((answered.get("status") or {}).get("allowed"))
+
+
+_OWNED: Final = (
+    (resources.CUSTOM_RESOURCE_DEFINITIONS, "nodemetrics.slo.koordinator.sh", False),
+    (PRIORITY_CLASSES, "koord-prod", False),
+    (PRIORITY_CLASSES, "koord-mid", False),
+    (resources.DAEMON_SETS, AGENT, True),
+    (resources.DEPLOYMENTS, MANAGER, True),
+)
+"""Objects that the chart creates and that Koordinator's chart has too; whether they are in the namespace."""
+
+
+async def read_before(api: session.Session, now: dt.datetime, namespace: str) -> SeenBefore:
+    """Read what decides about an installation."""
+    reader = Reader(api, now)
+    labels = None
+    with reader.attempt("namespaces"):
+        labels = (await objects.get(api, NAMESPACES, namespace, decode=Labelled)).metadata.labels or {}
+    owned = {}
+    for resource, name, is_in_namespace in _OWNED:
+        with reader.attempt(f"{resource.plural}/{name}"):
+            where = namespace if is_in_namespace else None
+            found = await objects.get(api, resource, name, namespace=where, decode=Labelled)
+            owned[f"{resource.kind} {name}"] = found.metadata.labels or {}
+    missing = await missing_rights(api, INSTALLER, namespace)
+    served = await _served(api, reader)
+    unread = [f"{each.what}: {each.why}" for each in reader.unread if each.is_right]
+    return SeenBefore(await reader.kubernetes(), served, missing, labels, owned, unread)

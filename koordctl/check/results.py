@@ -1,0 +1,129 @@
+"""Results of checks and the answer that is printed. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fleet.finding_kinds import KINDS, Category, FindingKind, Severity
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
+
+PAGE: Final = "docs/operations/findings.md"
+"""Page with a section for each code."""
+
+
+class Verdict(enum.StrEnum):
+    """Result of a check."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    """Not installed, or not to be read by the caller."""
+
+
+SIGNS: Final = {
+    Verdict.FAILED: ERROR_SIGN,
+    Verdict.WARNING: WARNING_SIGN,
+    Verdict.PASSED: OK_SIGN,
+    Verdict.SKIPPED: "\u2013",
+}
+_STYLES: Final = {Verdict.FAILED: "error", Verdict.WARNING: "warning"}
+_OF_SEVERITY: Final = {
+    Severity.ERROR: Verdict.FAILED,
+    Severity.WARNING: Verdict.WARNING,
+    Severity.NOTE: Verdict.PASSED,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of one check."""
+
+    kind: FindingKind
+    verdict: Verdict
+    text: str
+    fix: str = ""
+
+
+def passed(code: str, text: str) -> Result:
+    """Return the result of a check that passes."""
+    return Result(KINDS[code], Verdict.PASSED, text)
+
+
+def skipped(code: str, text: str) -> Result:
+    """Return the result of a check that was not made."""
+    return Result(KINDS[code], Verdict.SKIPPED, text)
+
+
+def found(code: str, text: str, fix: str | None = None) -> Result:
+    """Return the result of a check that finds what its kind states."""
+    kind = KINDS[code]
+    return Result(kind, _OF_SEVERITY[kind.severity], text, kind.fix if fix is None else fix)
+
+
+def exit_code(results: Iterable[Result], fail_on: str) -> int:
+    """Return 1 where a check failed, or with `fail_on` warning where one warns."""
+    bad = {Verdict.FAILED, Verdict.WARNING} if fail_on == "warning" else {Verdict.FAILED}
+    return NOTHING if any(each.verdict in bad for each in results) else FINE
+
+
+def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:
+    """Return the answer: one line for each check, then what to do about those that did not pass."""
+    order = list(Category)
+    ordered = sorted(results, key=lambda each: order.index(each.kind.category))
+    rows = [
+        (each.kind.category, f"{SIGNS[each.verdict]} {each.verdict}", each.kind.code, each.text) for each in ordered
+    ]
+    columns = [Column(title) for title in ("CATEGORY", "RESULT", "CHECK", "FOUND")]
+    counts = Counter(each.verdict for each in ordered)
+    code = exit_code(ordered, fail_on)
+    return Answer(
+        "Check",
+        {
+            "works": code == FINE,
+            "counts": {verdict.value: counts[verdict] for verdict in Verdict},
+            "checks": [_document(each, namespace) for each in ordered],
+        },
+        [Table(columns, rows, [_STYLES.get(each.verdict, "") for each in ordered])],
+        [f"check/{each.kind.code}" for each in ordered],
+        tail=[*_details(ordered, namespace), "", _summary(counts)],
+        exit_code=code,
+    )
+
+
+def _summary(counts: Counter[Verdict]) -> str:
+    order = (Verdict.FAILED, Verdict.WARNING, Verdict.PASSED, Verdict.SKIPPED)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
+
+
+def page_of(kind: FindingKind) -> str:
+    """Return the section of the documentation about a code."""
+    return f"{PAGE}#{kind.code.lower()}"
+
+
+def _details(ordered: Sequence[Result], namespace: str) -> list[str]:
+    lines = []
+    for each in ordered:
+        if each.verdict in _STYLES:
+            lines += ["", f"{each.kind.code}: {each.text}"]
+            lines += [f"  do   {_fix(each, namespace)}", f"  see  {page_of(each.kind)}"]
+    return lines
+
+
+def _fix(result: Result, namespace: str) -> str:
+    return result.fix.replace("NAMESPACE", namespace)
+
+
+def _document(result: Result, namespace: str) -> dict[str, str]:
+    return {
+        "category": result.kind.category.value,
+        "code": result.kind.code,
+        "verdict": result.verdict.value,
+        "text": result.text,
+        "fix": _fix(result, namespace),
+        "page": page_of(result.kind),
+    }

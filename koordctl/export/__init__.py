@@ -1,0 +1,1 @@
+"""`koordctl export`: files for other tools, which the wheel brings along."""

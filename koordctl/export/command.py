@@ -1,0 +1,53 @@
+"""Command `koordctl export`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from koordctl.cli import command
+from koordctl.cli.answer import FINE, NOT_READ, WRONG_USAGE
+from koordctl.export import k9s
+
+WHAT: Final = ("dashboards", "rules", "k9s")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("what", choices=WHAT, help="dashboards of Grafana, rules of the alerts for Prometheus, or the plugin of k9s")
+    add("-d", "--folder", type=Path, metavar="FOLDER", help="write files here; without it one file is printed")
+
+
+def files(what: str) -> dict[str, str]:
+    """Return the content of each file by its name."""
+    if what == "k9s":
+        return {"k9s-plugins.yaml": k9s.text()}
+    if what == "rules":
+        return {"alert-rules.yaml": resources.files("koordctl.export").joinpath("alert-rules.yaml").read_text("utf-8")}
+    folder = resources.files("koordctl").joinpath("dashboards")
+    found = sorted(folder.iterdir(), key=lambda each: each.name) if folder.is_dir() else []
+    return {each.name: each.read_text("utf-8") for each in found if each.name.endswith(".json")}
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    found = files(options.what)
+    if not found:
+        return command.fail(f"this installation of koordctl has no {options.what}", NOT_READ)
+    if options.folder is None:
+        if len(found) > 1:
+            return command.fail(f"{len(found)} files: want --folder FOLDER", WRONG_USAGE)
+        sys.stdout.write(next(iter(found.values())))
+        return FINE
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in found.items():
+            (options.folder / name).write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote {options.folder / name}\n")
+    except OSError as error:
+        return command.fail(f"--folder {options.folder}: {error.strerror}; want a folder to write to", WRONG_USAGE)
+    return FINE

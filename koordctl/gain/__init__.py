@@ -1,0 +1,1 @@
+"""`koordctl gain`: what Mid resources brought, and what they risked."""

@@ -1,0 +1,82 @@
+"""Command `koordctl gain`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+
+from component_base import clock
+from fleet.reading import Reader
+from koordctl.cli import answer, command
+from koordctl.cli.answer import Answer
+from koordctl.gain import gains, now, page
+from koordctl.gain.gains import Gain
+
+_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_LONGEST_DAYS = 366
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of the command."""
+    command.add_connection_arguments(parser)
+    command.add_output_arguments(parser, (*answer.FORMATS, "html"))
+    add = parser.add_argument
+    add("--prometheus", metavar="URL", help="Prometheus that scrapes the suite; without it only the present is shown")
+    add("--since", type=since, default=7 * 86_400.0, metavar="TIME", help="time before now, such as 12h, 7d or 4w (default: 7d)")  # fmt: skip  # noqa: E501
+    add("--token-file", type=Path, metavar="FILE", help="file with a bearer token for Prometheus")
+    add("--ca-file", type=Path, metavar="FILE", help="certificates that Prometheus is checked with")
+    add("--timeout", type=float, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
+
+
+def since(text: str) -> float:
+    """Return the seconds of a time such as 12h or 7d."""
+    match = re.fullmatch(r"(\d{1,4})([mhdw])", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_DAYS * 86_400:
+        raise ArgumentTypeError(f"seen {text!r}, want a time such as 12h, 7d or 4w, at most {_LONGEST_DAYS}d")
+    return seconds
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    if options.prometheus:
+        return _from_prometheus(options)
+
+    async def read(reader: Reader) -> Answer:
+        found = await now.read(reader)
+        if found is None:
+            raise command.NotRead("\n".join(command.notes(reader.unread)))
+        return _answer(found, options)
+
+    return command.run(options, read)
+
+
+def _answer(found: Gain, options: Namespace) -> Answer:
+    made = gains.answer(found)
+    if options.output != "html":
+        return made
+    text = page.text(found, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
+    return Answer("Gain", made.data, head=text.splitlines(), notes=made.notes, exit_code=made.exit_code)
+
+
+def _from_prometheus(options: Namespace) -> int:
+    try:
+        from koordctl.backtest import prometheus as client  # noqa: PLC0415  # numpy, which the manager's image lacks
+        from koordctl.gain import history  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        text = f"koordctl gain --prometheus is not in this image: it needs {error.name}; use the image koordctl"
+        return command.fail(text, answer.NOT_READ)
+    server = client.Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
+    asked = history.time_range(clock.utc_now().timestamp(), options.since)
+    try:
+        prometheus = client.Prometheus(server)
+        try:
+            found = history.read(prometheus, asked, server.shown)
+        finally:
+            prometheus.close()
+    except (client.CannotRead, client.BadQuery) as error:
+        return command.fail(str(error), answer.NOT_READ)
+    sys.stderr.writelines(f"{server.shown} warns: {text}\n" for text in sorted(prometheus.warnings))
+    return command.show(options, _answer(found, options))

@@ -1,0 +1,256 @@
+"""What Mid resources brought and risked, over a time or at one moment, and the answer that is printed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table
+
+PROMISED: Final = 0.01
+"""Share of the forecasts that usage may exceed, as `calibrated` promises."""
+PROMISES: Final = "calibrated"
+GIB: Final = 2**30
+
+
+class Amounts(NamedTuple):
+    """CPU and memory: cores and bytes, or over a time core-seconds and byte-seconds. None where not known."""
+
+    cpu: float | None = None
+    memory: float | None = None
+
+
+UNKNOWN_AMOUNTS: Final = Amounts()
+
+
+@dataclass(frozen=True)
+class OfNamespace:
+    """What the Mid pods of one namespace got."""
+
+    requested: Amounts = UNKNOWN_AMOUNTS
+    used: Amounts = UNKNOWN_AMOUNTS
+    suppressed_cpu: float | None = None
+    evicted: float | None = None
+
+
+class Forecasts(NamedTuple):
+    """Live evaluation of a predictor on one resource, over the nodes."""
+
+    predictor: str
+    resource: str
+    violation_ratio: float
+    savings_ratio: float
+
+    @property
+    def is_too_low(self) -> bool:
+        """Check whether the predictor breaks its promise."""
+        return self.predictor == PROMISES and self.violation_ratio > PROMISED
+
+
+class Exceeded(NamedTuple):
+    """Share of the time in which Prod used more than its predicted peak, over the nodes, and on the worst one."""
+
+    resource: str
+    ratio: float
+    worst: str
+    worst_ratio: float
+
+
+class Day(NamedTuple):
+    """Core-seconds of one UTC day."""
+
+    name: str
+    offered: float
+    requested: float
+    used: float
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The whole answer. `seconds` is 0 for one moment."""
+
+    source: str
+    seconds: float = 0.0
+    offered: Amounts = UNKNOWN_AMOUNTS
+    allocatable: Amounts = UNKNOWN_AMOUNTS
+    namespaces: Mapping[str, OfNamespace] = field(default_factory=dict)
+    forecasts: Sequence[Forecasts] = ()
+    exceeded: Sequence[Exceeded] = ()
+    withdrawn: Mapping[str, float] = field(default_factory=dict)
+    """Node-seconds, or nodes, without Mid resources or with kept ones, by reason."""
+    days: Sequence[Day] = ()
+    missing: Sequence[str] = ()
+    """What the source does not have, a sentence each."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Check whether nothing about Mid resources was found."""
+        return not self.offered.cpu and not self.offered.memory and not self.namespaces
+
+    def total(self, what: str) -> Amounts:
+        """Return the sum of `requested` or `used` over the namespaces."""
+        found = [getattr(each, what) for each in self.namespaces.values()]
+        return Amounts(_sum([each.cpu for each in found]), _sum([each.memory for each in found]))
+
+
+def _sum(given: Sequence[float | None]) -> float | None:
+    known = [each for each in given if each is not None]
+    return sum(known) if known else None
+
+
+def answer(gain: Gain) -> Answer:
+    """Return the answer of the command."""
+    over_time = gain.seconds > 0
+    return Answer(
+        "Gain",
+        document(gain),
+        [_of_namespaces(gain), *([_of_forecasts(gain)] if gain.forecasts else [])],
+        [f"namespace/{name}" for name in ordered(gain)],
+        [title(gain), "", *summary(gain)],
+        notes=[f"not shown: {each}" for each in gain.missing],
+        exit_code=NOTHING if over_time and gain.is_empty else FINE,
+    )
+
+
+def title(gain: Gain) -> str:
+    """Return what is shown, and from where."""
+    if not gain.seconds:
+        return f"Mid resources now, from {gain.source}"
+    days = gain.seconds / 86_400
+    length = (
+        f"{days:g} days" if days != 1 and days >= 1 else ("1 day" if days == 1 else f"{gain.seconds / 3600:g} hours")
+    )
+    return f"What Mid resources gave in {length}, from {gain.source}"
+
+
+def summary(gain: Gain) -> list[str]:
+    """Return the lines before the table: what was offered, requested and used, and what it risked."""
+    scale = gain.seconds or 1.0
+    whole = gain.allocatable
+    lines = []
+    for what, found in (
+        ("on offer", gain.offered),
+        ("requested", gain.total("requested")),
+        ("used", gain.total("used")),
+    ):
+        mean = "" if not gain.seconds else ", mean"
+        cpu = f"{_number(found.cpu, scale)} cores{_share(found.cpu, whole.cpu)}"
+        memory = f"{_number(found.memory, scale * GIB)} GiB{_share(found.memory, whole.memory)}"
+        lines.append(f"Mid {what + mean:<16} {cpu}, {memory}")
+    for each in gain.exceeded:
+        worst = f"; worst node {each.worst}, {100 * each.worst_ratio:.2g} %" if each.worst else ""
+        lines.append(f"Prod above its predicted peak of {each.resource}: {100 * each.ratio:.2g} % of the time{worst}")
+    if gain.withdrawn:
+        unit = "node-hours" if gain.seconds else "nodes"
+        per = 3600 if gain.seconds else 1
+        shown = ", ".join(f"{reason} {count / per:.3g}" for reason, count in sorted(gain.withdrawn.items()))
+        lines.append(f"Mid taken away or kept, {unit}: {shown}")
+    evicted = _sum([each.evicted for each in gain.namespaces.values()])
+    if evicted is not None:
+        lines.append(f"Mid pods evicted: {evicted:.0f}")
+    return lines
+
+
+def _number(amount: float | None, scale: float) -> str:
+    return UNKNOWN if amount is None else f"{amount / scale:.1f}"
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return "" if part is None or not whole else f" ({100 * part / whole:.0f} %)"
+
+
+def ordered(gain: Gain) -> list[str]:
+    """Return the namespaces, the one that used most CPU first."""
+    return sorted(gain.namespaces, key=lambda name: (-(gain.namespaces[name].used.cpu or 0.0), name))
+
+
+def _of_namespaces(gain: Gain) -> Table:
+    units = ("CORE-HOURS", "GIB-HOURS") if gain.seconds else ("CORES", "GIB")
+    per = 3600.0 if gain.seconds else 1.0
+    titles = [f"{what} {unit}" for what in ("REQUESTED", "USED") for unit in units]
+    columns = [
+        Column("NAMESPACE"),
+        *(Column(each, right=True) for each in (*titles, f"SUPPRESSED {units[0]}", "EVICTED")),
+    ]
+    rows = []
+    for name in ordered(gain):
+        each = gain.namespaces[name]
+        cells = [
+            _number(found, per * size)
+            for of in (each.requested, each.used)
+            for found, size in zip(of, (1, GIB), strict=True)
+        ]
+        rows.append((name, *cells, _number(each.suppressed_cpu, per), UNKNOWN if each.evicted is None else f"{each.evicted:.0f}"))  # fmt: skip  # noqa: E501
+    return Table(columns, rows)
+
+
+def _of_forecasts(gain: Gain) -> Table:
+    columns = [
+        Column("PREDICTOR"),
+        Column("RESOURCE"),
+        Column("EXCEEDED", right=True),
+        Column("PROMISED", right=True),
+        Column("SAVED", right=True),
+    ]
+    rows = [
+        (
+            each.predictor,
+            each.resource,
+            f"{100 * each.violation_ratio:.2f}%",
+            f"{100 * PROMISED:g}%" if each.predictor == PROMISES else UNKNOWN,
+            f"{100 * each.savings_ratio:.0f}%",
+        )
+        for each in gain.forecasts
+    ]
+    return Table(columns, rows, ["warning" if each.is_too_low else "" for each in gain.forecasts])
+
+
+def document(gain: Gain) -> dict[str, Any]:
+    """Return the answer for JSON: over a time core-hours and GiB-hours, else cores and GiB."""
+    return {
+        "source": gain.source,
+        "seconds": gain.seconds,
+        "unit": "hours" if gain.seconds else "now",
+        "offered": _wire(gain, gain.offered),
+        "requested": _wire(gain, gain.total("requested")),
+        "used": _wire(gain, gain.total("used")),
+        "allocatable": _wire(gain, gain.allocatable),
+        "namespaces": [
+            {
+                "name": name,
+                "requested": _wire(gain, each.requested),
+                "used": _wire(gain, each.used),
+                "suppressedCPU": _scaled(each.suppressed_cpu, _per(gain)),
+                "evictedPods": each.evicted,
+            }
+            for name, each in ((name, gain.namespaces[name]) for name in ordered(gain))
+        ],
+        "forecasts": [
+            {**each._asdict(), "promised": PROMISED if each.predictor == PROMISES else None} for each in gain.forecasts
+        ],
+        "prodAbovePeak": [each._asdict() for each in gain.exceeded],
+        "withdrawn": {reason: count / _per(gain) for reason, count in gain.withdrawn.items()},
+        "days": [
+            {
+                "day": each.name,
+                "offered": each.offered / 3600,
+                "requested": each.requested / 3600,
+                "used": each.used / 3600,
+            }
+            for each in gain.days
+        ],
+        "missing": list(gain.missing),
+    }
+
+
+def _per(gain: Gain) -> float:
+    return 3600.0 if gain.seconds else 1.0
+
+
+def _wire(gain: Gain, amounts: Amounts) -> dict[str, float | None]:
+    return {"cpu": _scaled(amounts.cpu, _per(gain)), "memoryGiB": _scaled(amounts.memory, _per(gain) * GIB)}
+
+
+def _scaled(amount: float | None, scale: float) -> float | None:
+    return None if amount is None else round(amount / scale, 6)

@@ -1,0 +1,167 @@
+"""What a Prometheus that scrapes the suite has recorded about Mid resources.
+
+Raises CannotRead and BadQuery of koordctl.backtest.prometheus.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from koordctl.backtest.prometheus import Prometheus, Series
+from koordctl.backtest.time_range import TimeRange
+from koordctl.gain.gains import Amounts, Day, Exceeded, Forecasts, Gain, OfNamespace
+from koordlet.prediction.buckets import FloatArray
+
+_STEPS: Final = 2_000
+_LEAST_STEP_SECONDS: Final = 60
+_DAY: Final = 86_400
+_REASONS: Final = "SampleTooOld|NeverReported|NodeMetricMissing|CalculatedWithoutPrediction|NoPrediction|ReportRefused"
+_ONCE: Final = "max without (prometheus, prometheus_replica, replica) ({})"
+"""One of the equal series of several Prometheus replicas."""
+
+
+def time_range(end_seconds: float, since_seconds: float) -> TimeRange:
+    """Return the steps of the last seconds: at most 2000, of a minute or longer."""
+    step = max(_LEAST_STEP_SECONDS, int(since_seconds / _STEPS) // 60 * 60)
+    last = int(end_seconds) // step * step
+    count = max(int(since_seconds) // step, 1)
+    return TimeRange(last - (count - 1) * step, step, count)
+
+
+def read(prometheus: Prometheus, asked: TimeRange, source: str) -> Gain:
+    """Read and add up everything."""
+    window = asked.step_seconds * asked.steps
+    found = _Found(prometheus, asked)
+    offered = Amounts(*(found.total(f"sum (max by (node) (koord_manager_node_mid_{of}))") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
+    allocatable = Amounts(*(found.total(f"sum ({_ONCE.format(f'koordlet_allocatable_{of}')})") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
+    namespaces = found.namespaces(window)
+    withdrawn = found.by_label(f'max by (reason) (koord_manager_nodes{{reason=~"{_REASONS}"}})', "reason")
+    return Gain(
+        source,
+        float(window),
+        offered,
+        allocatable,
+        namespaces,
+        found.forecasts(),
+        found.exceeded(window),
+        {reason: seconds for reason, seconds in withdrawn.items() if seconds > 0},
+        found.days(),
+        found.missing,
+    )
+
+
+class _Found:
+    """Queries over one time range; `missing` grows by a sentence for each metric without a series."""
+
+    def __init__(self, prometheus: Prometheus, asked: TimeRange) -> None:
+        self._prometheus = prometheus
+        self._asked = asked
+        self.missing: list[str] = []
+        self._daily: dict[str, FloatArray] = {}
+
+    def _series(self, query: str) -> list[Series]:
+        return self._prometheus.range(query, self._asked)
+
+    def _integral(self, values: FloatArray) -> float:
+        return float(np.nansum(values)) * self._asked.step_seconds
+
+    def total(self, query: str) -> float | None:
+        """Return the time integral of a query with one series; None without one."""
+        found = self._series(query)
+        if not found:
+            self.missing.append(f"{query}: no series in this time")
+            return None
+        if "node_mid_cpu_cores" in query:
+            self._daily["offered"] = found[0].values
+        return self._integral(found[0].values)
+
+    def by_label(self, query: str, label: str) -> dict[str, float]:
+        """Return the time integral of each series by a label."""
+        return {each.labels.get(label, ""): self._integral(each.values) for each in self._series(query)}
+
+    def namespaces(self, window: int) -> Mapping[str, OfNamespace]:
+        """Return what each namespace got."""
+        parts: dict[str, dict[str, float]] = {}
+        for of in ("requested_cpu_cores", "requested_memory_bytes", "used_cpu_cores", "used_memory_bytes", "suppressed_cpu_cores"):  # fmt: skip  # noqa: E501
+            metric = f"koordlet_namespace_mid_{of}"
+            series = self._series(f"sum by (namespace) ({_ONCE.format(metric)})")
+            if not series:
+                self.missing.append(f"{metric}: no series in this time")
+            parts[of] = {each.labels.get("namespace", ""): self._integral(each.values) for each in series}
+            if of in ("requested_cpu_cores", "used_cpu_cores") and series:
+                self._daily[of] = np.nansum([each.values for each in series], axis=0)
+        evicted = self._increase("koord_manager_namespace_mid_evicted_pods_total", "namespace", window)
+        names = set().union(*parts.values()) | {name for name, count in evicted.items() if count > 0}
+        return {
+            name: OfNamespace(
+                Amounts(parts["requested_cpu_cores"].get(name), parts["requested_memory_bytes"].get(name)),
+                Amounts(parts["used_cpu_cores"].get(name), parts["used_memory_bytes"].get(name)),
+                parts["suppressed_cpu_cores"].get(name),
+                round(evicted[name]) if name in evicted else None,
+            )
+            for name in names
+        }
+
+    def _increase(self, metric: str, label: str, window: int) -> dict[str, float]:
+        query = f"sum by ({label}) ({_ONCE.format(f'increase({metric}[{window}s])')})"
+        found = self._prometheus.instant(query, self._asked.end)
+        if not found:
+            self.missing.append(f"{metric}: no series in this time")
+        return {labels.get(label, ""): value for labels, value in found if not np.isnan(value)}
+
+    def forecasts(self) -> list[Forecasts]:
+        """Return the live evaluation at the end of the time: it has a memory of its own."""
+        by = "max by (predictor, resource) (koord_manager_evaluation_{}_ratio)"
+        exceeded, saved = (
+            {
+                (labels.get("predictor", ""), labels.get("resource", "")): value
+                for labels, value in self._prometheus.instant(by.format(of), self._asked.end)
+            }
+            for of in ("violations", "savings")
+        )
+        if not exceeded:
+            self.missing.append("koord_manager_evaluation_violations_ratio: no live evaluation at the end of this time")
+        return [Forecasts(*key, ratio, saved.get(key, 0.0)) for key, ratio in sorted(exceeded.items())]
+
+    def exceeded(self, window: int) -> list[Exceeded]:
+        """Return the share of the time in which Prod was above its predicted peak."""
+        rows = []
+        for resource in ("cpu", "memory"):
+            seconds = [
+                {
+                    labels.get("node") or labels.get("instance", ""): value
+                    for labels, value in self._prometheus.instant(
+                        f"max by (node, instance) (increase(koordlet_prod_peak_{of}_seconds_total"
+                        f'{{resource="{resource}"}}[{window}s]))',
+                        self._asked.end,
+                    )
+                }
+                for of in ("exceeded", "compared")
+            ]
+            above, compared = seconds
+            whole = sum(compared.values())
+            if not whole:
+                continue
+            shares = {name: above.get(name, 0.0) / length for name, length in compared.items() if length > 0}
+            worst = max(shares, key=lambda name: shares[name])
+            rows.append(Exceeded(resource, sum(above.values()) / whole, worst, shares[worst]))
+        if not rows:
+            self.missing.append("koordlet_prod_peak_compared_seconds_total: no series in this time")
+        return rows
+
+    def days(self) -> list[Day]:
+        """Return the core-seconds of each UTC day."""
+        times = self._asked.start + np.arange(self._asked.steps) * self._asked.step_seconds
+        rows = []
+        for day in np.unique(times // _DAY):
+            inside = times // _DAY == day
+            sums = [
+                self._integral(self._daily[of][inside]) if of in self._daily else 0.0
+                for of in ("offered", "requested_cpu_cores", "used_cpu_cores")
+            ]
+            rows.append(Day(dt.datetime.fromtimestamp(int(day) * _DAY, dt.UTC).date().isoformat(), *sums))
+        return rows

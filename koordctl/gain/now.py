@@ -1,0 +1,63 @@
+"""What the cluster shows now about Mid resources, without any history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from api_types.node_metric import evaluation_report
+from fleet import node_state, pod_state
+from fleet.node_state import NodeState
+from fleet.reading import Reader
+from koordctl.gain.gains import Amounts, Forecasts, Gain, OfNamespace
+from manager.mid_resource.reasons import STATUS, Reason, Status
+
+NEEDS_HISTORY: Final = (
+    "core-hours, GiB-hours, evictions, suppressed CPU and the time above the predicted peak need a Prometheus that "
+    "scrapes the suite: --prometheus URL"
+)
+_CHOSEN: Final = (Reason.COLOCATION_DISABLED, Reason.SHADOW)
+
+
+async def read(reader: Reader) -> Gain | None:
+    """Read nodes, reports and pods; None where neither nodes nor reports may be read."""
+    nodes, reports = list[NodeState](), list[evaluation_report.Packed]()
+    async for name, node, metric in reader.pairs():
+        nodes.append(node_state.state_of(name, node, metric, reader.now))
+        prediction = metric.status.prediction if metric and metric.status else None
+        if prediction is not None:
+            reports.append(evaluation_report.pack(prediction.evaluation or ()))
+    if {"nodes", "nodemetrics"} <= {each.what for each in reader.unread}:
+        return None
+    pods = await reader.pods(None)
+    missing = [NEEDS_HISTORY]
+    if pods is None:
+        missing.append("namespaces: pods may not be read")
+    return Gain(
+        "the cluster",
+        offered=_amounts(pod_state.total(each.mid for each in nodes)),
+        allocatable=_amounts(pod_state.total(each.allocatable for each in nodes)),
+        namespaces=_namespaces(pods or ()),
+        forecasts=[
+            Forecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
+            for (predictor, resource), each in sorted(evaluation_report.combined(reports).items())
+        ],
+        withdrawn=_withdrawn(nodes),
+        missing=missing,
+    )
+
+
+def _amounts(found: node_state.Amounts) -> Amounts:
+    return Amounts(None if found.cpu is None else found.cpu / 1000, found.memory)
+
+
+def _namespaces(pods: tuple[pod_state.PodState, ...] | tuple[()]) -> dict[str, OfNamespace]:
+    return {
+        each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used))
+        for each in pod_state.namespaces([pod for pod in pods if pod.band == "mid"])
+    }
+
+
+def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:
+    bad = {each.value for each in Reason if STATUS[each] is not Status.CALCULATED and each not in _CHOSEN}
+    return dict(Counter(node.reason for node in nodes if node.reason in bad | {Reason.CALCULATED_WITHOUT_PREDICTION}))

@@ -1,0 +1,76 @@
+"""Every code that an operator may see is in the one list of findings, in the same words."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+from charts.generators import alerts
+from docs.generators import findings_page
+from fleet.finding_kinds import KINDS
+from manager.mid_resource.reasons import TEXTS, Closed, Reason
+
+ROOT = pathlib.Path(__file__).parents[2]
+CODE = re.compile(r"[A-Z]+[a-z]+(?:[A-Z][a-z]+)+|Throttled|Unsupported")
+SOURCES = (
+    "koordlet/report/conditions.py",
+    "koordlet/mid_suppression/suppressor.py",
+    "manager/slo_config/condition.py",
+    "manager/mid_resource/reasons.py",
+    "manager/mid_resource/clock_skew.py",
+    "manager/mid_resource/other_writer.py",
+    "manager/mid_resource/eviction/messages.py",
+    "manager/node_metric/crd_schema.py",
+    "manager/reconciler.py",
+)
+WELL = {"Reporting", "Warm", "AllSourcesRead", "Predicting", "NotThrottled", "Suppressing"}
+"""Reasons of conditions that state no fault."""
+EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(")
+REASONS_BY_NAME = {"manager/slo_config/events.py", "manager/mid_resource/controller.py"}
+REASONS_BY_NAME |= {"manager/cli/lowered_limits.py"}
+REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events/queued_recorder.py"}
+"""Modules that record Events whose codes are constants of SOURCES."""
+
+
+def strings(path):
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_every_code_of_a_source_has_a_finding(path):
+    codes = {text for text in strings(path) if CODE.fullmatch(text)} - WELL - {"MidResource"}
+    assert codes
+    assert codes - {"NodeMetric"} <= KINDS.keys()
+
+
+def test_no_other_module_records_events():
+    found = {
+        str(path.relative_to(ROOT))
+        for part in ("manager", "koordlet")
+        for path in (ROOT / part).rglob("*.py")
+        if EVENT.search(path.read_text(encoding="utf-8"))
+    }
+    assert found <= {*SOURCES, *REASONS_BY_NAME, "manager/events/recorder.py"}
+
+
+def test_reasons_have_the_words_of_the_status_annotation():
+    assert {reason.value: KINDS[reason].sentence for reason in Reason} == dict(TEXTS)
+    assert {each.value for each in Closed if each.value} <= KINDS.keys()
+
+
+def test_every_finding_of_an_alert_exists():
+    by_reason = "{{ $labels.reason }}"
+    assert {code for code in alerts.FINDINGS.values() if code != by_reason} <= KINDS.keys()
+    found = {alert.name: alert.expression for alert in alerts.ALERTS}
+    assert alerts.FINDINGS.keys() <= found.keys()
+    for name in (name for name, code in alerts.FINDINGS.items() if code == by_reason):
+        reasons = re.search(r'reason=~"([\w|]+)"', found[name])[1].split("|")
+        assert set(reasons) <= KINDS.keys()
+
+
+def test_every_code_has_a_section():
+    sections = re.findall(r"^### (\w+)$", findings_page.page(), re.MULTILINE)
+    assert sorted(sections) == sorted(KINDS)
+    assert len({code.lower() for code in sections}) == len(sections)

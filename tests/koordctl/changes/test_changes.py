@@ -1,0 +1,125 @@
+"""Commands that change the cluster: what they would do, whether they may, and that they ask."""
+
+import argparse
+import contextlib
+import datetime as dt
+import io
+
+import pytest
+
+from apiserver_client import errors, session
+from fleet.reading import Reader
+from koordctl.changes import asking, reset_prediction, uninstall
+from koordctl.cli.command import WrongUsage
+from tests.fakes import cluster
+
+NAMESPACE = "koordinator-system"
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+RESET = "koordinator.sh/reset-prediction"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+async def server():
+    async with cluster.running() as server:
+        mid = {"cpu": "4", "memory": "8Gi", "kubernetes.io/mid-cpu": "500"}
+        server.add("nodes", {"metadata": {"name": "n1"}, "status": {"allocatable": mid, "capacity": mid}})
+        server.add("nodes", {"metadata": {"name": "n2"}, "status": {"allocatable": {}, "capacity": {}}})
+        prediction = {"predictor": "calibrated", "warmPods": 7}
+        server.add("nodemetrics", {"metadata": {"name": "n1"}, "status": {"prediction": prediction}})
+        spec = {"replicas": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": "koord-manager"}}}
+        server.add("deployments", {"metadata": {"name": "koord-manager"}, "spec": spec}, NAMESPACE)
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def reader_of(server):
+    async with session.connect(server.connection(), user_agent="test/1") as api:
+        yield Reader(api, NOW)
+
+
+async def answer_of(server, module, *words):
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    async with reader_of(server) as reader:
+        act = reset_prediction._reset if module is reset_prediction else uninstall._uninstall
+        return await act(reader, parser.parse_args(words))
+
+
+def stdin(monkeypatch, answered):
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answered}\n"))
+
+
+@pytest.mark.parametrize(("answered", "code"), [("y", 0), ("YES", 0), ("", 1), ("n", 1), ("yesterday", 1)])
+async def test_a_reset_asks_on_a_terminal(server, monkeypatch, answered, code, capsys):
+    stdin(monkeypatch, answered)
+    answer = await answer_of(server, reset_prediction, "n1")
+    assert answer.exit_code == code
+    assert "forgets its history (7 pods with a history by calibrated)" in capsys.readouterr().err
+    annotations = server.get("nodemetrics", "n1")["metadata"].get("annotations") or {}
+    assert annotations.get(RESET) == ("2026-11-21T12:00:00Z" if code == 0 else None)
+
+
+async def test_a_reset_without_a_question_changes_the_node_metric_only(server):
+    await answer_of(server, reset_prediction, "n1", "--yes")
+    ((method, path, body),) = server.writes
+    assert (method, path.rpartition("/")[2]) == ("PATCH", "n1")
+    assert body == {"metadata": {"annotations": {RESET: "2026-11-21T12:00:00Z"}}}
+
+
+@pytest.mark.parametrize(("module", "words"), [(reset_prediction, ["n1"]), (uninstall, [])])
+async def test_a_dry_run_changes_nothing(server, module, words):
+    answer = await answer_of(server, module, *words, "--dry-run")
+    assert answer.exit_code == 0
+    assert server.writes == []
+
+
+@pytest.mark.parametrize(("module", "words"), [(reset_prediction, ["n1"]), (uninstall, [])])
+async def test_without_a_terminal_it_wants_yes(server, module, words, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(WrongUsage, match="want --yes"):
+        await answer_of(server, module, *words)
+    assert server.requests == []
+
+
+async def test_a_node_without_a_node_metric_is_no_success(server):
+    with pytest.raises(errors.NotFound):
+        await answer_of(server, reset_prediction, "n2", "--yes")
+
+
+async def test_an_uninstallation_names_what_is_left(server, monkeypatch):
+    stdin(monkeypatch, "n")
+    answer = await answer_of(server, uninstall)
+    assert answer.exit_code == 1
+    assert answer.data["objects"] == {
+        "Deployments to stop": ["koord-manager"],
+        "nodes with Mid resources or annotations": ["n1"],
+        "NodeMetrics": ["n1"],
+        "Leases": [],
+    }
+    assert server.writes == []
+
+
+async def test_an_uninstallation_takes_away_what_it_named(server):
+    answer = await answer_of(server, uninstall, "--yes")
+    assert (answer.exit_code, answer.data["result"]) == (0, "removed")
+    assert "kubernetes.io/mid-cpu" not in server.get("nodes", "n1")["status"]["allocatable"]
+    assert server.all("nodemetrics") == []
+    again = await answer_of(server, uninstall, "--dry-run")
+    assert [each for each in again.data["objects"].values() if each] == [["koord-manager"]]
+
+
+async def test_an_uninstallation_in_an_empty_cluster_is_done(server):
+    server.remove("deployments", "koord-manager", NAMESPACE)
+    server.remove("nodemetrics", "n1")
+    server.remove("nodes", "n1")
+    assert (await answer_of(server, uninstall, "--yes")).exit_code == 0
+
+
+def test_the_end_of_the_input_is_no(monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal(""))
+    assert not asking.is_agreed(argparse.Namespace(yes=False), ["x"])

@@ -1,0 +1,56 @@
+"""`koordctl export` writes files that the wheel has."""
+
+import yaml
+
+from charts.generators import alert_rules
+from koordctl import __main__ as koordctl
+from koordctl.commands import COMMANDS
+from koordctl.export import command, k9s
+
+
+def test_the_rules_are_those_of_the_chart(capsys):
+    assert koordctl.main(["export", "rules"]) == 0
+    assert capsys.readouterr().out == alert_rules.text()
+
+
+def test_files_are_written_into_a_folder(tmp_path, capsys):
+    assert koordctl.main(["export", "k9s", "-d", str(tmp_path / "new" / "folder")]) == 0
+    file = tmp_path / "new" / "folder" / "k9s-plugins.yaml"
+    assert file.read_text() == k9s.text()
+    assert capsys.readouterr().out == f"wrote {file}\n"
+
+
+def test_dashboards_are_the_json_files_of_the_package(tmp_path, monkeypatch, capsys):
+    (tmp_path / "dashboards").mkdir()
+    monkeypatch.setattr("koordctl.export.command.resources.files", lambda _package: tmp_path)
+    assert koordctl.main(["export", "dashboards"]) == 3
+    assert "has no dashboards" in capsys.readouterr().err
+    for name in ("a.json", "b.json", "__init__.py"):
+        (tmp_path / "dashboards" / name).write_text(f'"{name}"')
+    assert koordctl.main(["export", "dashboards"]) == 2
+    assert "want --folder" in capsys.readouterr().err
+    assert koordctl.main(["export", "dashboards", "-d", str(tmp_path / "out")]) == 0
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["a.json", "b.json"]
+
+
+def test_a_folder_that_cannot_be_written_is_wrong_usage(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert koordctl.main(["export", "rules", "-d", str(tmp_path / "file")]) == 2
+    assert "want a folder to write to" in capsys.readouterr().err
+
+
+def test_the_plugin_of_k9s_has_one_entry_for_each_scope():
+    plugins = yaml.safe_load(k9s.text())["plugins"]
+    scopes = [scope for each in plugins.values() for scope in each["scopes"]]
+    assert scopes == ["nodes", "pods", "namespaces"]
+    assert all({"shortCut", "description", "command", "args", "background"} <= each.keys() for each in plugins.values())
+
+
+def test_the_plugin_of_k9s_calls_commands_that_exist():
+    known = {each.name for each in COMMANDS}
+    assert {words[0] for words in k9s.words()} <= known
+    koordctl._parser().parse_args(["top", *k9s.words()[2][1:]])
+
+
+def test_what_is_exported_is_what_the_help_names():
+    assert command.WHAT == ("dashboards", "rules", "k9s")
