@@ -18,6 +18,7 @@ from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
 from charts.generators import alert_rules
+from charts.generators.dashboards import grafana
 from crds import configuration_page
 from docs.generators import pages
 
@@ -43,6 +44,7 @@ def generated() -> dict[pathlib.Path, str]:
     files = ROOT / "charts" / "koord-suite" / "files"
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
+    dashboards = grafana.texts()
     page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
@@ -51,6 +53,8 @@ def generated() -> dict[pathlib.Path, str]:
         files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         files / "alert-rules.yaml": alert_rules.text(),
+        **{files / "dashboards" / name: text for name, text in dashboards.items()},
+        **{ROOT / "koordctl" / "dashboards" / name: text for name, text in dashboards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
