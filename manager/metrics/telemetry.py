@@ -123,7 +123,13 @@ class Telemetry:
             "Unix time since which the configuration is in force; NaN before the first.",
             registry=registry,
         )
-        self._config_time.set(math.nan)
+        self._report_interval = Gauge(
+            "koord_manager_report_interval_seconds",
+            "Longest interval of reports that the configuration in force requests; NaN before the first.",
+            registry=registry,
+        )
+        for unknown in (self._config_time, self._report_interval):
+            unknown.set(math.nan)
         self._config_state = Gauge(
             "koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"], registry=registry
         )
@@ -172,8 +178,9 @@ class Telemetry:
             self.events_seen.labels(resource)
             self.missed_changes.labels(resource)
 
-    def show_config_in_force(self, at: dt.datetime) -> None:
-        """Record that another configuration is put in force."""
+    def show_config_in_force(self, at: dt.datetime, report_interval_seconds: int) -> None:
+        """Record that another configuration is put in force, and the longest interval of reports in it."""
+        self._report_interval.set(report_interval_seconds)
         self._config_generation.inc()
         self._config_time.set(at.timestamp())
 

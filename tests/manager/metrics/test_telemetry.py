@@ -134,10 +134,11 @@ def test_the_causes_of_evictions_have_one_list():
 
 def test_the_age_of_the_configuration_follows_what_is_put_in_force(telemetry):
     assert str(samples(telemetry)["koord_manager_config_timestamp_seconds",]) == "nan"
-    telemetry.show_config_in_force(NOW)
+    telemetry.show_config_in_force(NOW, 300)
     found = samples(telemetry)
     assert found["koord_manager_config_timestamp_seconds",] == NOW.timestamp()
     assert found["koord_manager_config_generation",] == 1.0
+    assert found["koord_manager_report_interval_seconds",] == 300.0
 
 
 def evicted(collector):
