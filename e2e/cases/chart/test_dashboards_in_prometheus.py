@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from charts.generators.alerts import ALERTS
-from charts.generators.dashboards import grafana
 from e2e.soak import stage as soak_stage
 from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Stage
 from e2e.support import fake_fleet, slo_config, waiting, workloads
 from e2e.support.names import MID_CPU, MID_MEMORY
 from e2e.thirdparty.prometheus.server import Prometheus
+from koordctl import dashboards
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -84,7 +84,7 @@ def _filled(expression: str) -> str:
 
 
 def _queries() -> Iterator[tuple[str, str]]:
-    for name, text in grafana.texts().items():
+    for name, text in dashboards.texts().items():
         for panel in json.loads(text)["panels"]:
             for target in panel["targets"]:
                 yield f"{name}: {panel['title']}", _filled(target["expr"])

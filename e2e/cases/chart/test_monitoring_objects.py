@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from charts.generators.dashboards import grafana
 from e2e.support import chart_rendering, waiting
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.thirdparty.prometheus import operator_crds
+from koordctl import dashboards
 from tools.localcluster import apiserver_requests, standalone_control_plane
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -72,7 +72,7 @@ def _try(api: Connection, document: dict[str, Any]) -> None:
 def test_the_apiserver_takes_every_object(api: Connection, objects: list[dict[str, Any]]) -> None:
     names = {kind: sorted(each["metadata"]["name"] for each in objects if each["kind"] == kind) for kind in PATHS}
     assert names == {
-        "ConfigMap": sorted(f"{uid}-dashboard" for uid in grafana.DASHBOARDS),
+        "ConfigMap": sorted(f"{file.removesuffix('.json')}-dashboard" for file in dashboards.texts()),
         "NetworkPolicy": PARTS,
         "PodMonitor": PARTS,
         "PrometheusRule": ["koord-suite"],
