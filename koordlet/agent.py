@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
-from component_base import clock
+from component_base import build_info, clock
 from component_base.http_endpoint import ProbeResult
 from koordlet.cli.limiter.feed import Feed
 from koordlet.cluster import spec_in_force
@@ -25,14 +25,17 @@ from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.metrics import agent as agent_metrics
 from koordlet.metrics import evaluation as evaluation_metrics
+from koordlet.metrics import mid_namespaces, node_resources
 from koordlet.metrics import suppression as suppression_metrics
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.prediction.peak_comparison import PeakComparison
 from koordlet.report import schedule, writer
 from koordlet.report.builder import Forecast, ReportBuilder
+from koordlet.samples import PROD_AND_UNRESERVED_SYSTEM
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
@@ -59,12 +62,14 @@ class Agent:
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
         self._tick_times = agent_metrics.TickTimes()
+        self._peak_comparison = PeakComparison()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: writer.Outcome | None = None
         self.exporter = exporter.start(settings)
+        build_info.register(registry, "koordlet")
         registry.register(
             agent_metrics.AgentCollector(
                 self.reports,
@@ -77,6 +82,8 @@ class Agent:
         )
         registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
         registry.register(suppression_metrics.SuppressionCollector(self.suppressor))
+        registry.register(node_resources.NodeResourcesCollector(observer, self.view, self._peak_comparison))
+        registry.register(mid_namespaces.MidNamespacesCollector(observer))
         if self.exporter is not None:
             registry.register(agent_metrics.ExporterCollector(self.exporter))
 
@@ -143,6 +150,7 @@ class Agent:
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view, time.clock_gettime(time.CLOCK_BOOTTIME))
+            self._compare_peak(begin - self._last_tick)
             self.view.log_refused_pods()
             self.limiter_feed.write(self.view.pods, time.monotonic(), time.time())
         except Exception:
@@ -150,6 +158,10 @@ class Agent:
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
         self._tick_times.duration.add(self._last_tick - begin)
+
+    def _compare_peak(self, seconds: float) -> None:
+        peak = self.reports.prediction.prod_peak if self.reports.prediction else None
+        self._peak_comparison.add(seconds, self.observer.newest.get(PROD_AND_UNRESERVED_SYSTEM), peak)
 
     def _plan_suppression(self) -> list[Change]:
         try:

@@ -41,8 +41,8 @@ SAYS_A_UNIT = re.compile(
 BOUNDED_BY = {"node": "the nodes of the cluster", "pod": "the pods of a node", "namespace": "the pods of a node"}
 SETS = {
     "cause", "choice", "finding", "history", "kind", "lane", "le", "level", "outcome", "plugin", "predictor",
-    "provider", "reason", "report_age_at_most_seconds", "resource", "result", "source", "state", "verb", "watch",
-    "window",
+    "provider", "reason", "report_age_at_most_seconds", "resource", "result", "source", "state", "verb", "version",
+    "watch", "window",
 }  # fmt: skip
 LARGEST_SET = 40
 

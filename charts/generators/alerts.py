@@ -66,7 +66,7 @@ ALERTS: Final = (
     ),
     Alert(
         "KoordAgentSilent", "an agent does not report",
-        "time() - koord_manager_node_sample_timestamp_seconds > 180",
+        "time() - koord_manager_node_sample_timestamp_seconds > 3 * scalar(max(koord_manager_report_interval_seconds))",
         0, Severity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(

@@ -10,17 +10,14 @@ from charts.generators.alerts import ALERTS, Alert
 from docs.generators import markdown
 
 _INTRODUCTION: Final = """
-Alerts for Prometheus. All [metrics](../reference/metrics.md) are scraped from the ports of the probes. The chart
-installs them as a PrometheusRule with `--set monitoring.rules.enabled=true`; `monitoring.rules.labels` are the labels
-by which your Prometheus selects it. A Prometheus without its operator reads the same rules from the chart's
-`files/alert-rules.yaml`. The annotation `runbook` of an alert names the section that helps, `finding` the code
-of the [finding](findings.md).
+Alerts for Prometheus; [Monitoring](monitoring.md) switches them on. Each has one case in which it fires and one in
+which it is quiet, which `promtool` runs. The annotation `runbook` of an alert names the section
+that helps, `finding` the code of the [finding](findings.md).
 """
 _NOTES: Final = """
 All counters exist from the start as 0, so that `increase` sees the first event. The age of a window that never
-arrived is NaN, which only `unless` finds. `KoordAgentSilent` compares with three report intervals of 60 seconds: where
-`metricReportIntervalSeconds` is longer than that, silence it and write your own rule with three times your interval.
-`KoordForecastsTooLow` waits for 1000 forecasts.
+arrived is NaN, which only `unless` finds. `KoordAgentSilent` compares with three times the longest
+`metricReportIntervalSeconds` of the configuration in force. `KoordForecastsTooLow` waits for 1000 forecasts.
 """
 
 

@@ -48,6 +48,10 @@ class PodGroups:
             self._live.group(container)
             self._groups[uid] = _Group(str(GroupNames().pod(uid, qos)), self._live.run(container, "sh", "-c", _WORK))
 
+    def limit_cpu(self, uid: str, cores: float) -> None:
+        """Set the CPU limit of a pod."""
+        self._live.limit_cpu(self._groups[uid].path, cores)
+
     def close(self) -> None:
         """End all processes, remove all groups."""
         self._live.close()

@@ -37,6 +37,11 @@ class SuppressionCollector(Collector):
             "Mid pods with a CPU limit below their original.",
             self._suppressor.lowered_pods,
         )
+        yield GaugeMetricFamily(
+            "koordlet_suppression_threshold_ratio",
+            "Share of the node's CPU above which limits are lowered; 0 while suppression is off or not known.",
+            (self._suppressor.threshold_percent() or 0) / 100,
+        )
         allowed = GaugeMetricFamily(
             "koordlet_suppression_allowed_cpu_cores",
             "CPU that the Mid pods may use; absent while suppression is off or blind.",

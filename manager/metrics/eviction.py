@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+MOST_NAMESPACES: Final = 100
+"""Namespaces with series of their own: tenants make namespaces."""
+OTHER: Final = "_other"
+"""Label of the sum over the other namespaces; an underscore is in the name of no namespace."""
 
 
 class Result(enum.StrEnum):
@@ -23,6 +32,32 @@ class Result(enum.StrEnum):
     """The right to evict is missing, although the apiserver had stated otherwise."""
     FAILED = "failed"
     """The apiserver gave no answer, or is overloaded."""
+
+
+class EvictedByNamespace(Collector):
+    """Counter of evicted pods by namespace. The namespaces whose pods were seen longest ago share one series."""
+
+    def __init__(self, most: int = MOST_NAMESPACES) -> None:
+        self._most = most
+        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._other = 0
+
+    def add(self, namespace: str, pods: int) -> None:
+        """Count pods; 0 starts the series of a namespace, so that `increase` sees its first eviction."""
+        self._counts[namespace] = self._counts.pop(namespace, 0) + pods
+        if len(self._counts) > self._most:
+            self._other += self._counts.popitem(last=False)[1]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the counter."""
+        family = CounterMetricFamily(
+            "koord_manager_namespace_mid_evicted_pods",
+            "Evicted Mid pods by namespace, from the first time that a pod of it may have to go.",
+            labels=["namespace"],
+        )
+        for namespace, pods in [*self._counts.items(), (OTHER, self._other)]:
+            family.add_metric([namespace], pods)
+        yield family
 
 
 class EvictionMetrics:
@@ -48,6 +83,8 @@ class EvictionMetrics:
             "koord_manager_mid_eviction_allowed", "1 while the manager may evict pods where it is to have the right.",
             registry=registry,
         )  # fmt: skip
+        self.evicted = EvictedByNamespace()
+        registry.register(self.evicted)
         self._triggers = tuple(triggers)
         for trigger in self._triggers:
             for result in Result:

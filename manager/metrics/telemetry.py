@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from api_types import names
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
+from component_base import build_info
 from component_base.gauge_rows import GaugeRows
 from manager.metrics.evaluation import EvaluationCollector
 from manager.metrics.eviction import EvictionMetrics
@@ -61,16 +63,9 @@ class Telemetry:
 
     def __init__(self, registry: CollectorRegistry, *, reasons: Iterable[str], states: Iterable[str]) -> None:
         self.registry = registry
+        build_info.register(registry, "koord_manager")
         self.leader = Gauge("koord_manager_leader", "1 while this process holds the Lease.", registry=registry)
-        self.config_generation = Gauge(
-            "koord_manager_config_generation", "Configurations put in force since the start.", registry=registry
-        )
-        self._config_state = Gauge(
-            "koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"], registry=registry
-        )
-        self.config_problems = Gauge(
-            "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
-        )
+        self._add_config_metrics(registry)
         self._misconfigured_nodes = Gauge(
             "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.", registry=registry
         )
@@ -118,6 +113,30 @@ class Telemetry:
         self.eviction = EvictionMetrics(registry, TRIGGERS)
         self._start_at_zero(reasons)
 
+    def _add_config_metrics(self, registry: CollectorRegistry) -> None:
+        """Define the metrics of the configuration."""
+        self._config_generation = Gauge(
+            "koord_manager_config_generation", "Configurations put in force since the start.", registry=registry
+        )
+        self._config_time = Gauge(
+            "koord_manager_config_timestamp_seconds",
+            "Unix time since which the configuration is in force; NaN before the first.",
+            registry=registry,
+        )
+        self._report_interval = Gauge(
+            "koord_manager_report_interval_seconds",
+            "Longest interval of reports that the configuration in force requests; NaN before the first.",
+            registry=registry,
+        )
+        for unknown in (self._config_time, self._report_interval):
+            unknown.set(math.nan)
+        self._config_state = Gauge(
+            "koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"], registry=registry
+        )
+        self.config_problems = Gauge(
+            "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
+        )
+
     def _add_watch_metrics(self, registry: CollectorRegistry) -> None:
         """Define the metrics of watches, queue, resync and Events."""
         self.events_lost = Counter(
@@ -158,6 +177,12 @@ class Telemetry:
         for resource in WATCHED:
             self.events_seen.labels(resource)
             self.missed_changes.labels(resource)
+
+    def show_config_in_force(self, at: dt.datetime, report_interval_seconds: int) -> None:
+        """Record that another configuration is put in force, and the longest interval of reports in it."""
+        self._report_interval.set(report_interval_seconds)
+        self._config_generation.inc()
+        self._config_time.set(at.timestamp())
 
     def set_config_state(self, state: str) -> None:
         """Set the state of the ConfigMap."""

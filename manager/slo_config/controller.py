@@ -199,7 +199,7 @@ class ConfigController:
 
     def _put_in_force(self, configured: Configuration) -> None:
         self.strategies = Strategies(configured)
-        self._telemetry.config_generation.inc()
+        self._telemetry.show_config_in_force(self._clock(), configured.longest_report_interval_seconds)
         self._on_change()
 
     async def _report(self) -> None:

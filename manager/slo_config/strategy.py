@@ -114,6 +114,12 @@ class Configuration:
     evictions_per_minute: int | None = None
     """Of the whole cluster; None for the default, which grows with the number of nodes."""
 
+    @property
+    def longest_report_interval_seconds(self) -> int:
+        """Return the longest interval of reports that the cluster strategy or an entry requests."""
+        strategies = (self.cluster, *(entry.strategy for entry in self.entries))
+        return max(each.metric_report_interval_seconds or 0 for each in strategies)
+
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
     """Resolve a document: fill in defaults and preset, and merge each entry over the cluster strategy."""

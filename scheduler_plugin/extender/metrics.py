@@ -11,6 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, metrics_core, registry
 
 from apiserver_client import watching
+from component_base import build_info
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
@@ -134,7 +135,8 @@ def register_state(
     blindness: Callable[[], str],
     unfiltered_pods: Callable[[], int],
 ) -> None:
-    """Register the metrics of the tracked objects, the watches, the drift by kind, blindness, and unfiltered pods."""
+    """Register the version, and the tracked objects, the watches, the drift by kind, blindness and unfiltered pods."""
+    build_info.register(into, "koord_scheduler_plugin")
     into.register(
         _StateCollector(
             counts, watches, drift, blindness=blindness, unfiltered_pods=unfiltered_pods, now=time.monotonic

@@ -9,6 +9,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from component_base import build_info
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS
 from scheduler_plugin.load_watcher.watcher import Refreshed
@@ -28,6 +29,7 @@ class WatcherMetrics:
         clock: Callable[[], float],
         analysers: Sequence[str] = (),
     ) -> None:
+        build_info.register(into, "koord_load_watcher")
         failures = Counter(
             f"{_PREFIX}provider_failures",
             "Refreshes of a window for which a provider delivered nothing.",

@@ -18,6 +18,7 @@ from tools.localcluster.errors import ClusterProblem
 FILE = FOLDER / "files" / "alert-rules.yaml"
 RISING, STILL, ONE, ZERO = "0+1x240", "7x240", "1x240", "0x240"
 """Values of a sample every minute."""
+NOT_KNOWN = " ".join(["NaN"] * 241)
 
 
 class Case(NamedTuple):
@@ -44,8 +45,16 @@ CASES = {
         {'koord_manager_nodes{reason="NoPrediction"}': ONE},
         {'koord_manager_nodes{reason="NoPrediction"}': "0x87 1x150", 'koord_manager_nodes{reason="Shadow"}': ONE},
     ),
-    "KoordAgentSilent": one_series(
-        'koord_manager_node_sample_timestamp_seconds{node="n1"}', "0+60x60 3600x180", "0+60x240"
+    "KoordAgentSilent": Case(
+        {
+            'koord_manager_node_sample_timestamp_seconds{node="n1"}': "-200+60x240",
+            'koord_manager_report_interval_seconds{pod="a"}': "60x240",
+            'koord_manager_report_interval_seconds{pod="b"}': NOT_KNOWN,
+        },
+        {
+            'koord_manager_node_sample_timestamp_seconds{node="n1"}': "-850+60x240",
+            "koord_manager_report_interval_seconds": "300x240",
+        },
     ),
     "KoordNodeClockWrong": one_series('koord_manager_node_clock_wrong{node="n1"}', ONE, ZERO),
     "KoordMidOverwritten": one_series("koord_manager_node_status_reverts_total", RISING, "0x80 1+1x5 6x150"),
@@ -120,9 +129,7 @@ CASES = {
     "KoordExpiredNodesPass": one_series("koord_scheduler_plugin_expired_nodes_pass", ONE, ZERO),
     "KoordExtenderSkipped": one_series("koord_scheduler_plugin_unfiltered_pods_total", RISING, STILL),
     "KoordRefusedPodsSleep": one_series("koord_scheduler_plugin_failed_retries_total", RISING, STILL),
-    "KoordLoadWatcherOld": one_series(
-        'koord_load_watcher_window_age_seconds{window="15m"}', " ".join(["NaN"] * 241), "60x240"
-    ),
+    "KoordLoadWatcherOld": one_series('koord_load_watcher_window_age_seconds{window="15m"}', NOT_KNOWN, "60x240"),
     "KoordInfluxDbLosesPoints": one_series('koordlet_influxdb_dropped_points_total{reason="full"}', RISING, STILL),
 }
 

@@ -6,6 +6,7 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
+from api_types.node_metric import types as node_metric
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
@@ -130,3 +131,16 @@ def test_durations_are_counted_as_the_library_counts_them():
     found = counted.metric("koordlet_tick_duration_seconds", "Same.")
     expected = {(one.name, *one.labels.values()): one.value for one in wanted.samples if "_created" not in one.name}
     assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected
+
+
+def test_suppression_that_is_off_is_zero(agent):
+    subject, registry = agent
+    found = samples(registry)
+    assert found["koordlet_suppression_threshold_ratio",] == found["koordlet_suppression_lowered_pods",] == 0.0
+    view = subject.view
+    view.pods.keep_only(())
+    view.watches["node_metric"].synced, view.resource_version = True, "1"
+    view.spec = node_metric.NodeMetricSpec.model_validate(
+        {"midColocationPolicy": {"enable": True, "midSuppressThresholdPercent": 65}}
+    )
+    assert samples(registry)["koordlet_suppression_threshold_ratio",] == 0.65

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from e2e.thirdparty.prometheus import packages
 from tools.localcluster import progress
@@ -85,12 +87,19 @@ class Prometheus(Child):
         super().__init__(folder, packages.PROMETHEUS, "/-/ready")
         self._folder = folder
 
-    def start(self, targets: Mapping[str, int], instance: str, rules: Sequence[Path] = ()) -> None:
-        """Scrape these ports every second, by job; every series gets `instance`, as relabelling would give it."""
+    def start(
+        self, targets: Mapping[str, int], instance: str, rules: Sequence[Path] = (), node: str | None = None
+    ) -> None:
+        """Scrape these ports every second, by job; every series gets `instance`, as relabelling would give it.
+
+        With `node` a series gets that label too, and keeps a label that it has, as by the PodMonitors of the chart.
+        """
+        labels = {"instance": instance, **({"node": node} if node else {})}
         jobs = [
             {
                 "job_name": job,
-                "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance}}],
+                "honor_labels": node is not None,
+                "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": labels}],
             }
             for job, port in targets.items()
         ]
@@ -105,3 +114,9 @@ class Prometheus(Child):
             f"--storage.tsdb.path={self._folder / DATA}",
             f"--web.listen-address=127.0.0.1:{self.port}",
         )
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the series of an instant query. Raises OSError, also for a query that Prometheus refuses."""
+        answer = json.loads(self.page(f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}"))
+        series: list[dict[str, Any]] = answer["data"]["result"]
+        return series

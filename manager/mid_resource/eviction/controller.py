@@ -212,6 +212,8 @@ class Evictor:
             self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
         )
         found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._evicted)
+        for namespace in {pod.namespace for pod in found.staying}:
+            self._telemetry.eviction.evicted.add(namespace, 0)
         now = self._clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in found.staying})
         chosen = planning.plan(
@@ -256,6 +258,7 @@ class Evictor:
             await self._not_evicted(turn, plan, victim, error, now)
             return
         self._count(plan, Result.EVICTED)
+        self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
         _remember(self._evicted, victim.uid, now)
         self.relist(turn.name)

@@ -9,10 +9,11 @@ from prometheus_client import parser
 
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
+from component_base.version import VERSION
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import export_gauges
-from manager.metrics.eviction import Result
+from manager.metrics.eviction import OTHER, EvictedByNamespace, Result
 from manager.metrics.mid_resource import TERMS
 from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
 from manager.mid_resource.eviction.shortage import Trigger
@@ -29,7 +30,7 @@ NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
     "reason": {*Reason}, "state": {*State}, "kind": {*KINDS},
     "result": {"ok", "error", *Result}, "resource": {*WATCHED},
-    "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger},
+    "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger}, "version": {VERSION}, "namespace": {OTHER},
 }  # fmt: skip
 
 
@@ -129,3 +130,34 @@ def test_the_series_of_nodes_are_made_when_they_are_read(telemetry):
 
 def test_the_causes_of_evictions_have_one_list():
     assert list(TRIGGERS) == list(Trigger)
+
+
+def test_the_age_of_the_configuration_follows_what_is_put_in_force(telemetry):
+    assert str(samples(telemetry)["koord_manager_config_timestamp_seconds",]) == "nan"
+    telemetry.show_config_in_force(NOW, 300)
+    found = samples(telemetry)
+    assert found["koord_manager_config_timestamp_seconds",] == NOW.timestamp()
+    assert found["koord_manager_config_generation",] == 1.0
+    assert found["koord_manager_report_interval_seconds",] == 300.0
+
+
+def evicted(collector):
+    (family,) = collector.collect()
+    return {sample.labels["namespace"]: sample.value for sample in family.samples}
+
+
+def test_evicted_pods_of_a_namespace_count_from_zero():
+    collector = EvictedByNamespace()
+    assert evicted(collector) == {OTHER: 0}
+    collector.add("team-a", 0)
+    assert evicted(collector) == {"team-a": 0, OTHER: 0}
+    collector.add("team-a", 1)
+    assert evicted(collector) == {"team-a": 1, OTHER: 0}
+
+
+def test_tenants_cannot_make_more_series_than_the_limit_and_no_eviction_is_lost():
+    collector = EvictedByNamespace(most=3)
+    for number in range(50):
+        collector.add("steady", 1)
+        collector.add(f"made-{number}", 1)
+    assert evicted(collector) == {"made-48": 1, "steady": 50, "made-49": 1, OTHER: 48}

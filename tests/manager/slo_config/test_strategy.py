@@ -37,6 +37,12 @@ def test_the_first_entry_that_matches_wins():
     assert node(config, {"pool": "x"}).matching == (0, 1)
 
 
+def test_the_longest_report_interval_is_that_of_the_cluster_or_of_an_entry():
+    assert configured(enable=True).longest_report_interval_seconds == 60
+    slow = {"name": "slow", "nodeSelector": {}, "metricReportIntervalSeconds": 300}
+    assert configured(enable=True, nodeConfigs=[slow]).longest_report_interval_seconds == 300
+
+
 def test_merges_layers_in_the_documented_order():
     config = configured(
         enable=True,

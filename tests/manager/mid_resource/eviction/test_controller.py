@@ -25,6 +25,21 @@ async def test_evicts_after_three_reports_one_pod_each_two_minutes_down_to_what_
     assert len(short.evicted) == 2
     await short.minutes(10)
     assert len(short.evicted) == 2
+    assert evicted_pods(short, TENANT) == 2
+
+
+def evicted_pods(short, namespace):
+    name = "koord_manager_namespace_mid_evicted_pods_total"
+    return short.world.telemetry.registry.get_sample_value(name, {"namespace": namespace})
+
+
+async def test_the_counter_of_a_namespace_is_there_before_its_first_eviction(short):
+    """`increase` sees nothing of a counter that begins with 1."""
+    await short.start({"enable": True})
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(8)
+    assert evicted_pods(short, TENANT) == 0
 
 
 async def test_a_pod_that_terminates_for_hours_counts_as_freed_and_is_named(short):
