@@ -13,6 +13,7 @@ from api_types.colocation import presets
 from tests.charts import chart
 
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
+SERVICE = chart.VALUES["extenderService"]
 
 
 def resolved(schema):
@@ -68,7 +69,14 @@ def test_the_default_values_are_valid():
         ("scheduler.percentageOfNodesToScore", 101),
         ("scheduler.plugin.httpTimeout", "0ms"),
         ("scheduler.plugin.weight", 0),
-        ("extenderService", {"enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": ""}),
+        ("extenderService", {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": ""}),
+        ("koordlet.image.digest", "sha256:abc"),
+        ("koordlet.podLabels", {"team": "a b"}),
+        ("manager.serviceAccount.name", "default"),
+        ("manager.strategy", {"rollingupdate": {}}),
+        ("manager.dnsPolicy", "none"),
+        ("manager.extraVolumeMounts", [{"name": "ca"}]),
+        ("nameOverride", "-"),
         ("loadWatcher.providers", [{"type": "Prometheus", "token": "secret"}]),
         ("loadWatcher.providers", [{"type": "Datadog", "applicationKey": "secret"}]),
         ("loadWatcher.database", {"claimName": "a", "hostPath": "/b", "hours": 1}),
@@ -128,8 +136,11 @@ def test_an_optional_value_can_be_removed_by_null(path):
         ("koordlet.influxdb", {"enabled": True, "url": "https://i:8086", "org": "o", "bucket": "b"}),
         ("manager.affinity", {"podAntiAffinity": None}),
         ("koordlet.nodeSelector", {"kubernetes.io/os": None}),
-        ("global", {"parent": "chart"}),
-        ("extenderService", {"enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": "b"}),
+        ("global", {"imageRegistry": "", "parent": "chart"}),
+        (
+            "extenderService",
+            {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": "b"},
+        ),
         ("loadWatcher.providers", []),
         ("loadWatcher.database", {"claimName": "", "hostPath": "/b", "hours": 0.5}),
         ("scheduler.plugin.pluginArgs.LowRiskOverCommitment", {"smoothingWindowSize": 5}),
@@ -144,7 +155,7 @@ def test_the_schema_describes_every_value_and_leaves_no_object_open_by_accident(
     for path, schema in schemas():
         assert path == "values" or schema["description"].endswith(".")
         if "properties" in schema:
-            assert schema["additionalProperties"] is False, path
+            assert schema["additionalProperties"] is (path == "values.global"), path
 
 
 def test_every_value_in_the_schema_has_a_default():
@@ -158,7 +169,7 @@ def test_every_value_in_the_schema_has_a_default():
     optional = ("resources.limits", "resources.requests", "resources.claims", "nodeAffinity", "podAffinity")
     found = missing(chart.SCHEMA, chart.VALUES, "values")
     unknown = [path for path in found if not path.endswith((*optional, "podAntiAffinity"))]
-    assert unknown == ["values.global"]
+    assert unknown == []
 
 
 def test_every_value_has_a_comment():

@@ -10,8 +10,8 @@ from pathlib import Path
 IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl")
 """Targets of the Dockerfile, and names of the images below the registry."""
 
-DEFAULT_REPOSITORY = "repository: koord-suite/"
-"""How values.yaml names the images; a released chart names the registry instead."""
+NO_REGISTRY = 'imageRegistry: ""'
+"""What values.yaml says of the images; a released chart names their registry instead."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,10 @@ def checksums(folder: Path) -> Step:
 
 
 def copy_chart(source: Path, target: Path, registry: str) -> None:
-    """Copy the chart, with the registry in the names of its images."""
+    """Copy the chart, with the registry of its images. Raises ValueError if its values have no place for it."""
     shutil.copytree(source, target)
     values = target / "values.yaml"
     text = values.read_text(encoding="utf-8")
-    values.write_text(text.replace(DEFAULT_REPOSITORY, f"repository: {registry}/"), encoding="utf-8")
+    if text.count(NO_REGISTRY) != 1:
+        raise ValueError(f"{values}: want {NO_REGISTRY!r} once, seen {text.count(NO_REGISTRY)} times")
+    values.write_text(text.replace(NO_REGISTRY, f"imageRegistry: {registry}"), encoding="utf-8")
