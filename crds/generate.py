@@ -1,7 +1,7 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, the admission policy of Mid pods, the rules of the alerts, the tables of
-docs/reference/configuration.md, and the pages that `docs.generators` lists.
+Generated are the CRD, here and in the chart, the admission policy of Mid pods, the rules of the alerts, the schema of
+`colocationConfig`, the tables of docs/reference/configuration.md, and the pages that `docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
-from charts.generators import alert_rules
+from charts.generators import alert_rules, colocation_schema
 from crds import configuration_page
 from docs.generators import pages
 
@@ -30,6 +30,7 @@ def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     files = ROOT / "charts" / "koord-suite" / "files"
+    schema = files.parent / "values.schema.json"
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
     page = ROOT / "docs" / "reference" / "configuration.md"
@@ -40,6 +41,7 @@ def generated() -> dict[pathlib.Path, str]:
         files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         files / "alert-rules.yaml": alert_rules.text(),
+        schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

@@ -10,6 +10,7 @@ import yaml
 
 from api_types.colocation import document as colocation_document
 from api_types.colocation import presets
+from api_types.colocation.problem import Effect
 from tests.charts import chart
 
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
@@ -167,7 +168,11 @@ def test_every_value_in_the_schema_has_a_default():
                 yield from missing(below, values[key], f"{path}.{key}")
 
     optional = ("resources.limits", "resources.requests", "resources.claims", "nodeAffinity", "podAffinity")
-    found = missing(chart.SCHEMA, chart.VALUES, "values")
+    own = {
+        **chart.SCHEMA,
+        "properties": {k: v for k, v in chart.SCHEMA["properties"].items() if k != "colocationConfig"},
+    }
+    found = missing(own, chart.VALUES, "values")
     unknown = [path for path in found if not path.endswith((*optional, "podAntiAffinity"))]
     assert unknown == []
 
@@ -213,6 +218,39 @@ def test_colocation_is_off_by_default_and_the_manager_accepts_the_document():
     assert reading.config is not None
     assert not reading.problems
     assert not reading.unused
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"enable": True, "midCPUThresholdPercent": 0, "preset": None},
+        {"predictPolicy": {"predictor": "vendor/peak"}, "extensions": {"any": ["thing"]}},
+        {"nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"a": "b"}}, "midFloor": "none"}]},
+        {"midCPUThresholdPercent": 101},
+        {"midCPUThresholdPercent": "50"},
+        {"midCpuThreshold": 50},
+        {"enable": "true"},
+        {"preset": "bold"},
+        {"nodePredictPolicy": {"n": 0}},
+        {"nodePredictPolicy": {"predictor": "n-sigma-v3"}},
+        {"nodePredictPolicy": {"members": []}},
+        {"nodeConfigs": [{"midEviction": {"mode": "always"}}]},
+        {"nodeConfigs": {"midFloor": "none"}},
+        {"metricAggregateDurationSeconds": 86400},
+    ],
+)
+def test_the_schema_refuses_a_document_if_and_only_if_the_manager_does(document):
+    reading = colocation_document.read_config(json.dumps(document))
+    is_refused = any(problem.effect is not Effect.ADVICE for problem in reading.problems)
+    assert VALIDATOR.is_valid(with_value("colocationConfig", document)) is not is_refused
+
+
+def test_helm_names_the_key_of_the_document_that_is_wrong():
+    value = "colocationConfig.nodePredictPolicy.coldStartPeriodSeconds=long"
+    result = chart.run_helm("template", str(chart.FOLDER), "--set", value)
+    assert result.returncode != 0
+    assert "coldStartPeriodSeconds" in result.stderr
 
 
 def test_the_default_document_sets_no_key_of_a_preset():

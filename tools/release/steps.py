@@ -11,7 +11,7 @@ IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl")
 """Targets of the Dockerfile, and names of the images below the registry."""
 
 NO_REGISTRY = 'imageRegistry: ""'
-"""What values.yaml says of the images; a released chart names their registry instead."""
+"""Where values.yaml has no registry; a released chart names their registry instead."""
 
 
 @dataclass(frozen=True)

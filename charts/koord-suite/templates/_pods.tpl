@@ -20,7 +20,7 @@ koord-admission: {{- toYaml .Values.admission.webhook.serviceAccount | nindent 2
 {{- end }}
 
 {{/*
-Name of the service account of a part. Two parts never share one: RBAC and admission policies tell them apart by it.
+Name of the service account of a part. Two parts never share one: it is how RBAC and admission policies distinguish them.
 Call with (list $ PART).
 */}}
 {{- define "koord-suite.serviceAccountName" -}}
