@@ -247,3 +247,18 @@ def test_the_replicas_of_the_extender_service_are_evicted_one_at_a_time():
     assert budget["selector"] == workload(render(), "koord-extender")["spec"]["selector"]
     assert budget["maxUnavailable"] == 1
     assert "koord-extender" not in render("extenderService.replicas=1").of_kind("PodDisruptionBudget")
+
+
+def test_the_chosen_name_of_the_config_map_is_that_of_flags_rbac_and_policies():
+    rendered = chart.render("sloControllerConfig.name=own-config", "admission.mode=none")
+    assert "--config-map=own-config" in rendered.containers()["koord-manager/manager"]["args"]
+    assert "--config-map=own-config" in rendered.hook_pods()["koord-suite-uninstall"]["containers"][0]["args"]
+    assert "own-config" in rendered.of_kind("ConfigMap")
+    texts = [yaml.safe_dump(item) for item in rendered.objects if item["kind"] in ("Role", "ValidatingAdmissionPolicy")]
+    assert sum("own-config" in text for text in texts) == 3
+    assert not any("slo-controller-config" in text for text in texts)
+
+
+@pytest.mark.parametrize("flag", ["--config-map=a", "--lease=a", "--http-port=1", "--last-good-config-map=a"])
+def test_a_name_that_rbac_and_policies_know_cannot_be_changed_by_an_argument(flag):
+    assert "extraArgs" in refusal(f"manager.extraArgs={{{flag}}}")
