@@ -51,11 +51,17 @@ def checksums(folder: Path) -> Step:
     return Step(("sh", "-c", f"cd {folder} && sha256sum $(ls | grep -v SHA256SUMS)"), output=folder / "SHA256SUMS")
 
 
-def copy_chart(source: Path, target: Path, registry: str) -> None:
-    """Copy the chart, with the registry of its images. Raises ValueError if its values have no place for it."""
+def copy_chart(source: Path, target: Path, registry: str, home: str = "") -> None:
+    """Copy the chart, with the registry of its images, and the URL of its repository if there is one.
+
+    Raises ValueError if its values have no place for the registry.
+    """
     shutil.copytree(source, target)
     values = target / "values.yaml"
     text = values.read_text(encoding="utf-8")
     if text.count(NO_REGISTRY) != 1:
         raise ValueError(f"{values}: want {NO_REGISTRY!r} once, seen {text.count(NO_REGISTRY)} times")
+    if home:
+        with (target / "Chart.yaml").open("a", encoding="utf-8") as chart:
+            chart.write(f"home: {home}\nsources: [{home}]\n")
     values.write_text(text.replace(NO_REGISTRY, f"imageRegistry: {registry}"), encoding="utf-8")

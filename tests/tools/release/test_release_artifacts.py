@@ -40,7 +40,10 @@ def test_every_image_is_a_target_of_the_dockerfile():
 
 
 def test_the_released_chart_uses_the_images_of_the_registry(tmp_path):
-    steps.copy_chart(CHART, tmp_path / "chart", "registry.example/team")
+    home = "https://git.example/team/koord-suite"
+    steps.copy_chart(CHART, tmp_path / "chart", "registry.example/team", home)
+    described = yaml.safe_load((tmp_path / "chart" / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (described["home"], described["sources"]) == (home, [home])
     values = yaml.safe_load((tmp_path / "chart" / "values.yaml").read_text(encoding="utf-8"))
     assert values["global"]["imageRegistry"] == "registry.example/team"
     assert {values[part]["image"]["repository"] for part in ("koordlet", "manager", "loadWatcher")} == {""}
