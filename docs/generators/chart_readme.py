@@ -14,7 +14,7 @@ _TEXT: Final = """
 
 | object | what it does | value |
 | --- | --- | --- |
-| DaemonSet `koordlet` | measures a node, predicts the peak of its Prod pods, reports both | `koordlet.enabled` |
+| DaemonSet `koordlet` | measures usage, predicts the peak of Prod pods, reports a NodeMetric | `koordlet.enabled` |
 | Deployment `koord-manager` | turns the configuration and the NodeMetrics into Mid resources | `manager.enabled` |
 | Deployment `koord-scheduler` | kube-scheduler with an extender: places pods by measured load | `scheduler.enabled` |
 | Deployment `koord-admission` | sets the limits of new Mid pods before Kubernetes 1.36 | `admission.mode` |
