@@ -1,8 +1,11 @@
 """Settings that every workload of the chart has: labels, images, service accounts, placement, network and volumes."""
 
+import re
+
 import pytest
 import yaml
 
+from manager.settings import ManagerSettings
 from tests.charts import chart
 
 ALL = (
@@ -54,17 +57,21 @@ def test_common_labels_are_on_every_object_and_pod_and_in_no_selector():
             assert "team" not in item["spec"]["selector"]["matchLabels"]
 
 
-@pytest.mark.parametrize("where", ["commonLabels", *(f"{part}.podLabels" for part in PARTS.values())])
-def test_labels_of_the_values_never_replace_those_that_selectors_use(where):
+def test_labels_of_the_values_never_replace_those_that_selectors_use():
     own = "app\\.kubernetes\\.io"
-    rendered = render(f"{where}.{own}/name=other", f"{where}.{own}/instance=other", f"{where}.example\\.com/a=b")
-    for kind in WORKLOADS:
-        for name, item in rendered.of_kind(kind).items():
-            labels = item["spec"]["template"]["metadata"]["labels"]
-            assert item["spec"]["selector"]["matchLabels"].items() <= labels.items(), name
-    part = where.split(".")[0]
-    name = next((name for name, values in PARTS.items() if values == part), "koordlet")
-    assert workload(rendered, name)["spec"]["template"]["metadata"]["labels"]["example.com/a"] == "b"
+    places = ["commonLabels", *(f"{part}.podLabels" for part in PARTS.values())]
+    rendered = render(*(f"{place}.{own}/{key}=other" for place in places for key in ("name", "instance", "part-of")),
+                      *(f"{part}.podLabels.example\\.com/a={part}" for part in PARTS.values()))  # fmt: skip
+    for name, part in PARTS.items():
+        item = workload(rendered, name)
+        labels = item["spec"]["template"]["metadata"]["labels"]
+        assert item["spec"]["selector"]["matchLabels"] == {
+            "app.kubernetes.io/name": name,
+            "app.kubernetes.io/instance": "koord-suite",
+        }
+        assert item["spec"]["selector"]["matchLabels"].items() <= labels.items(), name
+        assert labels["app.kubernetes.io/part-of"] == "koord-suite"
+        assert labels["example.com/a"] == part
 
 
 def test_the_name_override_changes_one_label_and_neither_names_nor_selectors():
@@ -110,16 +117,15 @@ def test_kube_scheduler_comes_from_its_own_registry_or_from_a_mirror():
 DIGEST = f"sha256:{'0a' * 32}"
 
 
-@pytest.mark.parametrize(
-    "path", ["koordlet.image", "manager.image", "scheduler.image", "scheduler.plugin.image", "loadWatcher.image"]
-)
-def test_a_digest_decides_which_image_runs(path):
-    def images(*values):
-        rendered = render(f"{path}.repository=r.example/i", f"{path}.digest={DIGEST}", *values)
-        return {c["image"] for c in rendered.containers().values() if c["image"].startswith("r.example/i")}
+def test_a_digest_decides_which_image_runs():
+    paths = ("koordlet.image", "manager.image", "scheduler.image", "scheduler.plugin.image", "loadWatcher.image")
 
-    assert images() == {f"r.example/i@{DIGEST}"}
-    assert images(f"{path}.tag=v1.34.1") == {f"r.example/i:v1.34.1@{DIGEST}"}
+    def images(*settings):
+        values = [f"{path}.{setting}" for path in paths for setting in (f"digest={DIGEST}", *settings)]
+        return {container["image"] for container in render(*values).containers().values()}
+
+    assert images("repository=r.example/i") == {f"r.example/i@{DIGEST}"}
+    assert images("repository=r.example/i", "tag=v1.34.1") == {f"r.example/i:v1.34.1@{DIGEST}"}
 
 
 def users(rendered):
@@ -127,26 +133,21 @@ def users(rendered):
     return yaml.safe_dump_all(rendered.of_kind("ValidatingAdmissionPolicy").values())
 
 
-@pytest.mark.parametrize(("name", "part"), [*PARTS.items(), ("koord-admission", "admission.webhook")])
-def test_pods_bindings_and_policies_name_the_chosen_service_account(name, part):
+def test_pods_bindings_and_policies_name_the_chosen_service_accounts():
+    parts = {**PARTS, "koord-admission": "admission.webhook"}
+    values = [f"{part}.serviceAccount.name=own-{name}" for name, part in parts.items()]
     rendered = render(
-        "admission.mode=webhook", f"{part}.serviceAccount.name=own", f"{part}.serviceAccount.create=false"
+        "admission.mode=webhook", *values, *(f"{part}.serviceAccount.create=false" for part in parts.values())
     )
-    assert "own" not in rendered.of_kind("ServiceAccount")
-    assert rendered.workloads()[name]["serviceAccountName"] == "own"
-    subjects = {
-        subject["name"]
-        for kind in ("RoleBinding", "ClusterRoleBinding")
-        for item in rendered.of_kind(kind).values()
-        for subject in item["subjects"]
-    }
-    assert "own" in subjects
-    assert name not in subjects
-    user = f"system:serviceaccount:{chart.NAMESPACE}"
-    assert f'{user}:{name}"' not in users(rendered)
-    assert (f"{user}:own" in users(rendered)) is (
-        name in ("koordlet", "koord-manager", "koord-scheduler", "koord-extender")
-    )
+    bindings = [*rendered.of_kind("RoleBinding").values(), *rendered.of_kind("ClusterRoleBinding").values()]
+    subjects = {subject["name"] for item in bindings for subject in item["subjects"]}
+    assert not {name for name in rendered.of_kind("ServiceAccount") if not name.startswith("koord-suite-")}
+    assert {name for name in subjects if not name.startswith("koord-suite-")} == {f"own-{name}" for name in parts}
+    for name in parts:
+        assert rendered.workloads()[name]["serviceAccountName"] == f"own-{name}"
+        assert f"system:serviceaccount:{chart.NAMESPACE}:{name}" not in users(rendered)
+    for name in ("koordlet", "koord-manager", "koord-scheduler", "koord-extender"):
+        assert f"system:serviceaccount:{chart.NAMESPACE}:own-{name}" in users(rendered)
 
 
 def test_a_created_service_account_has_its_name_and_annotations():
@@ -259,6 +260,10 @@ def test_the_chosen_name_of_the_config_map_is_that_of_flags_rbac_and_policies():
     assert not any("slo-controller-config" in text for text in texts)
 
 
-@pytest.mark.parametrize("flag", ["--config-map=a", "--lease=a", "--http-port=1", "--last-good-config-map=a"])
-def test_a_name_that_rbac_and_policies_know_cannot_be_changed_by_an_argument(flag):
-    assert "extraArgs" in refusal(f"manager.extraArgs={{{flag}}}")
+def test_a_name_that_rbac_and_policies_know_cannot_be_changed_by_an_argument():
+    refused = chart.SCHEMA["properties"]["manager"]["properties"]["extraArgs"]["items"]["not"]["pattern"]
+    assert "extraArgs" in refusal("manager.extraArgs={--lease=a}")
+    for flag in ("config-map", "last-good-config-map", "lease", "namespace", "http-port"):
+        assert flag.replace("-", "_") in ManagerSettings.model_fields
+        assert re.search(refused, f"--{flag}=a")
+        assert re.search(refused, f"--{flag}")

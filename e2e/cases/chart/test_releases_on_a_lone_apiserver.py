@@ -147,9 +147,9 @@ def test_a_second_release_and_objects_of_koordinator_are_named_with_their_values
     run("kubectl", "annotate", "crd", "nodemetrics.slo.koordinator.sh", *words)
     run("kubectl", "create", "configmap", CONFIG_MAP, *HERE)
     run("kubectl", "annotate", "configmap", CONFIG_MAP, *HERE, *words)
-    said = run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, fails=True)
-    assert "of the release koordinator in default: set crds.install=false" in said
-    assert "of the release koordinator in default: set sloControllerConfig.create=false" in said
+    refusal = run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, fails=True)
+    assert "of the release koordinator in default: set crds.install=false" in refusal
+    assert "of the release koordinator in default: set sloControllerConfig.create=false" in refusal
 
     beside = ("--set=crds.install=false", "--set=sloControllerConfig.create=false")
     run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, *beside)
