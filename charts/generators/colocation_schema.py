@@ -50,7 +50,7 @@ def document() -> dict[str, Any]:
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any], description: str = "") -> dict[str, Any]:
     target, may_be_null = _resolved(schema, definitions)
     description = description or schema.get("description", "") or target.get("description", "")
-    result = {"description": description} if description else {}
+    result: dict[str, Any] = {"description": description} if description else {}
     result |= {key: target[key] for key in _COPIED if key in target}
     if "properties" in target:
         result["additionalProperties"] = False
