@@ -132,7 +132,7 @@ cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 .PHONY: release-artifacts
 release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/PATH (PUSH=yes pushes, DRY_RUN=yes only prints)
 	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
-	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
+	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(SOURCE),--home "$(SOURCE)") $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
 MINUTES ?= 120
 .PHONY: soak

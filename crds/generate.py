@@ -1,8 +1,8 @@
 """Write every generated file, or with --check fail when one is stale.
 
 Generated are the CRD, here and in the chart, the admission policy of Mid pods, the rules of the alerts, the dashboards,
-the version of the programs, the tables of
-docs/reference/configuration.md, and the pages that `docs.generators` lists.
+the schema of `colocationConfig`, the version of the programs, the tables of docs/reference/configuration.md, and the
+pages that `docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
-from charts.generators import alert_rules
+from charts.generators import alert_rules, colocation_schema
 from charts.generators.dashboards import grafana
 from crds import configuration_page
 from docs.generators import pages
@@ -42,6 +42,7 @@ def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     files = ROOT / "charts" / "koord-suite" / "files"
+    schema = files.parent / "values.schema.json"
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
     dashboards = grafana.texts()
@@ -57,6 +58,7 @@ def generated() -> dict[pathlib.Path, str]:
         **{files / "dashboards" / name: text for name, text in dashboards.items()},
         **{ROOT / "koordctl" / "dashboards" / name: text for name, text in dashboards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),
+        schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
         page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }

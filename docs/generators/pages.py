@@ -7,6 +7,7 @@ from typing import Final
 
 from docs.generators import (
     alerts_page,
+    chart_readme,
     chart_values_page,
     command_lines_page,
     decisions_index,
@@ -26,6 +27,7 @@ def generated() -> dict[pathlib.Path, str]:
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
+        chart_values_page.CHART / "README.md": chart_readme.page(),
         DOCS / "operations" / "alerts.md": alerts_page.page(DOCS / "operations" / "troubleshooting.md"),
         DOCS / "operations" / "findings.md": findings_page.page(),
         **{DOCS / "assets" / f"{name}.svg": content for name, content in diagrams.generated().items()},

@@ -13,6 +13,8 @@ import yaml
 from e2e.support.installation import CHART, RELEASE
 from e2e.support.names import SUITE_NAMESPACE
 
+_REGISTRY = {"global": {"imageRegistry": "registry.example"}}
+
 
 def rendered(
     binaries: Path, values: Mapping[str, Any], *templates: str, kube_version: str = "1.34.0"
@@ -21,5 +23,5 @@ def rendered(
     words = [str(binaries / "helm"), "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-"]
     words += [f"--show-only=templates/{template}.yaml" for template in templates]
     words.append(f"--kube-version={kube_version}")
-    done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True, check=True)
+    done = subprocess.run(words, input=json.dumps({**_REGISTRY, **values}), capture_output=True, text=True, check=True)
     return [document for document in yaml.safe_load_all(done.stdout) if document]

@@ -80,14 +80,14 @@ def test_replicas_are_spread_and_may_be_evicted_one_at_a_time():
     rendered = chart.render(ON, "loadWatcher.replicas=2")
     assert rendered.of_kind("Deployment")[WATCHER]["spec"]["replicas"] == 2
     labels = rendered.of_kind("Deployment")[WATCHER]["spec"]["template"]["metadata"]["labels"]
-    (spread,) = rendered.workloads()[WATCHER]["topologySpreadConstraints"]
+    affinity = rendered.workloads()[WATCHER]["affinity"]["podAntiAffinity"]
+    (spread,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
     budget = rendered.of_kind("PodDisruptionBudget")[WATCHER]["spec"]
     assert budget["maxUnavailable"] == 1
-    for selector in (spread["labelSelector"], budget["selector"]):
+    for selector in (spread["podAffinityTerm"]["labelSelector"], budget["selector"]):
         assert selector["matchLabels"].items() <= labels.items()
     alone = chart.render(ON)
     assert WATCHER not in alone.of_kind("PodDisruptionBudget")
-    assert "topologySpreadConstraints" not in alone.workloads()[WATCHER]
 
 
 def test_each_replica_has_a_volume_of_its_own():

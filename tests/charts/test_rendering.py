@@ -1,7 +1,6 @@
 """Rendered chart: agreement with the programs, and the effect of each value."""
 
 import json
-import re
 
 import pytest
 import yaml
@@ -335,15 +334,6 @@ def test_prometheus_annotations_name_the_port_of_each_part():
     }
     assert ports == {"koordlet": "9316", "koord-manager": "9317", "koord-scheduler": "10262"}
     assert rendered.of_kind("DaemonSet")["koordlet"]["spec"]["template"]["metadata"]["annotations"]["team"] == "a"
-
-
-def test_the_commands_in_the_notes_can_be_copied_into_a_shell():
-    notes = (chart.FOLDER / "templates" / "NOTES.txt").read_text(encoding="utf-8")
-    # A shell ends a here-document at a line that is the word alone, not indented.
-    assert re.findall(r"<<'END'\n.*?^END$", notes, re.MULTILINE | re.DOTALL)
-    of_a_namespace = re.findall(r"kubectl .*(?:configmap|pods --selector|job/|deploy/).*", notes)
-    assert len(of_a_namespace) >= 4
-    assert [line for line in of_a_namespace if "--namespace {{ $namespace }}" not in line] == []
 
 
 def test_the_soak_runs_every_program_with_the_environment_of_its_container():

@@ -10,9 +10,11 @@ import yaml
 
 from api_types.colocation import document as colocation_document
 from api_types.colocation import presets
+from api_types.colocation.problem import Effect
 from tests.charts import chart
 
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
+SERVICE = chart.VALUES["extenderService"]
 
 
 def resolved(schema):
@@ -68,7 +70,14 @@ def test_the_default_values_are_valid():
         ("scheduler.percentageOfNodesToScore", 101),
         ("scheduler.plugin.httpTimeout", "0ms"),
         ("scheduler.plugin.weight", 0),
-        ("extenderService", {"enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": ""}),
+        ("extenderService", {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": ""}),
+        ("koordlet.image.digest", "sha256:abc"),
+        ("koordlet.podLabels", {"team": "a b"}),
+        ("manager.serviceAccount.name", "default"),
+        ("manager.strategy", {"rollingupdate": {}}),
+        ("manager.dnsPolicy", "none"),
+        ("manager.extraVolumeMounts", [{"name": "ca"}]),
+        ("nameOverride", "-"),
         ("loadWatcher.providers", [{"type": "Prometheus", "token": "secret"}]),
         ("loadWatcher.providers", [{"type": "Datadog", "applicationKey": "secret"}]),
         ("loadWatcher.database", {"claimName": "a", "hostPath": "/b", "hours": 1}),
@@ -128,8 +137,11 @@ def test_an_optional_value_can_be_removed_by_null(path):
         ("koordlet.influxdb", {"enabled": True, "url": "https://i:8086", "org": "o", "bucket": "b"}),
         ("manager.affinity", {"podAntiAffinity": None}),
         ("koordlet.nodeSelector", {"kubernetes.io/os": None}),
-        ("global", {"parent": "chart"}),
-        ("extenderService", {"enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": "b"}),
+        ("global", {"imageRegistry": "", "parent": "chart"}),
+        (
+            "extenderService",
+            {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": "b"},
+        ),
         ("loadWatcher.providers", []),
         ("loadWatcher.database", {"claimName": "", "hostPath": "/b", "hours": 0.5}),
         ("scheduler.plugin.pluginArgs.LowRiskOverCommitment", {"smoothingWindowSize": 5}),
@@ -144,7 +156,7 @@ def test_the_schema_describes_every_value_and_leaves_no_object_open_by_accident(
     for path, schema in schemas():
         assert path == "values" or schema["description"].endswith(".")
         if "properties" in schema:
-            assert schema["additionalProperties"] is False, path
+            assert schema["additionalProperties"] is (path == "values.global"), path
 
 
 def test_every_value_in_the_schema_has_a_default():
@@ -156,9 +168,13 @@ def test_every_value_in_the_schema_has_a_default():
                 yield from missing(below, values[key], f"{path}.{key}")
 
     optional = ("resources.limits", "resources.requests", "resources.claims", "nodeAffinity", "podAffinity")
-    found = missing(chart.SCHEMA, chart.VALUES, "values")
+    own = {
+        **chart.SCHEMA,
+        "properties": {k: v for k, v in chart.SCHEMA["properties"].items() if k != "colocationConfig"},
+    }
+    found = missing(own, chart.VALUES, "values")
     unknown = [path for path in found if not path.endswith((*optional, "podAntiAffinity"))]
-    assert unknown == ["values.global"]
+    assert unknown == []
 
 
 def test_every_value_has_a_comment():
@@ -203,6 +219,39 @@ def test_colocation_is_off_by_default_and_the_manager_accepts_the_document():
     assert reading.config is not None
     assert not reading.problems
     assert not reading.unused
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"enable": True, "midCPUThresholdPercent": 0, "preset": None},
+        {"predictPolicy": {"predictor": "vendor/peak"}, "extensions": {"any": ["thing"]}},
+        {"nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"a": "b"}}, "midFloor": "none"}]},
+        {"midCPUThresholdPercent": 101},
+        {"midCPUThresholdPercent": "50"},
+        {"midCpuThreshold": 50},
+        {"enable": "true"},
+        {"preset": "bold"},
+        {"nodePredictPolicy": {"n": 0}},
+        {"nodePredictPolicy": {"predictor": "n-sigma-v3"}},
+        {"nodePredictPolicy": {"members": []}},
+        {"nodeConfigs": [{"midEviction": {"mode": "always"}}]},
+        {"nodeConfigs": {"midFloor": "none"}},
+        {"metricAggregateDurationSeconds": 86400},
+    ],
+)
+def test_the_schema_refuses_a_document_if_and_only_if_the_manager_does(document):
+    reading = colocation_document.read_config(json.dumps(document))
+    is_refused = any(problem.effect is not Effect.ADVICE for problem in reading.problems)
+    assert VALIDATOR.is_valid(with_value("colocationConfig", document)) is not is_refused
+
+
+def test_helm_names_the_key_of_the_document_that_is_wrong():
+    value = "colocationConfig.nodePredictPolicy.coldStartPeriodSeconds=long"
+    result = chart.run_helm("template", str(chart.FOLDER), "--set", value)
+    assert result.returncode != 0
+    assert "coldStartPeriodSeconds" in result.stderr
 
 
 def test_the_default_document_sets_no_key_of_a_preset():

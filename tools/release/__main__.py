@@ -1,6 +1,6 @@
 """Build, and on request push, the artifacts of a release.
 
-    python -m tools.release --registry REGISTRY/PATH [--push] [--dry-run]
+    python -m tools.release --registry REGISTRY/PATH [--home URL] [--push] [--dry-run]
     python -m tools.release --check-tag v1.2.3
     python -m tools.release --notes
 
@@ -41,7 +41,7 @@ def run(step: steps.Step, *, dry_run: bool) -> None:
         (REPOSITORY / step.output).write_text(ended.stdout, encoding="utf-8")
 
 
-def release(registry: str, version: str, *, push: bool, dry_run: bool) -> None:
+def release(registry: str, version: str, home: str = "", *, push: bool, dry_run: bool) -> None:
     """Build all artifacts, push them if requested, and write the checksums."""
     if "://" in registry or registry.endswith("/") or not registry:
         raise ReleaseProblem(f"registry {registry!r}: want HOST/PATH without a scheme and a final slash")
@@ -50,7 +50,7 @@ def release(registry: str, version: str, *, push: bool, dry_run: bool) -> None:
         (REPOSITORY / FOLDER).mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         chart = Path(temporary) / "koord-suite"
-        steps.copy_chart(CHART, chart, registry)
+        steps.copy_chart(CHART, chart, registry, home)
         for step in steps.build(registry, version, chart, FOLDER):
             run(step, dry_run=dry_run)
     if push:
@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     action.add_argument("--registry", metavar="HOST/PATH", help="build the artifacts, with images named HOST/PATH/NAME")
     action.add_argument("--check-tag", metavar="TAG", help="fail unless the tag matches the version")
     action.add_argument("--notes", action="store_true", help="print the section of the version in CHANGELOG.md")
+    top.add_argument("--home", metavar="URL", default="", help="repository that the chart names as home and sources")
     top.add_argument("--push", action="store_true", help="push images and chart as well")
     top.add_argument("--dry-run", action="store_true", help="print the commands and run none of them")
     return top
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif arguments.notes:
             print(release_notes(CHANGELOG.read_text(encoding="utf-8"), version), end="")
         else:
-            release(arguments.registry, version, push=arguments.push, dry_run=arguments.dry_run)
+            release(arguments.registry, version, arguments.home, push=arguments.push, dry_run=arguments.dry_run)
     except ReleaseProblem as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1

@@ -10,8 +10,8 @@ from pathlib import Path
 IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl")
 """Targets of the Dockerfile, and names of the images below the registry."""
 
-DEFAULT_REPOSITORY = "repository: koord-suite/"
-"""How values.yaml names the images; a released chart names the registry instead."""
+NO_REGISTRY = 'imageRegistry: ""'
+"""Where values.yaml has no registry; a released chart names their registry instead."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,17 @@ def checksums(folder: Path) -> Step:
     return Step(("sh", "-c", f"cd {folder} && sha256sum $(ls | grep -v SHA256SUMS)"), output=folder / "SHA256SUMS")
 
 
-def copy_chart(source: Path, target: Path, registry: str) -> None:
-    """Copy the chart, with the registry in the names of its images."""
+def copy_chart(source: Path, target: Path, registry: str, home: str = "") -> None:
+    """Copy the chart, with the registry of its images, and the URL of its repository if there is one.
+
+    Raises ValueError if its values have no place for the registry.
+    """
     shutil.copytree(source, target)
     values = target / "values.yaml"
     text = values.read_text(encoding="utf-8")
-    values.write_text(text.replace(DEFAULT_REPOSITORY, f"repository: {registry}/"), encoding="utf-8")
+    if text.count(NO_REGISTRY) != 1:
+        raise ValueError(f"{values}: want {NO_REGISTRY!r} once, seen {text.count(NO_REGISTRY)} times")
+    if home:
+        with (target / "Chart.yaml").open("a", encoding="utf-8") as chart:
+            chart.write(f"home: {home}\nsources: [{home}]\n")
+    values.write_text(text.replace(NO_REGISTRY, f"imageRegistry: {registry}"), encoding="utf-8")

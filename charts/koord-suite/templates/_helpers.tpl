@@ -4,20 +4,40 @@ app.kubernetes.io/name: {{ index . 1 }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end }}
 
-{{/* Labels of every object. Call with (list $ "koordlet"). */}}
+{{/* Labels of every object: the suite's own, and commonLabels beside them. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.labels" -}}
 {{- $root := index . 0 -}}
-{{ include "koord-suite.selectorLabels" . }}
-app.kubernetes.io/part-of: koord-suite
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+{{- $own := include "koord-suite.selectorLabels" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/part-of" ($root.Values.nameOverride | default "koord-suite") -}}
+{{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
+{{- merge $own $root.Values.commonLabels | toYaml -}}
 {{- end }}
 
-{{/* Image and pull policy of a container. Call with (list .Values.koordlet.image $defaultTag). */}}
+{{/*
+Image and pull policy of a container, by the name of the image and where its values are. Call with
+(list $ "koordlet" "koordlet.image").
+*/}}
 {{- define "koord-suite.image" -}}
-{{- $image := index . 0 -}}
-image: {{ printf "%s:%s" $image.repository ($image.tag | default (index . 1)) | quote }}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $image := $root.Values -}}
+{{- range splitList "." (index . 2) -}}{{- $image = get $image . -}}{{- end -}}
+{{- $registry := $root.Values.global.imageRegistry -}}
+{{- if not (or $image.repository $registry) -}}
+{{- fail (printf "%s.repository is not set. No image of this suite is published: build and push them (docs/getting-started.md), then set global.imageRegistry to where they are, such as registry.example/koord-suite" (index . 2)) -}}
+{{- end -}}
+{{- $reference := $image.repository | default $name -}}
+{{- /* As container runtimes read it: the first part is a registry if it has a dot or a port, or is localhost. */ -}}
+{{- if and $registry (not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $reference)) -}}
+{{- $reference = printf "%s/%s" (trimSuffix "/" $registry) $reference -}}
+{{- end -}}
+{{- $tag := $image.tag -}}
+{{- if not (or $tag $image.digest) -}}
+{{- $tag = eq $name "kube-scheduler" | ternary (include "koord-suite.kubernetesTag" $root) $root.Chart.AppVersion -}}
+{{- end -}}
+{{- with $tag -}}{{- $reference = printf "%s:%s" $reference . -}}{{- end -}}
+{{- with $image.digest -}}{{- $reference = printf "%s@%s" $reference . -}}{{- end -}}
+image: {{ $reference | quote }}
 imagePullPolicy: {{ $image.pullPolicy }}
 {{- end }}
 
@@ -87,7 +107,7 @@ podAntiAffinity:
 
 {{/* User name of a service account in the API server. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.user" -}}
-system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ index . 1 }}
+system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ include "koord-suite.serviceAccountName" . }}
 {{- end }}
 
 {{/* Binding that activates an admission policy. Call with (list $ "koordlet" "name-of-the-policy" "Deny"). */}}
@@ -147,23 +167,8 @@ and of the pod as a whole. */}}
 
 {{/* Fields that all pods with the manager's image share. Call with (list $ .Values.manager). */}}
 {{- define "koord-suite.managerPod" -}}
-{{- $root := index . 0 -}}{{- $manager := index . 1 -}}
-{{- with $root.Values.imagePullSecrets }}
-imagePullSecrets: {{- toYaml . | nindent 0 }}
-{{- end }}
-{{- with $manager.priorityClassName }}
-priorityClassName: {{ . | quote }}
-{{- end }}
-# It connects to the API server by IP address, so it does not depend on the cluster's DNS.
-dnsPolicy: Default
-securityContext:
-  {{- include "koord-suite.podSecurityContext" $root | nindent 2 }}
-{{- with $manager.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $manager.tolerations }}
-tolerations: {{- toYaml . | nindent 0 }}
-{{- end }}
+{{- $context := include "koord-suite.podSecurityContext" (index . 0) | fromYaml -}}
+{{- include "koord-suite.pod" (list (index . 0) (index . 1) $context) -}}
 {{- end }}
 
 {{/* Annotations of a hook object that is deleted after the hook has succeeded. Call with (list "pre-delete" "-1"). */}}
@@ -232,7 +237,7 @@ Volumes of metrics providers, with their secrets and with their kept measurement
 {{- define "koord-suite.extenderContainer" -}}
 {{- $root := index . 0 -}}
 {{- with $root.Values.scheduler.plugin -}}
-{{ include "koord-suite.image" (list .image $root.Chart.AppVersion) }}
+{{ include "koord-suite.image" (list $root "scheduler-plugin" "scheduler.plugin.image") }}
 args:
 - run
 - --config=/etc/koord-scheduler/scheduler-plugin.yaml

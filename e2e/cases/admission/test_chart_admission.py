@@ -185,6 +185,7 @@ def _installed(server: Server, *values: str) -> tuple[set[tuple[str, str, str]],
         "--dry-run=server",
         "--output=json",
         "--take-ownership",
+        "--set=global.imageRegistry=registry.example",
     ]
     words += [f"--kubeconfig={server.plane.kubeconfig}", f"--namespace={SUITE_NAMESPACE}"]
     done = subprocess.run([*words, *(f"--set={value}" for value in values)], capture_output=True, text=True, check=True)
@@ -209,11 +210,11 @@ def test_auto_is_the_policy_where_it_is_served_and_else_the_webhook(server: Serv
             assert {(head, kind) for head, kind, _ in found} == {
                 (f"admissionregistration.k8s.io/{version}", kind) for kind in policies
             }
-            assert "same amounts (policy)" in notes
+            assert "set by the policy" in notes
         else:
             assert by_webhook <= _kinds(found)
             assert not policies & _kinds(found)
-            assert "same amounts (webhook)" in notes
+            assert "set by the webhook" in notes
     found, notes = _installed(server, "admission.mode=none")
     assert found == set()
     assert "`koordctl convert` writes them" in notes

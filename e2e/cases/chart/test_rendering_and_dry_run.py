@@ -33,7 +33,8 @@ def test_helm_lint_reports_nothing(cluster: Cluster) -> None:
 
 def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:
     """Run before the suite is installed; otherwise server-side apply avoids a conflict with helm's ownership."""
-    rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, NETWORK_POLICIES)
+    where = ("--namespace", SUITE_NAMESPACE, "--set=global.imageRegistry=registry.example")
+    rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), *where, NETWORK_POLICIES)
     is_there = cluster.run("get", "namespace", SUITE_NAMESPACE, "--ignore-not-found").strip()
     if not is_there:
         cluster.run("create", "namespace", SUITE_NAMESPACE)

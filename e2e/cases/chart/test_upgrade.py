@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support import slo_config, waiting
+from e2e.support import slo_config, waiting, workloads
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import CHART, RELEASE, Suite
 from e2e.support.names import SUITE_NAMESPACE
@@ -96,6 +96,36 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     assert after["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
     assert seen
     assert all("kubernetes.io/mid-cpu" in offer and "kubernetes.io/mid-memory" in offer for offer in seen)
+
+
+@pytest.mark.long
+def test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod(
+    cluster_client: ClusterClient, suite: Suite, node: str, namespace: str
+) -> None:
+    slo_config.write(cluster_client, EDIT)
+    suite.install(*_rolled("before"))
+    before = suite.revision()
+    assert before is not None
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node))
+    cluster_client.create("Pod", workloads.mid_pod("steady", suite.workload, cpu_millis=20, memory_mib=16), namespace)
+    cluster_client.wait_running(namespace, "steady")
+    started = cluster_client.get("Pod", "steady", namespace)
+    slo_config.write(cluster_client, slo_config.changed(midCPUThresholdPercent=SHARE + 1))
+    suite.install(*_rolled("after"))
+
+    offers, pods = Offers(cluster_client, node), suite.pods("koord-manager")
+    suite.roll_back(before)
+    _prediction(cluster_client, node, dt.datetime.now(dt.UTC))
+    seen = offers.close()
+
+    assert set(suite.pods("koord-manager")).isdisjoint(pods), "the rollback replaced no pods"
+    assert json.loads(slo_config.read(cluster_client)) == EDIT, "the document of the revision before"
+    assert seen
+    assert all("kubernetes.io/mid-cpu" in offer for offer in seen)
+    still = cluster_client.get("Pod", "steady", namespace)
+    assert still["metadata"]["uid"] == started["metadata"]["uid"]
+    assert [each["restartCount"] for each in still["status"]["containerStatuses"]] == [0]
+    assert still["status"]["phase"] == "Running"
 
 
 def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(

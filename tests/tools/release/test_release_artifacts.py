@@ -40,12 +40,13 @@ def test_every_image_is_a_target_of_the_dockerfile():
 
 
 def test_the_released_chart_uses_the_images_of_the_registry(tmp_path):
-    steps.copy_chart(CHART, tmp_path / "chart", "registry.example/team")
+    home = "https://git.example/team/koord-suite"
+    steps.copy_chart(CHART, tmp_path / "chart", "registry.example/team", home)
+    described = yaml.safe_load((tmp_path / "chart" / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (described["home"], described["sources"]) == (home, [home])
     values = yaml.safe_load((tmp_path / "chart" / "values.yaml").read_text(encoding="utf-8"))
-    assert values["koordlet"]["image"]["repository"] == "registry.example/team/koordlet"
-    assert values["manager"]["image"]["repository"] == "registry.example/team/manager"
-    assert values["scheduler"]["plugin"]["image"]["repository"] == "registry.example/team/scheduler-plugin"
-    assert values["loadWatcher"]["image"]["repository"] == "registry.example/team/scheduler-plugin"
+    assert values["global"]["imageRegistry"] == "registry.example/team"
+    assert {values[part]["image"]["repository"] for part in ("koordlet", "manager", "loadWatcher")} == {""}
     assert not values["scheduler"]["image"]["repository"].startswith("registry.example")
 
 

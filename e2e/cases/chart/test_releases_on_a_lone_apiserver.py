@@ -1,0 +1,161 @@
+"""Releases of the chart on a lone API server, where no pod starts: GitOps, rollback, a second release, other owners.
+
+Rendering is what Argo CD does: `helm template` without a cluster, so without `lookup`, and without helm's hooks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.support import slo_config
+from e2e.support.host_components import CRD_FILE
+from e2e.support.installation import CHART, RELEASE
+from e2e.support.names import CONFIG_MAP, MID_CPU, SUITE_NAMESPACE
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, Connection
+from tools.localcluster.content_cache import REPOSITORY
+from tools.localcluster.standalone_control_plane import ControlPlane
+
+VALUES = ("--set=global.imageRegistry=registry.example", "--set=admission.mode=none")
+HERE = ("--namespace", SUITE_NAMESPACE)
+NODE, STATUS = "node-1", "koordinator.sh/mid-resource-status"
+HOOK = "helm.sh/hook"
+OFFERED = "6001"
+pytestmark = pytest.mark.long  # each case starts a control plane of its own
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def plane() -> Iterator[ControlPlane]:
+    with standalone_control_plane.running() as running:
+        yield running
+
+
+@pytest.fixture
+def api(plane: ControlPlane) -> Iterator[Connection]:
+    """Return a connection to a server with a node that has Mid resources and a Mid pod."""
+    connection = plane.connect()
+    connection.send("POST", NODES, {"metadata": {"name": NODE, "annotations": {STATUS: "{}"}}})
+    offered = {"cpu": "10", "memory": "10Gi", MID_CPU: OFFERED}
+    body = {"status": {"allocatable": offered, "capacity": offered}}
+    connection.send("PATCH", f"{NODES}/{NODE}/status", body, content=MERGE_PATCH)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def run(plane: ControlPlane) -> Command:
+    def command(name: str, *words: str, stdin: str | None = None, fails: bool = False) -> str:
+        argv = [str(plane.binaries / name), *words]
+        environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+        done = subprocess.run(argv, input=stdin, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return done.stderr if fails else done.stdout
+
+    return command
+
+
+def _mid(api: Connection) -> str | None:
+    node = api.send("GET", f"{NODES}/{NODE}")
+    return node["status"]["allocatable"].get(MID_CPU)
+
+
+def _document(run: Command) -> dict[str, Any]:
+    found = json.loads(run("kubectl", "get", "configmap", CONFIG_MAP, *HERE, "--output=json"))
+    return json.loads(found["data"]["colocation-config"])
+
+
+def _edit(run: Command, document: dict[str, Any]) -> None:
+    patch = json.dumps({"data": {"colocation-config": json.dumps(document)}})
+    run("kubectl", "patch", "configmap", CONFIG_MAP, *HERE, f"--patch={patch}")
+
+
+def _as_argo_cd_renders(run: Command, *values: str) -> str:
+    """Return the manifests that are applied: without hooks and tests."""
+    rendered = run("helm", "template", RELEASE, str(CHART), *HERE, *VALUES, "--include-crds", *values)
+    objects = [item for item in yaml.safe_load_all(rendered) if item]
+    return yaml.safe_dump_all(item for item in objects if HOOK not in item["metadata"].get("annotations", {}))
+
+
+def _synchronize(run: Command, manifests: str) -> None:
+    run("kubectl", "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
+
+
+def test_argo_cd_applies_everything_keeps_a_config_of_its_own_and_the_uninstaller_cleans_up(
+    plane: ControlPlane, api: Connection, run: Command
+) -> None:
+    run("kubectl", "create", "namespace", SUITE_NAMESPACE)
+    manifests = _as_argo_cd_renders(run)
+    assert manifests == _as_argo_cd_renders(run), "every synchronization would find a difference"
+    _synchronize(run, manifests)
+    _edit(run, slo_config.BASE)
+    _synchronize(run, manifests)
+    assert _document(run)["enable"] is False, "the documented control: the edit is overwritten"
+
+    owned_elsewhere = _as_argo_cd_renders(run, "--set=sloControllerConfig.create=false")
+    _edit(run, slo_config.BASE)
+    _synchronize(run, owned_elsewhere)
+    assert _document(run) == slo_config.BASE
+
+    assert _mid(api) == OFFERED
+    words = [sys.executable, "-m", "manager", "uninstall", f"--kubeconfig={plane.kubeconfig}", "--timeout-seconds=60"]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert _mid(api) is None
+    assert STATUS not in api.send("GET", f"{NODES}/{NODE}")["metadata"].get("annotations", {})
+    scale = json.loads(run("kubectl", "get", "deployment", "koord-manager", *HERE, "--output=json"))
+    assert scale["spec"]["replicas"] == 0
+    run("kubectl", "delete", "--ignore-not-found", "--filename=-", stdin=owned_elsewhere)
+
+
+def test_a_rollback_restores_the_objects_and_the_document_and_leaves_node_and_pods(
+    api: Connection, run: Command
+) -> None:
+    run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, "--create-namespace")
+    pod = {"metadata": {"name": "mid"}, "spec": {"nodeName": NODE, "containers": [{"name": "c", "image": "none"}]}}
+    made = api.send("POST", "/api/v1/namespaces/default/pods", pod)
+    _edit(run, slo_config.changed(midCPUThresholdPercent=41))
+    run("helm", "upgrade", RELEASE, str(CHART), *HERE, *VALUES)
+    _edit(run, slo_config.changed(midCPUThresholdPercent=42))
+    run("helm", "upgrade", RELEASE, str(CHART), *HERE, *VALUES, "--set=manager.httpPort=9999")
+    assert _document(run)["midCPUThresholdPercent"] == 42
+    run("helm", "rollback", RELEASE, "2", *HERE)
+
+    manager = json.loads(run("kubectl", "get", "deployment", "koord-manager", *HERE, "--output=json"))
+    assert "--http-port=9317" in manager["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert _document(run)["midCPUThresholdPercent"] == 41
+    assert _mid(api) == OFFERED
+    left = api.send("GET", "/api/v1/namespaces/default/pods/mid")
+    assert left["metadata"]["uid"] == made["metadata"]["uid"]
+    assert "deletionTimestamp" not in left["metadata"]
+
+
+def test_a_second_release_and_objects_of_koordinator_are_named_with_their_values(api: Connection, run: Command) -> None:
+    run("kubectl", "create", "namespace", SUITE_NAMESPACE)
+    run("kubectl", "create", f"--filename={CRD_FILE}")
+    upstream = {"meta.helm.sh/release-name": "koordinator", "meta.helm.sh/release-namespace": "default"}
+    words = [f"{key}={value}" for key, value in upstream.items()]
+    run("kubectl", "annotate", "crd", "nodemetrics.slo.koordinator.sh", *words)
+    run("kubectl", "create", "configmap", CONFIG_MAP, *HERE)
+    run("kubectl", "annotate", "configmap", CONFIG_MAP, *HERE, *words)
+    refusal = run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, fails=True)
+    assert "of the release koordinator in default: set crds.install=false" in refusal
+    assert "of the release koordinator in default: set sloControllerConfig.create=false" in refusal
+
+    beside = ("--set=crds.install=false", "--set=sloControllerConfig.create=false")
+    run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, *beside)
+    other = ("other", str(CHART), "--namespace=other", "--create-namespace", *VALUES, *beside)
+    assert f"of the release {RELEASE} in {SUITE_NAMESPACE}: set priorityClasses.create=false" in run(
+        "helm", "install", *other, fails=True
+    )
+    refused = run("helm", "install", *other, "--set=priorityClasses.create=false", fails=True)
+    assert "invalid ownership metadata" in refused
