@@ -11,7 +11,7 @@ import contextlib
 import datetime as dt
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -96,7 +96,14 @@ class _Server(cluster.Cluster):
 class Fleet:
     """The nodes with their Mid pods, and the manager's controllers."""
 
-    def __init__(self, server: _Server, api: session.Session, nodes: int, fill: tuple[float, float], seed: int) -> None:
+    def __init__(
+        self,
+        server: _Server,
+        api: session.Session,
+        nodes: int,
+        fill: tuple[float, float],
+        seed: int,
+    ) -> None:
         self._server = server
         self._chance = random.Random(seed)
         self.now = START
@@ -108,6 +115,7 @@ class Fleet:
         self._ends: dict[str, tuple[dt.datetime, str]] = {}
         """Name of a pod that terminates -> its end, and its namespace."""
         self._changed: list[str] = []
+        self._gone: list[tuple[str, int]] = []
         self.evictions: list[dt.datetime] = []
         self._make_controllers(api)
         for number in range(nodes):
@@ -216,6 +224,21 @@ class Fleet:
         counts = Counter(namespace for namespace, _ in self._server.evicted)
         return sum(max(count - self.permitted[namespace], 0) for namespace, count in counts.items())
 
+    def requested_millis(self) -> dict[str, int]:
+        """Return what the Mid pods of each node request that stay."""
+        return {
+            name: sum(_requests(pod)[names.MID_CPU] for pod in self._staying(name))
+            for name in self._cache.nodes.names()
+        }
+
+    def evicted_millis(self) -> Sequence[tuple[str, int]]:
+        """Return node and request of each pod that was evicted."""
+        return self._gone
+
+    def _staying(self, node: str) -> list[dict[str, Any]]:
+        pods = self._server.pods.get(node, {}).values()
+        return [pod for pod in pods if pod["metadata"]["name"] not in self._ends]
+
     def _report(self, name: str, second: int) -> None:
         mid = dict.fromkeys(names.MID_RESOURCES, 0)
         for pod in self._server.pods.get(name, {}).values():
@@ -237,8 +260,10 @@ class Fleet:
 
     def _note_evictions(self, known: int) -> None:
         for namespace, name in self._server.evicted[known:]:
-            grace = self._server.get("pods", name, namespace)["metadata"]["deletionGracePeriodSeconds"]
+            pod = self._server.get("pods", name, namespace)
+            grace = pod["metadata"]["deletionGracePeriodSeconds"]
             self._ends[name] = self.now + dt.timedelta(seconds=grace), namespace
+            self._gone.append((pod["spec"]["nodeName"], _requests(pod)[names.MID_CPU]))
             self.evictions.append(self.now)
 
     def _end_pods(self) -> None:
@@ -252,8 +277,7 @@ class Fleet:
         count = len(self._cache.nodes)
         for name in self._cache.nodes.names():
             pods = self._server.pods.get(name, {}).values()
-            staying = sum(_requests(pod)[names.MID_CPU] for pod in pods if pod["metadata"]["name"] not in self._ends)
-            fits += staying <= limit
+            fits += sum(_requests(pod)[names.MID_CPU] for pod in self._staying(name)) <= limit
             gone += sum(_requests(pod)[names.MID_CPU] for pod in pods) <= limit
         return Shares(second, 100 * fits / count, 100 * gone / count, len(self.evictions))
 
