@@ -29,25 +29,25 @@ STATUS = "koordinator.sh/mid-resource-status"
 
 async def taken_back(nodes: int, fill: tuple[float, float]) -> str:
     """Return a row of the table."""
-    async with take_back.running(nodes, fill) as fleet:
-        rows = {}
-        async for seen in fleet.run(MORE_SECONDS):
-            rows[seen.second] = seen
-            is_back = seen.second > take_back.RISE_SECONDS and seen.fits >= WANTED_PERCENT
-            if is_back and seen.second >= SECONDS:
-                break
-        back = next((at for at, seen in rows.items() if at > take_back.RISE_SECONDS and seen.fits >= WANTED_PERCENT), 0)
-        worst, then = min(seen.fits for seen in rows.values()), rows[SECONDS]
-        cells = (
-            f"{100 * fill[0]:.0f} to {100 * fill[1]:.0f} %",
-            f"{worst:.1f} %",
-            f"**{then.fits:.1f} %**",
-            f"{then.gone:.1f} %",
-            f"{back / 60:.0f} min" if back else f"more than {MORE_SECONDS / 60:.0f} min",
-            then.evicted,
-            f"{fleet.most_within_a_minute()} of {fleet.permitted_within_a_minute()}",
-            fleet.beyond_budget(),
-        )
+    fleet = take_back.fleet(nodes, fill)
+    rows = {}
+    async for seen in fleet.run(MORE_SECONDS):
+        rows[seen.second] = seen
+        is_back = seen.second > take_back.RISE_SECONDS and seen.fits >= WANTED_PERCENT
+        if is_back and seen.second >= SECONDS:
+            break
+    back = next((at for at, seen in rows.items() if at > take_back.RISE_SECONDS and seen.fits >= WANTED_PERCENT), 0)
+    worst, then = min(seen.fits for seen in rows.values()), rows[SECONDS]
+    cells = (
+        f"{100 * fill[0]:.0f} to {100 * fill[1]:.0f} %",
+        f"{worst:.1f} %",
+        f"**{then.fits:.1f} %**",
+        f"{then.gone:.1f} %",
+        f"{back / 60:.0f} min" if back else f"more than {MORE_SECONDS / 60:.0f} min",
+        then.evicted,
+        f"{fleet.most_within_a_minute()} of {fleet.permitted_within_a_minute()}",
+        fleet.beyond_budget(),
+    )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

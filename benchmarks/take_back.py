@@ -7,18 +7,19 @@ the product: the formula, the writes to the nodes, turns, rates and evictions, o
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from api_types import names
 from api_types.kubernetes import quantities
-from apiserver_client import session
+from apiserver_client import errors, session
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
@@ -30,7 +31,7 @@ from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
 from manager.slo_config.evaluation import State
-from tests.fakes import cluster
+from tests.fakes import apiserver, cluster
 
 START: Final = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 RISE_SECONDS: Final = 300
@@ -91,6 +92,31 @@ class _Server(cluster.Cluster):
                 of_node.pop(item["metadata"]["uid"], None)
             else:
                 of_node[item["metadata"]["uid"]] = item
+
+
+class _Api(session.Session):
+    """A session whose calls reach the server of this process without a connection."""
+
+    def __init__(self, server: _Server) -> None:
+        self.connection = server.connection()
+        self._to = server
+
+    async def send(
+        self,
+        call: errors.Call,
+        *,
+        parameters: session.Parameters | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        del content_type, accept
+        query = {name: str(value) for name, value in (parameters or {}).items()}
+        answer = self._to._answer(apiserver.Received(call.method, call.path, query, {}, body or b""))
+        content = msgspec.json.encode(answer.document)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise errors.refusal(call, answer.status, content, "")
+        return content
 
 
 class Fleet:
@@ -290,9 +316,7 @@ def _requests(pod: dict[str, Any]) -> dict[str, int]:
     }
 
 
-@contextlib.asynccontextmanager
-async def running(nodes: int, fill: tuple[float, float], seed: int = 1) -> AsyncIterator[Fleet]:
-    """Run a fleet of nodes whose Mid pods request a share of what is calculated before the rise."""
-    async with cluster.running(_Server()) as server, session.connect(server.connection(), user_agent="bench/1") as api:
-        assert isinstance(server, _Server)
-        yield Fleet(server, api, nodes, fill, seed)
+def fleet(nodes: int, fill: tuple[float, float], seed: int = 1) -> Fleet:
+    """Return a fleet of nodes whose Mid pods request a share of what is calculated before the rise."""
+    server = _Server()
+    return Fleet(server, _Api(server), nodes, fill, seed)

@@ -415,9 +415,9 @@ def discovery(path: str, not_served: AbstractSet[str] = frozenset()) -> dict[str
 
 
 @contextlib.asynccontextmanager
-async def running(made: Cluster | None = None) -> AsyncIterator[Cluster]:
-    """Run a cluster, by default an empty one, on a free port of loopback, with the namespace koordinator-system."""
-    made = made or Cluster()
+async def running() -> AsyncIterator[Cluster]:
+    """Run a cluster on a free port of loopback, with the namespace koordinator-system."""
+    made = Cluster()
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
