@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support import waiting, workloads
+from e2e.support import slo_config, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import RELEASE, Suite
 from e2e.support.names import MID_CPU, MID_MEMORY, SUITE_NAMESPACE
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def limiter(cluster: Cluster, suite: Suite) -> Iterator[str]:
+def limiter(cluster: Cluster, cluster_client: ClusterClient, suite: Suite) -> Iterator[str]:
     """Install the limiter, and return the name of its pod on the real node."""
     suite.install(
         "--set=koordlet.limiter.enabled=true,admission.nativeLimits=false",
@@ -55,6 +55,7 @@ def limiter(cluster: Cluster, suite: Suite) -> Iterator[str]:
     )
     yield _pod(cluster)
     suite.install()
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
 def _pod(cluster: Cluster) -> str:
@@ -78,7 +79,13 @@ WANTED = [str(CPU_MILLIS * 1024 // 1000), str(CPU_MILLIS * 100), str(MEMORY_MIB 
 @pytest.fixture(scope="module")
 def uid(cluster_client: ClusterClient, suite: Suite, node: str, limiter: str) -> Iterator[str]:
     """Create a BestEffort Mid pod, and return its UID."""
-    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
+    slo_config.write(cluster_client, slo_config.changed(**slo_config.STATIC))
+    waiting.until(
+        "Mid on the node",
+        lambda: cluster_client.mid(node),
+        lambda mid: mid and mid[0] >= CPU_MILLIS,
+        within_seconds=180,
+    )
     made = workloads.mid_pod("limited", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
     (container,) = made["spec"]["containers"]
     amounts = {MID_CPU: str(CPU_MILLIS), MID_MEMORY: f"{MEMORY_MIB}Mi"}
