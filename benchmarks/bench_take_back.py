@@ -52,7 +52,7 @@ async def taken_back(nodes: int, fill: tuple[float, float]) -> str:
 
 
 def frozen_nodes(lone: LoneManager) -> int:
-    """Return the number of nodes whose status annotation says that they are closed."""
+    """Return the number of nodes whose status annotation states that they are closed."""
     count, token = 0, ""
     while True:
         page = lone.api.send("GET", f"{NODES}?limit=500&continue={token}")

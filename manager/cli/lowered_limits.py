@@ -49,7 +49,7 @@ class _Refused:
 async def restore(limits: LoweredLimits, steps: Steps) -> None:
     """Restore all limits, after the last patch of an agent has ended, and wait until kubelets have put them in force.
 
-    Mid resources may be taken from the nodes only afterwards: a kubelet admits each resize anew, and defers that of a
+    Mid resources may be taken from the nodes only afterwards: a kubelet admits each resize again, and defers that of a
     pod whose Mid resources the node no longer has. The caller sets a timeout.
     """
     await asyncio.sleep(SETTLE_SECONDS)

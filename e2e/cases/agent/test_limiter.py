@@ -1,6 +1,6 @@
 """The limiter on a real kubelet: what it writes, what it cannot write, and that it restores everything at its end.
 
-Nobody can make a link in a cgroup, so links are tried where one can be made: in place of the input file.
+No link can be made in a cgroup, so links are tried where one can be made: in place of the input file.
 """
 
 from __future__ import annotations
