@@ -33,8 +33,9 @@ NOT_RESTORED: Final = "CPULimitNotRestored"
 """Reason of the Event on a pod whose limit cannot be restored."""
 AUTOSCALED: Final = "CPUAutoscaled"
 """Reason of the Event on a pod whose CPU a Vertical Pod Autoscaler sets too."""
+INFEASIBLE: Final = "Infeasible"
 _PROBLEMS: Final = {
-    ("PodResizePending", "Infeasible"): "Infeasible",
+    ("PodResizePending", INFEASIBLE): INFEASIBLE,
     ("PodResizePending", "Deferred"): "Deferred",
     ("PodResizeInProgress", "Error"): "Error",
 }
@@ -122,6 +123,22 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
         tuple(each for each in found if each is not None),
         _resize_problem(pod),
         _autoscaler(pod.metadata),
+    )
+
+
+def is_in_force(pod: pods.Pod) -> bool:
+    """Return whether the kubelet runs each container of a Mid pod with its CPU limit, or will not do so.
+
+    A container without a status, and a kubelet that reports no resources, leave nothing to wait for.
+    """
+    mid = of_pod(pod)
+    if mid is None or mid.resize_problem == INFEASIBLE:
+        return True
+    listed = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
+    running = {each.name: (each.resources.limits or {}) if each.resources else {} for each in listed}
+    return all(
+        (seen := running.get(each.name, {}).get(names.CPU)) is None or quantities.cpu_millis(seen) == each.limit_millis
+        for each in mid.containers
     )
 
 

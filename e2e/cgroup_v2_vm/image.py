@@ -20,7 +20,7 @@ PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-syste
 """Required Debian packages, with the programs that show their presence."""
 KERNEL = "linux-image-cloud-amd64"
 """The package that depends on the newest kernel: drivers of serial port, NVMe and ext4 are built in, no modules."""
-LIBRARIES = ("psutil", "pytest")
+LIBRARIES = ("msgspec", "psutil", "pytest")
 INIT = Path(__file__).parent / "guest_init.py"
 SIZE = "320M"  # sparse; half of it is free
 # The kernel prints `Depends: linux-image-6.1.0-NN-cloud-amd64`; mmdebstrap's own apt sees the suite of the guest.

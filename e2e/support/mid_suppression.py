@@ -100,6 +100,7 @@ class Stage:
 
     def start(self) -> None:
         """Start the Mid pod, and let the agent follow a threshold that only the step of load passes."""
+        self.configure(0)
         waiting.until(
             f"at least {MID_MILLIS}m of Mid CPU on the node", lambda: self.cluster_client.mid(self.node),
             lambda mid: mid and mid[0] >= MID_MILLIS, within_seconds=180,
@@ -117,7 +118,8 @@ class Stage:
 
     def configure(self, threshold_percent: int) -> None:
         """Set the threshold, and wait until it reaches the agent."""
-        slo_config.write(self.cluster_client, slo_config.changed(midSuppressThresholdPercent=threshold_percent))
+        keys = {**slo_config.STATIC, "midSuppressThresholdPercent": threshold_percent}
+        slo_config.write(self.cluster_client, slo_config.changed(**keys))
         waiting.until("the threshold of the node", self._threshold, lambda seen: seen == threshold_percent)
 
     def _threshold(self) -> int:

@@ -34,6 +34,14 @@ BASE: Final[dict[str, Any]] = {
 }
 
 
+STATIC: Final[dict[str, Any]] = {
+    "midReclaimMode": "static",
+    "midStaticCPUReservedPercent": 30,
+    "midStaticMemoryReservedPercent": 20,
+}
+"""Keys with which a node offers Mid however busy the machine is, for cases that are not about how much it offers."""
+
+
 def changed(**keys: Any) -> dict[str, Any]:
     """Return BASE with other keys on top."""
     return {**copy.deepcopy(BASE), **keys}

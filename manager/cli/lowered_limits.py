@@ -26,6 +26,8 @@ WRITER: Final = "koord-suite-uninstall"
 """Name on a restored limit. It is not the agent's, so another agent takes the limit for the author's."""
 SETTLE_SECONDS: Final = 6.0
 """Time after which no patch of an agent is under way any more: it waits 5 s for an answer."""
+IN_FORCE_SECONDS: Final = 45.0
+"""Longest time to wait for kubelets after all limits are restored: one that is away must not hold up the command."""
 AT_ONCE: Final = 8
 MOST_ATTEMPTS: Final = 6
 
@@ -45,10 +47,19 @@ class _Refused:
 
 
 async def restore(limits: LoweredLimits, steps: Steps) -> None:
-    """Restore all limits, after the last patch of an agent has ended. The caller sets a timeout."""
+    """Restore all limits, after the last patch of an agent has ended, and wait until kubelets have put them in force.
+
+    Mid resources may be taken from the nodes only afterwards: a kubelet admits each resize again, and defers that of a
+    pod whose Mid resources the node no longer has. The caller sets a timeout.
+    """
     await asyncio.sleep(SETTLE_SECONDS)
     await steps.until_empty("lowered CPU limits of Mid pods", limits.restore)
     await limits.give_up()
+    try:
+        async with asyncio.timeout(IN_FORCE_SECONDS):
+            await steps.until_empty("restored CPU limits that no kubelet has put in force", limits.not_in_force)
+    except TimeoutError:
+        log.warning("continuing without waiting for these kubelets: %s", steps.obstacle)
 
 
 class LoweredLimits:
@@ -59,6 +70,8 @@ class LoweredLimits:
         self._now = now
         self._refused: dict[str, _Refused] = {}
         """By UID."""
+        self._restored: dict[str, tuple[str, str]] = {}
+        """UID of each pod with a restored limit that may not be in force yet -> its namespace and name."""
 
     async def restore(self) -> list[str]:
         """Set every lowered limit to its original; return the pods that had one, without those that are given up.
@@ -81,6 +94,33 @@ class LoweredLimits:
             if isinstance(outcome, BaseException):
                 raise outcome
         return sorted(f"{namespace}/{name}" for namespace, name, _ in tried.values())
+
+    async def not_in_force(self) -> list[str]:
+        """Return the pods that do not run with their restored limits yet. Raises errors.ApiServerError."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(uid: str, namespace: str, name: str) -> None:
+            async with slots:
+                if await self._is_in_force(uid, namespace, name):
+                    del self._restored[uid]
+
+        await asyncio.gather(*(one(uid, *each) for uid, each in list(self._restored.items())))
+        return sorted(f"{namespace}/{name}" for namespace, name in self._restored.values())
+
+    async def _is_in_force(self, uid: str, namespace: str, name: str) -> bool:
+        listed = await objects.list_all(
+            self._api,
+            resources.PODS,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            decode=cpu_limits.WrittenPod,
+            from_cache=True,
+            on_unreadable=lambda _: None,
+        )
+        try:
+            return all(pod.metadata.uid != uid or cpu_limits.is_in_force(pod) for pod in listed.items)
+        except quantities.InvalidQuantity:
+            return True
 
     async def give_up(self) -> list[str]:
         """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
@@ -131,3 +171,4 @@ class LoweredLimits:
             refused.problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)
         else:
             self._refused.pop(uid, None)
+            self._restored[uid] = namespace, name

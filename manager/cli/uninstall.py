@@ -104,10 +104,10 @@ class _Work:
         cleanup, chosen, steps = self._cleanup, self._chosen, self.steps
         unstoppable = await self._stop()
         await self._fence()
-        await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
-        if chosen.restore_limits:  # only now: without its NodeMetric an agent lowers nothing
+        if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing; the kubelet needs the Mid resources
             await lowered_limits.restore(self._limits, steps)
+        await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)
         forgotten = functools.partial(cleanup.delete_pods, _listed(chosen.pods))

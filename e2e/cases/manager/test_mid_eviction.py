@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
@@ -69,15 +70,24 @@ def test_the_token_of_the_manager_evicts_only_where_the_chart_grants_it(lone: Lo
     for name, namespace in (("here", TENANT), ("there", NEIGHBOUR)):
         lone.add_pod(name, node="guarded", namespace=namespace)
 
-    def evict(name: str, namespace: str) -> int:
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    def evict(name: str, namespace: str, **preconditions: str) -> int:
+        body: dict[str, Any] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        if preconditions:
+            body["deleteOptions"] = {"preconditions": preconditions}
         return lone.send_as_manager(f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
 
     assert evict("here", TENANT) == HTTPStatus.FORBIDDEN
     documents = lone.right_to_evict(TENANT)
     lone.create(*documents)
     try:
-        lone.until("the right is in force", lambda: evict("here", TENANT) == HTTPStatus.CREATED, 20)
+        other = "00000000-0000-0000-0000-000000000000"
+        lone.until("a replaced pod stays", lambda: evict("here", TENANT, uid=other) == HTTPStatus.CONFLICT, 20)
+        assert lone.leaving("guarded") == []
+        assert evict("here", TENANT) == HTTPStatus.CREATED
         assert evict("there", NEIGHBOUR) == HTTPStatus.FORBIDDEN
     finally:
         lone.delete(*documents)

@@ -45,6 +45,8 @@ AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
 NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
 """Pause of a node of which no pod can go, or whose pods cannot be read."""
+NEXT_POD: Final = dt.timedelta(seconds=10)
+"""Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
 REPORTED_AGAIN: Final = dt.timedelta(hours=1)
 """Time after which the same advice is an Event again."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
@@ -282,7 +284,7 @@ class Evictor:
         self._pace.refused(at)
         now = self._clock()
         asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
-        turn.attempted(now, max(_short_pause(turn), asked))
+        turn.was_refused(now, max(min(NEXT_POD, turn.policy.node_interval), asked))
         match result:
             case Result.GONE:
                 _remember(self._evicted, victim.uid, now)

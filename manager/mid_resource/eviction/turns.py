@@ -34,6 +34,8 @@ class NodeTurn:
     """Earliest time of the next attempt."""
     begun: dt.datetime = _NEVER
     """Time at which the present shortages began to count."""
+    refused: str = ""
+    """Time in the annotation of an attempt that evicted nothing."""
 
     @property
     def triggers(self) -> frozenset[Trigger]:
@@ -46,9 +48,19 @@ class NodeTurn:
         """Record an attempt, or advice, and the pause before the next one."""
         self.last_attempt, self.not_before = now, now + pause
 
+    def was_refused(self, now: dt.datetime, pause: dt.timedelta) -> None:
+        """Record that the newest attempt evicted nothing: another pod may go after this pause."""
+        self.refused = self.record.time if self.record else ""
+        self.attempted(now, pause)
+
     def last_eviction(self) -> dt.datetime | None:
-        """Return the time of the last eviction that is recorded."""
-        return times.parse_rfc3339_or_none(self.record.time if self.record else None)
+        """Return the time of the last eviction that is recorded, None where it was refused.
+
+        The annotation is written before an eviction is requested. Before one that was refused the interval was over.
+        """
+        if self.record is None or self.record.time == self.refused:
+            return None
+        return times.parse_rfc3339_or_none(self.record.time)
 
 
 class Reconciled(NamedTuple):

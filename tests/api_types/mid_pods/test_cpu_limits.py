@@ -18,7 +18,11 @@ def writer(name, *containers, listed="containers", subresource="resize"):
     return {"manager": name, "subresource": subresource, "fieldsV1": {"f:spec": {f"f:{listed}": limited}}}
 
 
-def mid_pod(*containers, writers=(), priority=7000, status=None, **metadata):
+def mid_pod(*containers, **more):
+    return cpu_limits.of_pod(written_pod(*containers, **more))
+
+
+def written_pod(*containers, writers=(), priority=7000, status=None, **metadata):
     spec = {"priority": priority, "containers": list(containers)}
     if inits := [each for each in containers if each.pop("init", False)]:
         spec = {**spec, "containers": [each for each in containers if each not in inits], "initContainers": inits}
@@ -27,7 +31,7 @@ def mid_pod(*containers, writers=(), priority=7000, status=None, **metadata):
         "spec": spec,
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", **(status or {})},
     }
-    return cpu_limits.of_pod(msgspec.json.decode(msgspec.json.encode(document), type=cpu_limits.WrittenPod))
+    return msgspec.json.decode(msgspec.json.encode(document), type=cpu_limits.WrittenPod)
 
 
 def only(*containers, **more):
@@ -158,6 +162,31 @@ def test_pods_that_do_not_run_and_static_pods_are_not_resized(more):
 def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
     fields = dict(zip(("type", "reason", "status"), condition, strict=True))
     assert mid_pod(container(), status={"conditions": [fields]}).resize_problem == problem
+
+
+@pytest.mark.parametrize(
+    ("running", "condition", "in_force"),
+    [
+        ([("one", "1"), ("side", "1000m")], {}, True),
+        ([("one", "300m"), ("side", "1")], {}, False),
+        ([("one", "1"), ("side", "300m")], {}, False),
+        ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Deferred"}, False),
+        ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, True),
+        ([("one", None)], {}, True),
+        ([], {}, True),
+    ],
+)
+def test_limits_are_in_force_once_every_container_runs_with_its_own(running, condition, in_force):
+    statuses = [
+        {"name": name} | ({"resources": {"limits": {"cpu": limit}}} if limit else {}) for name, limit in running
+    ]
+    status = {
+        "containerStatuses": [each for each in statuses if each["name"] != "side"],
+        "initContainerStatuses": [each for each in statuses if each["name"] == "side"],
+        "conditions": [condition] if condition else [],
+    }
+    pod = written_pod(container(), container("side", init=True, restartPolicy="Always"), status=status)
+    assert cpu_limits.is_in_force(pod) is in_force
 
 
 UPDATED = "Pod resources updated by web: container 0: "

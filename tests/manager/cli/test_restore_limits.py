@@ -33,6 +33,12 @@ def lowered_pod(name, *, writer="koordlet,c1=200", priority=7000, **status):
     }
 
 
+def running_with(*limits):
+    """Return the status of containers that the kubelet runs with these CPU limits."""
+    named = zip(("a", "b"), limits, strict=True)
+    return {"containerStatuses": [{"name": name, "resources": {"limits": {"cpu": limit}}} for name, limit in named]}
+
+
 def limits_of(server, name):
     return [each["resources"]["limits"]["cpu"] for each in server.get("pods", name, "shop")["spec"]["containers"]]
 

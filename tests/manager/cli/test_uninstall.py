@@ -7,7 +7,7 @@ import pytest
 
 from manager.cli import lowered_limits, uninstall
 from tests.fakes import cluster
-from tests.manager.cli.test_restore_limits import limits_of, lowered_pod
+from tests.manager.cli.test_restore_limits import limits_of, lowered_pod, running_with
 from tests.manager.conftest import MID, NAMESPACE, STATUS_ANNOTATION
 
 OTHERS = {"cpu": "4", "memory": "8Gi"}
@@ -182,6 +182,35 @@ async def test_limits_are_restored_once_no_agent_has_a_reason_to_lower_them(serv
     assert await run(server, restore_limits=True) == uninstall.DONE
     assert limits_of(server, "slow") == ["1", "200m"]
     assert max(written(server, "nodemetrics")) < min(written(server, "pods/slow/resize"))
+
+
+async def test_nodes_keep_mid_resources_until_kubelets_have_put_restored_limits_in_force(server, monkeypatch):
+    """A kubelet admits each resize anew: without the Mid resources of the pod on its node it defers it."""
+    monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
+    installation(server)
+    server.add("pods", lowered_pod("slow", **running_with("300m", "50m")), "shop")
+    working = asyncio.create_task(run(server, restore_limits=True))
+    async with asyncio.timeout(4):
+        while limits_of(server, "slow") != ["1", "200m"]:
+            await asyncio.sleep(0.005)
+        asked = len(server.requests)
+        while not [each for each in server.requests[asked:] if each.query.get("fieldSelector") == "metadata.name=slow"]:
+            await asyncio.sleep(0.005)
+    assert not written(server, "nodes/")
+    assert not working.done()
+    server.patch("pods", "slow", {"status": running_with("1", "200m")}, "shop")
+    assert await working == uninstall.DONE
+    assert written(server, "nodes/")
+
+
+async def test_a_kubelet_that_is_away_does_not_hold_up_an_uninstallation(server, monkeypatch, caplog):
+    monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(lowered_limits, "IN_FORCE_SECONDS", 0.3)
+    installation(server)
+    server.add("pods", lowered_pod("slow", **running_with("300m", "50m")), "shop")
+    assert await run(server, restore_limits=True) == uninstall.DONE
+    assert "1 left: shop/slow" in caplog.text
+    assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
 
 
 async def test_without_the_right_to_resize_limits_are_not_even_listed(server):

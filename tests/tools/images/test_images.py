@@ -90,3 +90,11 @@ def test_buildah_leaves_nothing_outside_its_storage(tmp_path, monkeypatch):
     building.Buildah().build(tmp_path / "Dockerfile", tmp_path, [], "docker.io/test/empty:1", tmp_path / "image.tar")
     assert set(Path("/etc").glob("cni/**/*")) == before
     assert (tmp_path / "buildah" / "networks" / "cni.lock").exists()
+
+
+def test_everything_that_an_image_copies_is_sent_to_the_builder():
+    lines = (content_cache.REPOSITORY / "Dockerfile").read_text().splitlines()
+    copied = {line.split()[1] for line in lines if line.startswith("COPY ") and "--" not in line and "$" not in line}
+    assert "api_types" in copied
+    sent = {line.removeprefix("!") for line in (content_cache.REPOSITORY / ".dockerignore").read_text().splitlines()}
+    assert copied <= sent

@@ -427,6 +427,17 @@ async def test_tenants_that_refuse_do_not_keep_other_nodes_short(short):
     assert short.evicted == ["n9-a"]
 
 
+async def test_a_refusal_holds_up_no_other_pod_of_the_node(short):
+    """The annotation of the refused attempt is no eviction: the node need not wait two minutes for the next one."""
+    await short.start()
+    for number in range(3):
+        short.add_pod(f"refused-{number}", namespace="refuses")
+    short.add_pod("goes", 900)
+    budget_refuses(short.server, "refuses")
+    await short.minutes(4)
+    assert short.evicted == ["goes"]
+
+
 async def test_a_new_leader_counts_the_evictions_of_the_last_one(short):
     nodes = [f"n{number}" for number in range(8)]
     await short.start({"enable": True, "midEviction": {"mode": "evict", "reports": 1}}, nodes=nodes)
