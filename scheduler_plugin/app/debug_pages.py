@@ -56,10 +56,10 @@ class DebugPages:
             text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod; "
             text += "of several replicas only the leader's has records\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
-        reasons = explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_plugins)
+        plugins = self._parts.cycle.rejecting_plugins
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
-        page = explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
+        page = explanation.page(query["path"], found, plugins, self._parts.resources, most_nodes)
         return http_endpoint.json_page(page)
 
     def configuration(self) -> Page:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from apiserver_client import session
+from apiserver_client import session, watching
 from component_base import http_endpoint, listening, tasks
 from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.assembly import Parts
@@ -28,6 +28,7 @@ from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
 from scheduler_plugin.state.emergency import EmergencyWatch
+from scheduler_plugin.state.namespace_watch import NamespaceWatch
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class ExtenderApp:
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches()
+        self._namespaces = watching.WatchState()
         self._drift = resync.no_drift()
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
@@ -71,7 +73,7 @@ class ExtenderApp:
         metrics.register_state(
             self._registry,
             self._parts.cluster.counts,
-            self._watches._asdict(),
+            self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {}),
             lambda: self._drift,
             blindness=lambda: self._parts.vectors.blindness,
             unfiltered_pods=lambda: self._parts.cluster.unfiltered_pods,
@@ -105,11 +107,14 @@ class ExtenderApp:
                     listening.host_and_port(server.address, server.port),
                     endpoint.port,
                 )
+                watches = [
+                    informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
+                    EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
+                ]
+                if parts.holds_quotas:
+                    watches.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
                 await self._until_stopped(
-                    [
-                        informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
-                        EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
-                    ],
+                    watches,
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
                     QueueingTasks(api, parts.refused, parts.reservations, time.time),
                     self._measuring(api),

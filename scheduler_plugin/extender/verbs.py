@@ -33,7 +33,7 @@ from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending, ReasonCodes
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
-from scheduler_plugin.state import pod_info
+from scheduler_plugin.state import mid_quotas, pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Ints, Rows
@@ -105,7 +105,8 @@ class Extender:
         rows = self._vectors.find(names)
         pod = pod_info.read(args.pod, self._estimator_args)
         codes = self._cycle.filter(pod, rows, now)
-        self._records.began(pod, rows, names, codes, now)
+        texts = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
+        self._records.began(pod, rows, names, codes, now, reasons=texts)
         self._count(codes)
         passing = rows if codes is None else rows[codes == 0]
         if 0 < self._short_list < len(passing) and passing.min() >= 0:
@@ -114,8 +115,9 @@ class Extender:
             self.drop_pod(pod.uid)
             if len(rows):
                 self._refused.refuse(pod, rows)
-            return self._none_passed(self._reasons(names, codes), args.pod.status.nominated_node_name)
+            return self._none_passed(_reasons(names, codes, texts), args.pod.status.nominated_node_name)
         self._refused.forget(pod.uid)
+        self._cluster.expect_pod(pod)
         if len(passing) == 1:
             self._placement = Placement(pod.uid, int(passing[0]))
         if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
@@ -143,6 +145,7 @@ class Extender:
         self._placement = _NO_PLACEMENT
         self._reservations.end(args.pod.metadata.uid)
         self._cluster.forget_assumed(args.pod)
+        self._vectors.mid_quotas.end(args.pod.metadata.uid)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
         self._pending.keep_pod(args.pod, pod_end)
@@ -232,16 +235,21 @@ class Extender:
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         self.preemption_candidates["kept"] += len(passing)
         self.preemption_candidates["removed"] += len(names) - len(passing)
+        if passing:
+            self._cluster.expect_pod(pod)
         return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))
 
     def _without_victims(self, pod: PodInfo, names: Sequence[str], candidates: Mapping[str, MetaVictims]) -> Pending:
         """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone."""
         freed = np.zeros((2, len(names)), dtype=np.int64)
+        of_namespace = freed.copy()
         if pod.mid_cpu_millis or pod.mid_memory_bytes:
+            namespace = mid_quotas.namespace_of(pod.key)
             for column, name in enumerate(names):
                 victims = {each.uid for each in candidates[name].pods or ()}
                 freed[:, column] = self._cluster.mid_requests(name, victims)
-        return Pending(mid=-freed)
+                of_namespace[:, column] = self._cluster.mid_requests(name, victims, namespace)
+        return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
     def bind(self, body: bytes, now: float) -> bytes:
         """Assume the pod on its node, and respond with an error, so that kube-scheduler binds it. Raises BadRequest."""
@@ -272,12 +280,11 @@ class Extender:
         for code, count in enumerate(np.bincount(codes)):
             self.rejections[code] += int(count)
 
-    def _reasons(self, names: Sequence[str], codes: ReasonCodes | None) -> dict[str, str]:
-        if codes is None:
-            return {}
-        return {
-            name: self._cycle.reasons[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0
-        }
+
+def _reasons(names: Sequence[str], codes: ReasonCodes | None, texts: Sequence[str]) -> dict[str, str]:
+    if codes is None:
+        return {}
+    return {name: texts[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0}
 
 
 def _preferred(scores: Ints, index: int) -> Ints:
