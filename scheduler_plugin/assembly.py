@@ -27,6 +27,7 @@ from scheduler_plugin.plugins.mid_guard_args import MidGuardArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import blindness, waiting_pods
@@ -84,7 +85,9 @@ class Parts:
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
         )
         self.vectors.mid_quotas.default = self.mid_guard_args.quota()
-        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources))
+        bound = load_aware_args.soft_after_seconds
+        self.waits = LoadWaits(None if bound is None else float(bound))
+        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
         self.reservations = Reservations(self.cluster)
         self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
         self.extender = Extender(
@@ -95,6 +98,7 @@ class Parts:
             self.records,
             refused=self.refused,
             reservations=self.reservations,
+            waits=self.waits,
             short_list=short_list,
         )
 
@@ -109,6 +113,7 @@ class Parts:
         self.refused.forget(uid)
         self.reservations.confirmed(uid)
         self.vectors.mid_quotas.end(uid)
+        self.waits.end(uid)
         self.extender.drop_pod(uid)
 
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
@@ -123,7 +128,7 @@ class Parts:
         reasons = list(zip(self.cycle.rejecting_plugins, self.cycle.reasons, strict=True))
         return (
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
-            QueueingCollector(self.refused, self.reservations, self.extender.preemption_candidates),
+            QueueingCollector(self.refused, self.reservations, self.waits, self.extender.preemption_candidates),
             MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._counters, time.time),
         )

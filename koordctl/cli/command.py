@@ -98,7 +98,8 @@ async def _answer(options: Namespace) -> Answer:
         if options.what == "pods":
             chosen = top.ordered(pods, top.POD_KEYS[_key(options)], descending=_is_descending(options))
             return top.pods(chosen, _notes(reader.unread))
-        sums = top.ordered(namespaces(pods), top.NAMESPACE_KEYS[_key(options)], descending=_is_descending(options))
+        states = namespaces(pods, await reader.mid_quotas(options.namespace))
+        sums = top.ordered(states, top.NAMESPACE_KEYS[_key(options)], descending=_is_descending(options))
         return top.namespaces(sums, _notes(reader.unread))
 
 

@@ -84,9 +84,7 @@ class ExtenderApp:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        dispatcher = Dispatcher(
-            self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
-        )
+        dispatcher = Dispatcher(self._parts.extender, metrics.RequestMetrics(self._registry), self._unsynced, time.time)
         settings, parts = self._settings, self._parts
         tls = self._tls()
         server = ExtenderServer(
@@ -124,6 +122,15 @@ class ExtenderApp:
                 await server.stop()
                 endpoint.stop()
 
+    def _unsynced(self) -> list[str]:
+        """Return the watches whose first list is awaited; that of Namespaces only while it does not fail.
+
+        Without the permission for it Mid pods alone are refused, and the reason at each of them names it.
+        """
+        namespaces = self._namespaces
+        awaits = self._parts.holds_quotas and not namespaces.synced and not namespaces.last_error
+        return [*self._watches.unsynced(), *(["namespaces"] if awaits else [])]
+
     def ports(self) -> Ports | None:
         """Return the ports of the process; None before it listens."""
         return self._ports
@@ -159,7 +166,7 @@ class ExtenderApp:
 
     async def _measure(self, measured: MeasurementFeed, api: session.Session) -> None:
         """Wait for the first lists, then run: a refresh without nodes is empty, and the next one comes 30 s later."""
-        while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
+        while self._unsynced():  # noqa: ASYNC110  # once, at the start
             await asyncio.sleep(_SYNC_POLL_SECONDS)
         await measured.run(api, self._registry, self._settings.measurement_interval_seconds)
 
@@ -187,7 +194,7 @@ class ExtenderApp:
             self._beat_at = time.monotonic()
             self._parts.cluster.expire_assumed()
             self._check_blindness()
-            if not frozen and not self._watches.unsynced():
+            if not frozen and not self._unsynced():
                 gc.collect()
                 gc.freeze()
                 frozen = True
@@ -220,7 +227,7 @@ class ExtenderApp:
         return http_endpoint.ProbeResult(silent < _STUCK_SECONDS, f"event loop last seen {silent:.1f} s ago")
 
     def _ready(self) -> http_endpoint.ProbeResult:
-        waiting_for = self._watches.unsynced()
+        waiting_for = self._unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
         if not waiting_for and self._parts.vectors.blindness:
             text = f"{text}; nodes with expired reports pass: {self._parts.vectors.blindness}"

@@ -103,4 +103,6 @@ def _described(decision: Mapping[str, Any]) -> str:
         cpu, memory = estimate.get("cpu", 0), estimate.get("memory", 0)
         amounts = f"{cpu / 1000:g} cores and {memory / 2**20:.0f}Mi until it is measured"
     kind = "Prod" if decision["isProd"] else "not Prod"
-    return f"{amounts}, {kind}" + (", bound to one node: limits do not apply" if decision["isPinned"] else "")
+    waited = decision.get("waitedForLoadSeconds")
+    soft = f", refused for load alone for {waited:.0f} s: limits are soft" if waited else ""
+    return f"{amounts}, {kind}" + (", bound to one node: limits do not apply" if decision["isPinned"] else soft)

@@ -83,6 +83,7 @@ def _decision(decision: Decision, plugins: Sequence[str], resources: Sequence[st
         "isProd": pod.is_prod,
         "isPinned": pod.is_pinned,
         "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
+        "waitedForLoadSeconds": pod.waited_seconds or None,
         "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
         "nodesAsked": decision.asked,
         "nodesPassed": decision.passed,

@@ -11,6 +11,7 @@ from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
 from scheduler_plugin.framework.interface import ProblemCounter
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state.mid_quotas import MidQuotas
@@ -92,8 +93,13 @@ class QueueingCollector(registry.Collector):
     """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
 
     def __init__(
-        self, refused: RefusedPods, reservations: Reservations, preemption_candidates: Mapping[str, int]
+        self,
+        refused: RefusedPods,
+        reservations: Reservations,
+        waits: LoadWaits,
+        preemption_candidates: Mapping[str, int],
     ) -> None:
+        self._waits = waits
         self._refused = refused
         self._reservations = reservations
         self._preemption_candidates = preemption_candidates
@@ -125,6 +131,11 @@ class QueueingCollector(registry.Collector):
             ("failed_retries", "Refused pods whose annotation could not be written; want 0.", self._refused.failed),
             ("reservations", "Pods that were counted on their node before they were bound.", self._reservations.begun),
             (
+                "placements_despite_load",
+                "Filter calls that passed a pod that load alone had refused everywhere for softAfterSeconds.",
+                self._waits.placed,
+            ),
+            (
                 "moved_reservations",
                 "Reservations whose node the claim of a volume corrected.",
                 self._reservations.moved,
@@ -135,6 +146,7 @@ class QueueingCollector(registry.Collector):
             yield family
         for name, text, value in (
             ("refused_pods", "Pods that wait because no node passed.", len(self._refused)),
+            ("pods_refused_for_load", "Prod pods that only load refuses, on every node.", len(self._waits)),
             ("reserved_pods", "Pods that count on a node before they are bound.", len(self._reservations)),
         ):
             yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
+from api_types.kubernetes import pods
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender import response_rows, wire_types
 from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle, Placement
@@ -31,6 +32,8 @@ from scheduler_plugin.extender.wire_types import (
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending, ReasonCodes
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import mid_quotas, pod_info
@@ -73,6 +76,7 @@ class Extender:
         *,
         refused: RefusedPods,
         reservations: Reservations,
+        waits: LoadWaits,
         short_list: int = 0,
     ) -> None:
         """Build the verbs. With `short_list`, filter passes at most so many nodes, those with the best scores."""
@@ -84,6 +88,9 @@ class Extender:
         self._records = records
         self._refused = refused
         self._reservations = reservations
+        self._waits = waits
+        load_codes = [code for code, name in enumerate(cycle.rejecting_plugins, start=1) if name == LoadAware.name]
+        self._load_codes: ReasonCodes = np.array(load_codes, dtype=np.int16)
         self._short_list = short_list
         self._first_of_equals = 0
         self._pending = PendingCycle()
@@ -103,7 +110,7 @@ class Extender:
         self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
         pod_end = self._begin(args, body)
         rows = self._vectors.find(names)
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         codes = self._cycle.filter(pod, rows, now)
         texts = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
         self._records.began(pod, rows, names, codes, now, reasons=texts)
@@ -115,9 +122,14 @@ class Extender:
             self.drop_pod(pod.uid)
             if len(rows):
                 self._refused.refuse(pod, rows)
+                self._follow_wait(pod, codes)
             return self._none_passed(_reasons(names, codes, texts), args.pod.status.nominated_node_name)
         self._refused.forget(pod.uid)
         self._cluster.expect_pod(pod)
+        if pod.waited_seconds:
+            self._waits.placed += 1
+        else:
+            self._waits.end(pod.uid)
         if len(passing) == 1:
             self._placement = Placement(pod.uid, int(passing[0]))
         if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
@@ -127,6 +139,18 @@ class Extender:
         if len(passing) > 1 and pod_end >= 0:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
+
+    def _read(self, pod: pods.Pod) -> PodInfo:
+        """Return the facts of a pod, with its wait where that is over."""
+        info = pod_info.read(pod, self._estimator_args)
+        return self._waits.softened(info, self._cluster.monotonic())
+
+    def _follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
+        """Begin or end the wait of a pod that no node passed for."""
+        if pod.is_prod and codes is not None and np.isin(codes, self._load_codes).all():
+            self._waits.refused(pod.uid, self._cluster.monotonic())
+        else:
+            self._waits.end(pod.uid)
 
     def _none_passed(self, reasons: dict[str, str], nominated: str) -> bytes:
         """Return the response with the reasons. Rejections are unresolvable, except that of the nominated node.
@@ -186,7 +210,7 @@ class Extender:
         args = _decode(_ARGS, body)
         names = _names(args)
         rows = self._vectors.find(names)
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         if not self._pending.is_of(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
             self._begin(args, body)
             self._records.began(pod, rows, names, None, now)
@@ -227,7 +251,7 @@ class Extender:
             if bytes(args.node_name_to_victims) not in (b"null", b"{}"):
                 raise BadRequest(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
             candidates = {}
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         names = list(candidates)
         rows = self._vectors.find(names)
         pending = self._without_victims(pod, names, candidates)

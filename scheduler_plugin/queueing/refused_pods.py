@@ -15,7 +15,8 @@ searched all nodes.
 
 Pods are woken by priority, then in the order of their first refusal, at most `per_second`, and never more than the
 nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In
-the same way it counts against the quota of its namespace on Mid resources.
+the same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
+from then on load limits reject no node for it (`load_waits`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 
 from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
@@ -55,6 +57,8 @@ class Cause(enum.StrEnum):
     """A node that was refused for it passes."""
     NOT_NAMED = "not-named"
     """A node that kube-scheduler did not name passes."""
+    WAITED = "waited"
+    """Load alone refused the pod for too long, so that its limits are soft."""
 
 
 class Retry(NamedTuple):
@@ -94,6 +98,7 @@ class RefusedPods:
         cycle: SchedulingCycle,
         vectors: NodeColumns,
         resource_count: int,
+        waits: LoadWaits,
         *,
         most_pods: int = MOST_PODS,
         per_second: float = MOST_PER_SECOND,
@@ -101,6 +106,7 @@ class RefusedPods:
         self._cycle = cycle
         self._vectors = vectors
         self._resource_count = resource_count
+        self._waits = waits
         self._most_pods = most_pods
         self._per_second = per_second
         self._allowance = per_second
@@ -171,7 +177,14 @@ class RefusedPods:
                 return
             if refused.woken_until > monotonic:
                 continue
-            alike = msgspec.structs.replace(refused.pod, uid="", key=_quota_holder(refused.pod), priority=0)
+            refused.pod = self._waits.softened(refused.pod, monotonic)
+            alike = msgspec.structs.replace(
+                refused.pod,
+                uid="",
+                key=_quota_holder(refused.pod),
+                priority=0,
+                waited_seconds=bool(refused.pod.waited_seconds),
+            )
             if alike in hopeless:
                 refused.passing = _NO_ROWS
                 continue
@@ -184,6 +197,7 @@ class RefusedPods:
             elif cause is not None:
                 room.count(refused)
                 self._allowance -= 1
+                cause = Cause.WAITED if refused.pod.waited_seconds else cause
                 self.woken[cause] += 1
                 yield Retry(refused.pod, cause)
 

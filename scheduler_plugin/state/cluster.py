@@ -57,7 +57,7 @@ class Cluster:
         self._estimator_args = estimator_args
         self._system_in_prod = system_in_prod
         self._assumed_ttl_seconds = assumed_ttl_seconds
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
         self._assumed: dict[str, float] = {}
@@ -221,7 +221,7 @@ class Cluster:
         self._assign(node_name, pod, now, observed=False)
         if namesake is not None:
             self._namesakes[key] = namesake
-        self._assumed[key] = self._monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
+        self._assumed[key] = self.monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
@@ -233,11 +233,11 @@ class Cluster:
 
     def expect_pod(self, pod: PodInfo) -> None:
         """Count a pod that is about to be placed in its namespace: its node is not known yet."""
-        self.vectors.mid_quotas.expect(pod, self._monotonic())
+        self.vectors.mid_quotas.expect(pod, self.monotonic())
 
     def expire_assumed(self) -> int:
         """Remove the assumed pods that no watch event confirmed in time; return their number."""
-        now = self._monotonic()
+        now = self.monotonic()
         self.vectors.mid_quotas.expire(now)
         expired = [key for key, until in self._assumed.items() if until <= now]
         for key in expired:

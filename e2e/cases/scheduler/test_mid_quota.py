@@ -17,6 +17,7 @@ from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, RequestErr
 ANNOTATION = "koordinator.sh/mid-quota"
 NAMESPACES = "/api/v1/namespaces"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+DRY_RUN = "?dryRun=All"
 NODES_OF_CASES, NODE_CORES = 6, 16
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
@@ -125,6 +126,7 @@ def test_a_malformed_annotation_permits_nothing_new_and_a_restarted_extender_kno
     lone.plane.stop("extender")
     lone.start_extender()
     create_pods(lone, "other", 2, prefix="later")
+    lone.until("one more is bound", lambda: held(lone, "other") == 3)
     until_all_decided(lone, "other")
     assert held(lone, "other") == 3
     annotate(lone, "typo", '{"cpu": "2"}')
@@ -138,11 +140,11 @@ def policy(lone: LoneScheduler, **who: list[str]) -> Iterator[None]:
     bindings = POLICIES.replace("policies", "policybindings")
     lone.api.send("POST", POLICIES, rules)
     lone.api.send("POST", bindings, binding)
-    lone.until("the policy is in force", lambda: refused(lone, "default", "x"))
+    lone.until("the policy is in force", lambda: refused(lone, "default", "x", DRY_RUN))
     yield
     for path, document in ((bindings, binding), (POLICIES, rules)):
         lone.api.send("DELETE", f"{path}/{document['metadata']['name']}")
-    lone.until("the policy is gone", lambda: not refused(lone, "default", "x"))
+    lone.until("the policy is gone", lambda: not refused(lone, "default", "x", DRY_RUN))
 
 
 def refused(lone: LoneScheduler, namespace: str, quota: str | None, path: str = "") -> str:
