@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from api_types.kubernetes import times
 from component_base import listening
+from scheduler_plugin.decisions import namespace_page
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
@@ -82,6 +83,8 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the text output."""
+    if page.get("midOfNamespace"):
+        yield namespace_page.text(page["midOfNamespace"])
     for number, decision in enumerate(page["decisions"]):
         if number:
             yield ""

@@ -207,7 +207,8 @@ class LoadAware:
     ) -> ReasonCodes | None:
         """Return a reason code per candidate, or None to accept all: for exempt and pinned pods, and in `mode: soft`.
 
-        A pod that has waited for too long has that mode alone. The pods that are about to leave change nothing: a measured load falls after they have left.
+        A pod that has waited for too long has that mode alone. The pods that are about to leave change nothing: a
+        measured load falls after they have left.
         """
         if not _is_checked(pod) or self._is_soft or pod.waited_seconds:
             return None

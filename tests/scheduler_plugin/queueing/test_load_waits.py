@@ -1,4 +1,4 @@
-"""A Prod pod that load alone refuses everywhere for too long is placed on the least loaded node. The clock is a fake."""
+"""A Prod pod that load alone refuses everywhere for too long is placed on the least loaded node."""
 
 import json
 
