@@ -2,8 +2,8 @@
 
     {"cpu": "20", "memory": "64Gi"}          cores and bytes, as in a ResourceQuota; an absent resource has the default
 
-A document with any other key or value is malformed as a whole. Nobody knows what its author wanted to permit, so it
-permits nothing new: a typing error must not open the quota, and it shows at once, in one namespace.
+A document with any other key or value is malformed as a whole. What its author wanted to permit is not known, so
+it permits nothing new: a typing error must not open the quota, and it shows at once, in one namespace.
 """
 
 from __future__ import annotations

@@ -141,9 +141,11 @@ def policy(lone: LoneScheduler, **who: list[str]) -> Iterator[None]:
     lone.api.send("POST", POLICIES, rules)
     lone.api.send("POST", bindings, binding)
     lone.until("the policy is in force", lambda: refused(lone, "default", "x", DRY_RUN))
-    yield
-    for path, document in ((bindings, binding), (POLICIES, rules)):
-        lone.api.send("DELETE", f"{path}/{document['metadata']['name']}")
+    try:
+        yield
+    finally:
+        for path, document in ((bindings, binding), (POLICIES, rules)):
+            lone.api.send("DELETE", f"{path}/{document['metadata']['name']}")
     lone.until("the policy is gone", lambda: not refused(lone, "default", "x", DRY_RUN))
 
 
@@ -161,7 +163,7 @@ def test_the_policy_refuses_malformed_values_in_each_way_to_write_them(lone: Lon
     add_namespace(lone, "checked")
     with policy(lone):
         for malformed in ("", "-", "{", '{"cpu": "-1"}', '{"cpu": "NaN"}', '{"gpu": "1"}', '{"cpu": "1", "cpu": "9"}'):
-            assert "cores and bytes of 0 or more" in refused(lone, "checked", malformed), malformed
+            assert "annotation koordinator.sh/mid-quota: want" in refused(lone, "checked", malformed), malformed
             assert refused(lone, "checked", malformed, "/status"), malformed
         for admitted in ('{"cpu": "20", "memory": "64Gi"}', '{ "memory" : 1024 , "cpu" : 2 }', "{}", None):
             assert refused(lone, "checked", admitted) == ""
@@ -174,7 +176,7 @@ def test_the_policy_lets_only_listed_users_change_it_or_remove_it(lone: LoneSche
     with policy(lone, users=["platform"]):
         for attempt in ('{"cpu": "2"}', None):
             for path in ("", "/status"):
-                assert "add it to admissionPolicies.maySetMidQuota" in refused(lone, "tenant", attempt, path)
+                assert "may not change the annotation" in refused(lone, "tenant", attempt, path)
         other = {"metadata": {"labels": {"team": "a"}}}
         lone.api.send("PATCH", f"{NAMESPACES}/tenant", other, content=MERGE_PATCH)
     found = lone.api.send("GET", f"{NAMESPACES}/tenant")["metadata"]
