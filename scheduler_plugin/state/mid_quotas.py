@@ -16,20 +16,15 @@ The quota is that of the annotation of the Namespace, else the default one. A ma
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
-from api_types import names
 from api_types.mid_pods import quota
 from api_types.mid_pods.quota import MidQuota
 from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 
-log = logging.getLogger(__name__)
-
 EXPECTED_SECONDS: Final = 60.0
 """kube-scheduler holds no pod longer between filter and bind, but for volumes: those are reserved (`reservations`)."""
-_ANNOTATION: Final = names.ANNOTATION_MID_QUOTA
 _SETTLING_SECONDS: Final = 0.25
 """A condition PodScheduled=False that arrives so soon belongs to the attempt before."""
 
@@ -96,8 +91,9 @@ class MidQuotas:
 
     # quotas
 
-    def namespace_changed(self, name: str, text: str | None) -> None:
-        """Store the annotation of a namespace; None: it has none."""
+    def namespace_changed(self, name: str, text: str | None) -> str:
+        """Store the annotation of a namespace; None: it has none. Return the problem of a newly malformed one."""
+        problem = ""
         before = self._own.get(name), name in self._malformed
         self._malformed.discard(name)
         self._own.pop(name, None)
@@ -107,9 +103,9 @@ class MidQuotas:
             except quota.MalformedQuota as error:
                 self._own[name] = quota.NOTHING
                 self._malformed.add(name)
-                if not before[1]:
-                    log.warning("namespace %s: annotation %s: %s; it gets no new Mid pod", name, _ANNOTATION, error)
+                problem = "" if before[1] else str(error)
         self.version += before != (self._own.get(name), name in self._malformed)
+        return problem
 
     def namespace_deleted(self, name: str) -> None:
         """Drop the quota of a namespace; pods that are still there count against the default one."""

@@ -52,8 +52,10 @@ class NamespaceWatch:
     def _apply(self, event: watching.Event[Namespace]) -> None:
         quotas = self._quotas
         if isinstance(event, watching.Changed):
-            annotations = pods.annotations_of(event.object.metadata)
-            quotas.namespace_changed(event.key.name, annotations.get(names.ANNOTATION_MID_QUOTA))
+            key = names.ANNOTATION_MID_QUOTA
+            text = pods.annotations_of(event.object.metadata).get(key)
+            if problem := quotas.namespace_changed(event.key.name, text):
+                log.warning("namespace %s: annotation %s: %s; it gets no new Mid pod", event.key.name, key, problem)
         elif isinstance(event, watching.Deleted):
             quotas.namespace_deleted(event.key.name)
         elif isinstance(event, watching.Synced):

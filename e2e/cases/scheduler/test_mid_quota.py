@@ -84,6 +84,29 @@ def until_all_decided(lone: LoneScheduler, namespace: str) -> None:
     )
 
 
+# First, while no other pod waits: kube-scheduler places waiting pods without the extender while that is away.
+def test_a_malformed_annotation_permits_nothing_new_and_a_restarted_extender_knows_what_is_held(
+    lone: LoneScheduler,
+) -> None:
+    add_namespace(lone, "typo", '{"cpu": "2 cores"}')
+    add_namespace(lone, "other", '{"cpu": "3"}')
+    create_pods(lone, "other", 2)
+    create_pods(lone, "typo", 1)
+    until_all_decided(lone, "typo")
+    lone.until("the other namespace is served", lambda: held(lone, "other") == 2)
+    assert held(lone, "typo") == 0
+    assert "annotation koordinator.sh/mid-quota of namespace typo is malformed" in refusals(lone, "typo")[0]
+    assert lone.of_extender("malformed_mid_quotas") == 1
+    lone.plane.stop("extender")
+    lone.start_extender()
+    create_pods(lone, "other", 2, prefix="later")
+    lone.until("one more is bound", lambda: held(lone, "other") == 3)
+    until_all_decided(lone, "other")
+    assert held(lone, "other") == 3
+    annotate(lone, "typo", '{"cpu": "2"}')
+    lone.until("the corrected annotation counts", lambda: held(lone, "typo") == 1)
+
+
 def test_a_greedy_namespace_is_held_to_its_quota_and_gets_more_when_it_rises_or_pods_end(lone: LoneScheduler) -> None:
     add_namespace(lone, "greedy", '{"cpu": "20"}')
     create_pods(lone, "greedy", 40)
@@ -109,28 +132,6 @@ def test_two_namespaces_that_want_more_than_there_is_get_what_their_quotas_permi
     until_all_decided(lone, "small")
     assert (held(lone, "large"), held(lone, "small")) == (40, 8)
     assert any("namespace small holds 8 of 8 GiB of Mid memory" in text for text in refusals(lone, "small"))
-
-
-def test_a_malformed_annotation_permits_nothing_new_and_a_restarted_extender_knows_what_is_held(
-    lone: LoneScheduler,
-) -> None:
-    add_namespace(lone, "typo", '{"cpu": "2 cores"}')
-    add_namespace(lone, "other", '{"cpu": "3"}')
-    create_pods(lone, "other", 2)
-    create_pods(lone, "typo", 1)
-    until_all_decided(lone, "typo")
-    lone.until("the other namespace is served", lambda: held(lone, "other") == 2)
-    assert held(lone, "typo") == 0
-    assert "annotation koordinator.sh/mid-quota of namespace typo is malformed" in refusals(lone, "typo")[0]
-    assert lone.of_extender("malformed_mid_quotas") == 1
-    lone.plane.stop("extender")
-    lone.start_extender()
-    create_pods(lone, "other", 2, prefix="later")
-    lone.until("one more is bound", lambda: held(lone, "other") == 3)
-    until_all_decided(lone, "other")
-    assert held(lone, "other") == 3
-    annotate(lone, "typo", '{"cpu": "2"}')
-    lone.until("the corrected annotation counts", lambda: held(lone, "typo") == 1)
 
 
 @contextlib.contextmanager
