@@ -52,9 +52,8 @@ class Parts:
         self._monotonic = monotonic
         load_aware_args = configuration.args[LoadAware.name]
         assert isinstance(load_aware_args, LoadAwareArgs)
-        given = configuration.args.get(MidGuard.name)
-        self.mid_guard_args = given if isinstance(given, MidGuardArgs) else MidGuardArgs()
-        self.holds_quotas = MidGuard.name in configuration.filters and self.mid_guard_args.namespace_quotas
+        mid_guard_args = _mid_guard_args(configuration)
+        self.holds_quotas = MidGuard.name in configuration.filters and mid_guard_args.namespace_quotas
         """Whether the annotations of Namespaces count."""
         running = {*configuration.filters, *configuration.score_weights}
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
@@ -84,9 +83,8 @@ class Parts:
         self.cycle = SchedulingCycle(
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
         )
-        self.vectors.mid_quotas.default = self.mid_guard_args.quota()
-        bound = load_aware_args.soft_after_seconds
-        self.waits = LoadWaits(None if bound is None else float(bound))
+        self.vectors.mid_quotas.default = mid_guard_args.quota()
+        self.waits = LoadWaits(load_aware_args.soft_after_seconds)
         self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
         self.reservations = Reservations(self.cluster)
         self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
@@ -132,6 +130,11 @@ class Parts:
             MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._counters, time.time),
         )
+
+
+def _mid_guard_args(configuration: Configuration) -> MidGuardArgs:
+    given = configuration.args.get(MidGuard.name)
+    return given if isinstance(given, MidGuardArgs) else MidGuardArgs()
 
 
 def _filters(plugins: Mapping[str, Plugin], names: Sequence[str]) -> list[Filter]:
