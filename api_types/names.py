@@ -75,5 +75,8 @@ ANNOTATION_RETRY_SCHEDULING: Final = "koordinator.sh/retry-scheduling"
 ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Of Kubernetes, on a PersistentVolumeClaim: the node for which a volume is being provisioned."""
 
+ANNOTATION_MID_QUOTA: Final = "koordinator.sh/mid-quota"
+"""Of this project, on a Namespace: the most Mid resources that its pods may hold, `{"cpu": "20", "memory": "64Gi"}`."""
+
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""

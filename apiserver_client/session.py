@@ -120,14 +120,14 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, call: errors.Call, *, parameters: Parameters, silence_seconds: float
+        self, call: errors.Call, *, parameters: Parameters, silence_seconds: float, accept: str = "application/json"
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a call with an endless answer; yield its bytes as they arrive. Leaving closes the connection.
 
         Raises StatusError at once, WatchTimeout when nothing arrives for `silence_seconds`, Unreachable when the
         connection breaks.
         """
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         with self._errors_of(call, silence_seconds):
             async with self._answer(call, parameters, headers=headers, read_seconds=silence_seconds) as answer:
                 if not _is_success(answer):

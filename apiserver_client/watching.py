@@ -106,6 +106,7 @@ async def list_then_watch(
     decode: type[T] = dict,  # type: ignore[assignment]
     page_size: int = objects.PAGE_SIZE,
     first_list_from_cache: bool = False,
+    metadata_only: bool = False,
     remember: Callable[[Key], Hashable] = lambda key: key,
     remember_in: Callable[[], MutableSet[Any]] = set,
     server_timeout_seconds: float = SERVER_TIMEOUT_SECONDS,
@@ -122,6 +123,7 @@ async def list_then_watch(
     `state`, if given, is updated; `on_state` is called with it after each list, failure and recovery.
     `first_list_from_cache` takes the first list from the watch cache of the apiserver: cheaper for the cluster, right
     for an agent on each node, but it may be slightly old, and older apiservers do not page it.
+    With `metadata_only` the apiserver sends only `metadata`.
     `Synced` has the results of `remember` for each key, in a `remember_in()`: packed digests save 260 bytes for each
     object of a large list.
     Iterate within `contextlib.aclosing`, or cancel the task: both close the connection at once.
@@ -134,6 +136,7 @@ async def list_then_watch(
         decode=decode,
         page_size=page_size,
         from_cache=first_list_from_cache,
+        metadata_only=metadata_only,
         remember=remember,
         remember_in=remember_in,
         server_timeout_seconds=server_timeout_seconds,
@@ -165,6 +168,7 @@ class _Watch(Generic[T]):
     decode: type[T]
     page_size: int
     from_cache: bool
+    metadata_only: bool
     remember: Callable[[Key], Hashable]
     remember_in: Callable[[], MutableSet[Any]]
     server_timeout_seconds: float
@@ -196,6 +200,7 @@ class _Watch(Generic[T]):
             namespace=self.namespace,
             parameters={**self.selectors, "resourceVersion": "0"} if self.from_cache else self.selectors,
             page_size=0 if self.whole_list else self.page_size,
+            accept=objects.accepted(metadata_only=self.metadata_only),
         )
         async for page in pages:
             self._connected()
@@ -224,7 +229,9 @@ class _Watch(Generic[T]):
             "timeoutSeconds": str(int(self.server_timeout_seconds * (1.0 + self.uniform()))),
         }
         splitter = decoding.LineSplitter()
-        async with self.api.stream(call, parameters=query, silence_seconds=self.silence_timeout_seconds) as chunks:
+        accept = objects.accepted(metadata_only=self.metadata_only, is_list=False)
+        silence = self.silence_timeout_seconds
+        async with self.api.stream(call, parameters=query, silence_seconds=silence, accept=accept) as chunks:
             self.began = began = self.now()
             self._connected()
             async for chunk in chunks:

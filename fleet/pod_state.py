@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from api_types import names
@@ -71,17 +71,20 @@ class NamespaceState:
     mid_requests: Amounts
     mid_used: Amounts
     other_used: Amounts
+    mid_quota: Amounts = UNKNOWN
+    """Its annotation mid-quota: nothing where that is malformed, None where it does not limit."""
+    is_quota_malformed: bool = False
 
 
-def namespaces(found: Iterable[PodState]) -> list[NamespaceState]:
-    """Sum the pods of each namespace, in the order of the names."""
+def namespaces(found: Iterable[PodState], quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:
+    """Sum the pods of each namespace, in the order of the names; a quota is None where it is malformed."""
     groups: dict[str, list[PodState]] = defaultdict(list)
     for pod in found:
         groups[pod.namespace].append(pod)
-    return [_namespace(name, group) for name, group in sorted(groups.items())]
+    return [_namespace(name, group, quotas.get(name, UNKNOWN)) for name, group in sorted(groups.items())]
 
 
-def _namespace(name: str, group: list[PodState]) -> NamespaceState:
+def _namespace(name: str, group: list[PodState], quota: Amounts | None) -> NamespaceState:
     prod = [pod for pod in group if pod.band == "prod"]
     mid = [pod for pod in group if pod.band == "mid"]
     other = [pod for pod in group if pod.band not in ("prod", "mid")]
@@ -94,6 +97,8 @@ def _namespace(name: str, group: list[PodState]) -> NamespaceState:
         mid_requests=total(pod.requests for pod in mid),
         mid_used=total(pod.used for pod in mid),
         other_used=total(pod.used for pod in other),
+        mid_quota=Amounts(0, 0) if quota is None else quota,
+        is_quota_malformed=quota is None,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from api_types import names
 from api_types.kubernetes import pods, times
+from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
 from fleet import node_state, pod_state, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
@@ -116,6 +117,21 @@ class Reader:
             pod_state.state_of(pod, used.get((pod.spec.node_name, pod.metadata.namespace, pod.metadata.name), UNKNOWN))
             for pod in found
         )
+
+    async def mid_quotas(self, namespace: str | None) -> dict[str, Amounts | None]:
+        """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
+        found: dict[str, Amounts | None] = {}
+        with self.attempt("namespaces"):
+            selector = objects.selectors(f"metadata.name={namespace}" if namespace else None, None)
+            async for each in self._each(resources.NAMESPACES, wire.Namespace, parameters=selector):
+                text = pods.annotations_of(each.metadata).get(names.ANNOTATION_MID_QUOTA)
+                if text is None:
+                    continue
+                try:
+                    found[each.metadata.name] = Amounts(*quota.read(text, quota.UNLIMITED))
+                except quota.MalformedQuota:
+                    found[each.metadata.name] = None
+        return found
 
     async def _reports_of(self, wanted: set[str], node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
         if node is not None:

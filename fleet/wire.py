@@ -28,6 +28,12 @@ class Prediction(WirePrediction, rename="camel", frozen=True):
     cold_pods: int = 0
 
 
+class Namespace(msgspec.Struct, frozen=True):
+    """The metadata of a Namespace."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+
 class Report(store.Report, rename="camel", frozen=True):
     """The status of a NodeMetric without its pods."""
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.decisions import recorder
-from scheduler_plugin.decisions.metrics import DecisionCollector, NodeCollector, QueueingCollector
+from scheduler_plugin.decisions.metrics import DecisionCollector, MidQuotaCollector, NodeCollector, QueueingCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
@@ -22,9 +22,12 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.plugins.mid_guard import MidGuard
+from scheduler_plugin.plugins.mid_guard_args import MidGuardArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import blindness, waiting_pods
@@ -46,8 +49,12 @@ class Parts:
         record_bytes: int = 16 * 1024**2,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         load_aware_args = configuration.args[LoadAware.name]
         assert isinstance(load_aware_args, LoadAwareArgs)
+        mid_guard_args = _mid_guard_args(configuration)
+        self.holds_quotas = MidGuard.name in configuration.filters and mid_guard_args.namespace_quotas
+        """Whether the annotations of Namespaces count."""
         running = {*configuration.filters, *configuration.score_weights}
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
         self.estimator_args = dataclasses.replace(
@@ -76,7 +83,9 @@ class Parts:
         self.cycle = SchedulingCycle(
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
         )
-        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources))
+        self.vectors.mid_quotas.default = mid_guard_args.quota()
+        self.waits = LoadWaits(load_aware_args.soft_after_seconds)
+        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
         self.reservations = Reservations(self.cluster)
         self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
         self.extender = Extender(
@@ -87,17 +96,22 @@ class Parts:
             self.records,
             refused=self.refused,
             reservations=self.reservations,
+            waits=self.waits,
             short_list=short_list,
         )
 
     def _waiting_pod_changed(self, pod: WaitingPod) -> None:
         self.reservations.pod_changed(pod, time.time(), time.monotonic())
         self.refused.status_changed(pod.metadata.uid, waiting_pods.refusal(pod))
+        if waiting_pods.is_unscheduled(pod) and not pod.status.nominated_node_name:
+            self.vectors.mid_quotas.attempt_ended(pod.metadata.uid, self._monotonic())
 
     def _waiting_pod_gone(self, uid: str) -> None:
         """Drop a pod that was bound or deleted; one that was bound counts until the watch of bound pods shows it."""
         self.refused.forget(uid)
         self.reservations.confirmed(uid)
+        self.vectors.mid_quotas.end(uid)
+        self.waits.end(uid)
         self.extender.drop_pod(uid)
 
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
@@ -112,9 +126,15 @@ class Parts:
         reasons = list(zip(self.cycle.rejecting_plugins, self.cycle.reasons, strict=True))
         return (
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
-            QueueingCollector(self.refused, self.reservations, self.extender.preemption_candidates),
+            QueueingCollector(self.refused, self.reservations, self.waits, self.extender.preemption_candidates),
+            MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._counters, time.time),
         )
+
+
+def _mid_guard_args(configuration: Configuration) -> MidGuardArgs:
+    given = configuration.args.get(MidGuard.name)
+    return given if isinstance(given, MidGuardArgs) else MidGuardArgs()
 
 
 def _filters(plugins: Mapping[str, Plugin], names: Sequence[str]) -> list[Filter]:

@@ -55,6 +55,7 @@ NAMESPACE_KEYS: Final[dict[str, Key[NamespaceState]]] = {
     "used": Key(lambda each: each.prod_used.cpu, _CORES),
     "requests": Key(lambda each: each.prod_requests.cpu, _CORES),
     "mid": Key(lambda each: each.mid_requests.cpu, _CORES),
+    "quota": Key(lambda each: each.mid_quota.cpu, _CORES),
 }
 """Keys of namespaces."""
 
@@ -186,16 +187,18 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
             cores(each.prod_requests.cpu),
             cores(each.prod_used.cpu),
             cores(each.mid_requests.cpu),
+            "malformed" if each.is_quota_malformed else cores(each.mid_quota.cpu),
             cores(each.mid_used.cpu),
             cores(each.other_used.cpu),
             str(each.unmeasured),
         )
         for each in found
     ]
-    fields = ("prod_requests", "prod_used", "mid_requests", "mid_used", "other_used")
+    fields = ("prod_requests", "prod_used", "mid_requests", "mid_quota", "mid_used", "other_used")
     data = {
         "namespaces": [
             {"name": each.name, "pods": each.pods, "unmeasuredPods": each.unmeasured}
+            | {"midQuotaMalformed": each.is_quota_malformed}
             | {_camel(name): amounts(getattr(each, name)) for name in fields}
             for each in found
         ]
@@ -204,4 +207,13 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
     return Answer("NamespaceList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
 
 
-_NAMESPACE_TITLES: Final = ("PODS", "PROD REQ", "PROD USED", "MID REQ", "MID USED", "OTHER USED", "NOT MEASURED")
+_NAMESPACE_TITLES: Final = (
+    "PODS",
+    "PROD REQ",
+    "PROD USED",
+    "MID REQ",
+    "MID QUOTA",
+    "MID USED",
+    "OTHER USED",
+    "NOT MEASURED",
+)

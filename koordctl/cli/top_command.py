@@ -80,7 +80,9 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
         raise NotRead("\n".join(command.notes(reader.unread)))
     if options.what == "pods":
         return top.pods(choice.of(pods), command.notes(reader.unread))
-    return top.namespaces(choice.of(namespaces(pods)), command.notes(reader.unread))
+    return top.namespaces(
+        choice.of(namespaces(pods, await reader.mid_quotas(options.namespace))), command.notes(reader.unread)
+    )
 
 
 def _choice(options: Namespace) -> Choice:

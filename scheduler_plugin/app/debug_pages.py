@@ -15,9 +15,10 @@ from component_base import http_endpoint
 from component_base.http_endpoint import Page, Route
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import Configuration
-from scheduler_plugin.decisions import explanation, node_page
+from scheduler_plugin.decisions import explanation, namespace_page, node_page
 from scheduler_plugin.decisions import metrics as decision_metrics
 from scheduler_plugin.decisions.recorder import Decision
+from scheduler_plugin.state import mid_quotas
 
 _LISTED_DECISIONS: Final = 500
 _TIMEOUT_SECONDS: Final = 2.0  # of a read in the event loop
@@ -49,18 +50,18 @@ class DebugPages:
     def pod(self, query: Mapping[str, str]) -> Page:
         """Explain the decisions on a pod, for `?nodes=` nodes at most; without a name, list the pods."""
         asked = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
-        found = asked.result(_TIMEOUT_SECONDS)
+        found, of_namespace = asked.result(_TIMEOUT_SECONDS)
         if not query["path"]:
             return http_endpoint.json_page(explanation.index(found))
         if not found:
             text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod; "
             text += "of several replicas only the leader's has records\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
-        reasons = explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_plugins)
+        plugins = self._parts.cycle.rejecting_plugins
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
-        page = explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
-        return http_endpoint.json_page(page)
+        page = explanation.page(query["path"], found, plugins, self._parts.resources, most_nodes)
+        return http_endpoint.json_page(page | {"midOfNamespace": of_namespace})
 
     def configuration(self) -> Page:
         """Show the effective configuration, with every default."""
@@ -69,6 +70,12 @@ class DebugPages:
     async def _held(self, name: str) -> dict[str, Any]:
         return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
 
-    async def _decisions(self, key: str) -> list[Decision]:
-        """Return the decisions on a pod, or the last ones; only `node` of a recorded decision changes later."""
-        return self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
+    async def _decisions(self, key: str) -> tuple[list[Decision], dict[str, Any] | None]:
+        """Return the decisions on a pod, or the last ones, and of a Mid pod the use of its namespace.
+
+        Only `node` of a recorded decision changes later.
+        """
+        found = self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
+        if not key or not found or not (found[0].pod.mid_cpu_millis or found[0].pod.mid_memory_bytes):
+            return found, None
+        return found, namespace_page.of_namespace(mid_quotas.namespace_of(key), self._parts.vectors.mid_quotas)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from apiserver_client import session
+from apiserver_client import session, watching
 from component_base import http_endpoint, listening, tasks
 from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.assembly import Parts
@@ -28,6 +28,7 @@ from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
 from scheduler_plugin.state.emergency import EmergencyWatch
+from scheduler_plugin.state.namespace_watch import NamespaceWatch
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class ExtenderApp:
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches()
+        self._namespaces = watching.WatchState()
         self._drift = resync.no_drift()
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
@@ -71,7 +73,7 @@ class ExtenderApp:
         metrics.register_state(
             self._registry,
             self._parts.cluster.counts,
-            self._watches._asdict(),
+            self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {}),
             lambda: self._drift,
             blindness=lambda: self._parts.vectors.blindness,
             unfiltered_pods=lambda: self._parts.cluster.unfiltered_pods,
@@ -82,9 +84,7 @@ class ExtenderApp:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        dispatcher = Dispatcher(
-            self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
-        )
+        dispatcher = Dispatcher(self._parts.extender, metrics.RequestMetrics(self._registry), self._unsynced, time.time)
         settings, parts = self._settings, self._parts
         tls = self._tls()
         server = ExtenderServer(
@@ -105,11 +105,14 @@ class ExtenderApp:
                     listening.host_and_port(server.address, server.port),
                     endpoint.port,
                 )
+                watches = [
+                    informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
+                    EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
+                ]
+                if parts.holds_quotas:
+                    watches.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
                 await self._until_stopped(
-                    [
-                        informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
-                        EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
-                    ],
+                    watches,
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
                     QueueingTasks(api, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
@@ -118,6 +121,15 @@ class ExtenderApp:
             finally:
                 await server.stop()
                 endpoint.stop()
+
+    def _unsynced(self) -> list[str]:
+        """Return the watches whose first list is awaited; that of Namespaces only while it does not fail.
+
+        Without the permission for it Mid pods alone are refused, and the reason at each of them names it.
+        """
+        namespaces = self._namespaces
+        awaits = self._parts.holds_quotas and not namespaces.synced and not namespaces.last_error
+        return [*self._watches.unsynced(), *(["namespaces"] if awaits else [])]
 
     def ports(self) -> Ports | None:
         """Return the ports of the process; None before it listens."""
@@ -154,7 +166,7 @@ class ExtenderApp:
 
     async def _measure(self, measured: MeasurementFeed, api: session.Session) -> None:
         """Wait for the first lists, then run: a refresh without nodes is empty, and the next one comes 30 s later."""
-        while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
+        while self._unsynced():  # noqa: ASYNC110  # once, at the start
             await asyncio.sleep(_SYNC_POLL_SECONDS)
         await measured.run(api, self._registry, self._settings.measurement_interval_seconds)
 
@@ -182,7 +194,7 @@ class ExtenderApp:
             self._beat_at = time.monotonic()
             self._parts.cluster.expire_assumed()
             self._check_blindness()
-            if not frozen and not self._watches.unsynced():
+            if not frozen and not self._unsynced():
                 gc.collect()
                 gc.freeze()
                 frozen = True
@@ -215,7 +227,7 @@ class ExtenderApp:
         return http_endpoint.ProbeResult(silent < _STUCK_SECONDS, f"event loop last seen {silent:.1f} s ago")
 
     def _ready(self) -> http_endpoint.ProbeResult:
-        waiting_for = self._watches.unsynced()
+        waiting_for = self._unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
         if not waiting_for and self._parts.vectors.blindness:
             text = f"{text}; nodes with expired reports pass: {self._parts.vectors.blindness}"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from api_types.kubernetes import times
 from component_base import listening
+from scheduler_plugin.decisions import namespace_page
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
@@ -92,6 +93,8 @@ def page_in(status: int, body: str, where: str) -> dict[str, Any]:
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the text output."""
+    if page.get("midOfNamespace"):
+        yield namespace_page.text(page["midOfNamespace"])
     for number, decision in enumerate(page["decisions"]):
         if number:
             yield ""
@@ -113,4 +116,6 @@ def _described(decision: Mapping[str, Any]) -> str:
         cpu, memory = estimate.get("cpu", 0), estimate.get("memory", 0)
         amounts = f"{cpu / 1000:g} cores and {memory / 2**20:.0f}Mi until it is measured"
     kind = "Prod" if decision["isProd"] else "not Prod"
-    return f"{amounts}, {kind}" + (", bound to one node: limits do not apply" if decision["isPinned"] else "")
+    waited = decision.get("waitedForLoadSeconds")
+    soft = f", refused for load alone for {waited:.0f} s: limits are soft" if waited else ""
+    return f"{amounts}, {kind}" + (", bound to one node: limits do not apply" if decision["isPinned"] else soft)

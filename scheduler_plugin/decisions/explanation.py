@@ -19,13 +19,6 @@ from scheduler_plugin.plugins.load_aware.plugin import usage_percent
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 
 
-class Reasons(NamedTuple):
-    """Text and plugin of each reason code; code - 1 is the index."""
-
-    texts: Sequence[str]
-    plugins: Sequence[str]
-
-
 class NodeResult(NamedTuple):
     """Result of one node: its name on the page, and its place in the order of the page."""
 
@@ -56,10 +49,13 @@ _FALLBACKS: Final = {
 
 
 def page(
-    key: str, decisions: Sequence[Decision], reasons: Reasons, resources: Sequence[str], most_nodes: int = 0
+    key: str, decisions: Sequence[Decision], plugins: Sequence[str], resources: Sequence[str], most_nodes: int = 0
 ) -> dict[str, Any]:
-    """Describe the decisions on one pod, newest first, each with at most `most_nodes` nodes; 0: all."""
-    return {"pod": key, "decisions": [_decision(each, reasons, resources, most_nodes) for each in decisions]}
+    """Describe the decisions on one pod, newest first, each with at most `most_nodes` nodes; 0: all.
+
+    `plugins` has the plugin of each reason code; code - 1 is the index.
+    """
+    return {"pod": key, "decisions": [_decision(each, plugins, resources, most_nodes) for each in decisions]}
 
 
 def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
@@ -76,7 +72,7 @@ def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     ]
 
 
-def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str], most_nodes: int) -> dict[str, Any]:
+def _decision(decision: Decision, plugins: Sequence[str], resources: Sequence[str], most_nodes: int) -> dict[str, Any]:
     candidates = sorted(_candidates(decision), key=lambda node: (node.result.order, -(node.score or 0)))
     shown = candidates[: most_nodes or None]
     chosen_score = candidates[0].score if candidates and candidates[0].result is _CHOSEN else None
@@ -87,12 +83,13 @@ def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str], mo
         "isProd": pod.is_prod,
         "isPinned": pod.is_pinned,
         "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
+        "waitedForLoadSeconds": pod.waited_seconds or None,
         "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
         "nodesAsked": decision.asked,
         "nodesPassed": decision.passed,
         "node": decision.node or None,
         "outcome": _outcome(decision),
-        "nodes": [_node(decision, each, chosen_score, reasons, resources) for each in shown],
+        "nodes": [_node(decision, each, chosen_score, plugins, resources) for each in shown],
         "nodesLeftOut": decision.asked - len(shown),
     }
 
@@ -115,7 +112,11 @@ def _candidates(decision: Decision) -> Iterator[_Candidate]:
 
 
 def _node(
-    decision: Decision, candidate: _Candidate, chosen_score: int | None, reasons: Reasons, resources: Sequence[str]
+    decision: Decision,
+    candidate: _Candidate,
+    chosen_score: int | None,
+    plugins: Sequence[str],
+    resources: Sequence[str],
 ) -> dict[str, Any]:
     index, result, place, score = candidate
     code = 0 if decision.codes is None else int(decision.codes[index])
@@ -124,8 +125,8 @@ def _node(
     document: dict[str, Any] = {
         "node": decision.names[index],
         "result": result.name,
-        "reason": reasons.texts[code - 1] if code else None,
-        "plugin": (reasons.plugins[code - 1] or None) if code else None,
+        "reason": decision.reasons[code - 1] if code else None,
+        "plugin": (plugins[code - 1] or None) if code else None,
         "score": score,
         "scores": {} if place is None else {own.plugin: int(own.scores[place]) for own in decision.plugin_scores},
         "weights": {own.plugin: own.weight for own in decision.plugin_scores},

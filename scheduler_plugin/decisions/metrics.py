@@ -1,7 +1,8 @@
-"""Metrics of the decisions, and of the age of their inputs. Every label is from a fixed set."""
+"""Metrics of the decisions, and of the age of their inputs. Labels are bounded in number."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -10,11 +11,17 @@ from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
 from scheduler_plugin.framework.interface import ProblemCounter
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
+from scheduler_plugin.state.mid_quotas import MidQuotas
 from scheduler_plugin.state.node_columns import Floats, NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
+
+MOST_NAMESPACES: Final = 200
+_MID: Final = ("cpu", "memory")
+_MID_UNITS: Final = (1000, 1)
 
 AGES_SECONDS: Final = (60, 120, 180, 300, 900, 3600)
 """A report comes once a minute, and is too old after 180 s unless configured otherwise."""
@@ -86,8 +93,13 @@ class QueueingCollector(registry.Collector):
     """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
 
     def __init__(
-        self, refused: RefusedPods, reservations: Reservations, preemption_candidates: Mapping[str, int]
+        self,
+        refused: RefusedPods,
+        reservations: Reservations,
+        waits: LoadWaits,
+        preemption_candidates: Mapping[str, int],
     ) -> None:
+        self._waits = waits
         self._refused = refused
         self._reservations = reservations
         self._preemption_candidates = preemption_candidates
@@ -119,6 +131,11 @@ class QueueingCollector(registry.Collector):
             ("failed_retries", "Refused pods whose annotation could not be written; want 0.", self._refused.failed),
             ("reservations", "Pods that were counted on their node before they were bound.", self._reservations.begun),
             (
+                "placements_despite_load",
+                "Filter calls that passed a pod that load alone had refused everywhere for softAfterSeconds.",
+                self._waits.placed,
+            ),
+            (
                 "moved_reservations",
                 "Reservations whose node the claim of a volume corrected.",
                 self._reservations.moved,
@@ -129,9 +146,47 @@ class QueueingCollector(registry.Collector):
             yield family
         for name, text, value in (
             ("refused_pods", "Pods that wait because no node passed.", len(self._refused)),
+            ("pods_refused_for_load", "Prod pods that only load refuses, on every node.", len(self._waits)),
             ("reserved_pods", "Pods that count on a node before they are bound.", len(self._reservations)),
         ):
             yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)
+
+
+class MidQuotaCollector(registry.Collector):
+    """Collector of the Mid resources that namespaces hold, against their quotas."""
+
+    def __init__(self, quotas: MidQuotas) -> None:
+        self._quotas = quotas
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples, of the namespaces that hold the most."""
+        uses = self._quotas.uses()
+        shown = heapq.nlargest(MOST_NAMESPACES, uses, key=lambda name: (uses[name].held, name))
+        held, most = (
+            metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=("namespace", "resource"))
+            for name, text in (
+                (
+                    "namespace_mid_held",
+                    f"Mid that a namespace holds, in cores and bytes; of the {MOST_NAMESPACES} that hold the most.",
+                ),
+                ("namespace_mid_quota", "Mid that these may hold, where they have a quota."),
+            )
+        )
+        for name in shown:
+            for resource, units, has, may in zip(_MID, _MID_UNITS, uses[name].held, uses[name].quota, strict=True):
+                held.add_metric([name, resource], has / units)
+                if may is not None:
+                    most.add_metric([name, resource], may / units)
+        yield from (held, most)
+        for label, text, value in (
+            (
+                "malformed_mid_quotas",
+                "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
+                sum(each.is_malformed for each in uses.values()),
+            ),
+            ("namespaces_without_mid_metrics", "Namespaces beyond those that are shown.", len(uses) - len(shown)),
+        ):
+            yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{label}", text, value=value)
 
 
 class NodeCollector(registry.Collector):

@@ -63,14 +63,26 @@ class Decision:
         "passed",
         "plugin_scores",
         "pod",
+        "reasons",
         "rows",
         "scores",
         "unknown_names_bytes",
         "updated_at",
     )
 
-    def __init__(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, at: float) -> None:
+    def __init__(
+        self,
+        pod: PodInfo,
+        rows: Rows,
+        names: Sequence[str],
+        codes: ReasonCodes | None,
+        at: float,
+        *,
+        reasons: Sequence[str] = (),
+    ) -> None:
         self.pod = pod
+        self.reasons = reasons
+        """Text of each reason at that moment; code - 1 is the index."""
         self.rows = rows
         self.names: Sequence[str] | npt.NDArray[Any] = names
         self.unknown_names_bytes = 0
@@ -199,11 +211,23 @@ class DecisionRecords:
         """Return the number of recorded decisions."""
         return len(self._by_number) + (self._pending is not None)
 
-    def began(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
-        """Record the first call of a cycle; the caller must not change the arrays later."""
+    def began(
+        self,
+        pod: PodInfo,
+        rows: Rows,
+        names: Sequence[str],
+        codes: ReasonCodes | None,
+        now: float,
+        *,
+        reasons: Sequence[str] = (),
+    ) -> None:
+        """Record the first call of a cycle; the caller must not change the arrays later.
+
+        `reasons` are needed where a node is rejected.
+        """
         self.seal()
         if self._max_bytes:
-            self._pending = Decision(pod, rows, names, codes, now)
+            self._pending = Decision(pod, rows, names, codes, now, reasons=reasons)
 
     def scored(self, pod: PodInfo, rows: Rows, by_plugin: Sequence[PluginScores], scores: Ints) -> None:
         """Record the scores of the nodes that passed."""

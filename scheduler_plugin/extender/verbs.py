@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
+from api_types.kubernetes import pods
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender import response_rows, wire_types
 from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle, Placement
@@ -31,9 +32,11 @@ from scheduler_plugin.extender.wire_types import (
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending, ReasonCodes
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
-from scheduler_plugin.state import pod_info
+from scheduler_plugin.state import mid_quotas, pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Ints, Rows
@@ -73,6 +76,7 @@ class Extender:
         *,
         refused: RefusedPods,
         reservations: Reservations,
+        waits: LoadWaits,
         short_list: int = 0,
     ) -> None:
         """Build the verbs. With `short_list`, filter passes at most so many nodes, those with the best scores."""
@@ -84,6 +88,9 @@ class Extender:
         self._records = records
         self._refused = refused
         self._reservations = reservations
+        self._waits = waits
+        load_codes = [code for code, name in enumerate(cycle.rejecting_plugins, start=1) if name == LoadAware.name]
+        self._load_codes: ReasonCodes = np.array(load_codes, dtype=np.int16)
         self._short_list = short_list
         self._first_of_equals = 0
         self._pending = PendingCycle()
@@ -103,9 +110,10 @@ class Extender:
         self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
         pod_end = self._begin(args, body)
         rows = self._vectors.find(names)
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         codes = self._cycle.filter(pod, rows, now)
-        self._records.began(pod, rows, names, codes, now)
+        texts = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
+        self._records.began(pod, rows, names, codes, now, reasons=texts)
         self._count(codes)
         passing = rows if codes is None else rows[codes == 0]
         if 0 < self._short_list < len(passing) and passing.min() >= 0:
@@ -114,8 +122,14 @@ class Extender:
             self.drop_pod(pod.uid)
             if len(rows):
                 self._refused.refuse(pod, rows)
-            return self._none_passed(self._reasons(names, codes), args.pod.status.nominated_node_name)
+                self._follow_wait(pod, codes)
+            return self._none_passed(_reasons(names, codes, texts), args.pod.status.nominated_node_name)
         self._refused.forget(pod.uid)
+        self._cluster.expect_pod(pod)
+        if pod.waited_seconds:
+            self._waits.placed += 1
+        else:
+            self._waits.end(pod.uid)
         if len(passing) == 1:
             self._placement = Placement(pod.uid, int(passing[0]))
         if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
@@ -125,6 +139,18 @@ class Extender:
         if len(passing) > 1 and pod_end >= 0:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
+
+    def _read(self, pod: pods.Pod) -> PodInfo:
+        """Return the facts of a pod, with its wait where that is over."""
+        info = pod_info.read(pod, self._estimator_args)
+        return self._waits.softened(info, self._cluster.monotonic())
+
+    def _follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
+        """Begin or end the wait of a pod that no node passed for."""
+        if pod.is_prod and codes is not None and np.isin(codes, self._load_codes).all():
+            self._waits.refused(pod.uid, self._cluster.monotonic())
+        else:
+            self._waits.end(pod.uid)
 
     def _none_passed(self, reasons: dict[str, str], nominated: str) -> bytes:
         """Return the response with the reasons. Rejections are unresolvable, except that of the nominated node.
@@ -143,6 +169,7 @@ class Extender:
         self._placement = _NO_PLACEMENT
         self._reservations.end(args.pod.metadata.uid)
         self._cluster.forget_assumed(args.pod)
+        self._vectors.mid_quotas.end(args.pod.metadata.uid)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
         self._pending.keep_pod(args.pod, pod_end)
@@ -183,7 +210,7 @@ class Extender:
         args = _decode(_ARGS, body)
         names = _names(args)
         rows = self._vectors.find(names)
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         if not self._pending.is_of(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
             self._begin(args, body)
             self._records.began(pod, rows, names, None, now)
@@ -224,7 +251,7 @@ class Extender:
             if bytes(args.node_name_to_victims) not in (b"null", b"{}"):
                 raise BadRequest(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
             candidates = {}
-        pod = pod_info.read(args.pod, self._estimator_args)
+        pod = self._read(args.pod)
         names = list(candidates)
         rows = self._vectors.find(names)
         pending = self._without_victims(pod, names, candidates)
@@ -232,16 +259,21 @@ class Extender:
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         self.preemption_candidates["kept"] += len(passing)
         self.preemption_candidates["removed"] += len(names) - len(passing)
+        if passing:
+            self._cluster.expect_pod(pod)
         return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))
 
     def _without_victims(self, pod: PodInfo, names: Sequence[str], candidates: Mapping[str, MetaVictims]) -> Pending:
         """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone."""
         freed = np.zeros((2, len(names)), dtype=np.int64)
+        of_namespace = freed.copy()
         if pod.mid_cpu_millis or pod.mid_memory_bytes:
+            namespace = mid_quotas.namespace_of(pod.key)
             for column, name in enumerate(names):
                 victims = {each.uid for each in candidates[name].pods or ()}
                 freed[:, column] = self._cluster.mid_requests(name, victims)
-        return Pending(mid=-freed)
+                of_namespace[:, column] = self._cluster.mid_requests(name, victims, namespace)
+        return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
     def bind(self, body: bytes, now: float) -> bytes:
         """Assume the pod on its node, and respond with an error, so that kube-scheduler binds it. Raises BadRequest."""
@@ -272,12 +304,11 @@ class Extender:
         for code, count in enumerate(np.bincount(codes)):
             self.rejections[code] += int(count)
 
-    def _reasons(self, names: Sequence[str], codes: ReasonCodes | None) -> dict[str, str]:
-        if codes is None:
-            return {}
-        return {
-            name: self._cycle.reasons[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0
-        }
+
+def _reasons(names: Sequence[str], codes: ReasonCodes | None, texts: Sequence[str]) -> dict[str, str]:
+    if codes is None:
+        return {}
+    return {name: texts[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0}
 
 
 def _preferred(scores: Ints, index: int) -> Ints:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.framework.interface import Filter, Pending, ReasonCodes, Scorer
+from scheduler_plugin.framework.interface import Detailer, Filter, Pending, ReasonCodes, Scorer
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -48,7 +48,11 @@ class SchedulingCycle:
         self.rejecting_plugins: list[str] = []
         """Plugin of each reason."""
         self._first_code: list[int] = []
+        self._detailers: list[tuple[Detailer, int]] = []
+        """With the code before the first of each."""
         for each in filters:
+            if isinstance(each, Detailer):
+                self._detailers.append((each, len(self.reasons)))
             self._first_code.append(len(self.reasons))
             self.reasons.extend(each.reasons)
             self.rejecting_plugins.extend([each.name] * len(each.reasons))
@@ -64,6 +68,15 @@ class SchedulingCycle:
         codes = np.zeros(len(rows), dtype=np.int16)
         codes[is_known] = of_known
         return codes
+
+    def reason_texts(self, pod: PodInfo) -> Sequence[str]:
+        """Return every reason, with the numbers behind a rejection of this pod by all nodes."""
+        texts = self.reasons
+        for detailer, first_code in self._detailers:
+            for index, detail in detailer.details(pod, self._vectors).items():
+                texts = [*texts]
+                texts[first_code + index] += f": {detail}"
+        return texts
 
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         codes: ReasonCodes | None = None
@@ -90,8 +103,7 @@ class SchedulingCycle:
 def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
     if pending is None:
         return None
-    usage, mid = pending
-    return Pending(None if usage is None else usage[:, chosen], None if mid is None else mid[:, chosen])
+    return Pending(*(None if each is None else each[:, chosen] for each in pending))
 
 
 def combined(by_plugin: Sequence[PluginScores], count: int) -> Ints:

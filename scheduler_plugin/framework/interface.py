@@ -38,6 +38,8 @@ class Pending(NamedTuple):
     """Estimated usage of pods that are about to be placed, shape (resources, candidates)."""
     mid: Ints | None = None
     """Mid requests on top, shape (2, candidates); negative for pods that are about to leave."""
+    mid_of_namespace: Ints | None = None
+    """The same of the pods in the namespace of the pod, on any node, shape (2, candidates)."""
 
 
 @runtime_checkable
@@ -51,6 +53,14 @@ class Filter(Plugin, Protocol):
         self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None
     ) -> ReasonCodes | None:
         """Return a reason code per candidate; None to accept all. The caller may change the array."""
+
+
+@runtime_checkable
+class Detailer(Plugin, Protocol):
+    """A filter plugin that states the numbers behind a rejection which is the same for every node; optional."""
+
+    def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
+        """Return a text by index of the reason, for this pod, at this moment."""
 
 
 @runtime_checkable

@@ -12,6 +12,8 @@ a node with neither an annotation nor a policy of this project's manager (upstre
 Nothing is admitted where the manager has closed the node (a Mid pod was evicted there and it was not calm since: the
 annotations of the node), or all nodes (midEmergency: `state.emergency`).
 
+A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node.
+
 The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
 resources that no longer exist.
 
@@ -23,7 +25,7 @@ node it would reject the very pods that this event requeued, and no event would 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,6 +37,8 @@ from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_st
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
 from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes
+from scheduler_plugin.state import mid_quotas
+from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
@@ -42,19 +46,23 @@ from scheduler_plugin.state.pod_info import PodInfo
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"
 REASON_FROZEN: Final = "node(s) accept no new Mid pods while midEmergency is freeze or drain"
-_TOO_LITTLE, _CLOSED, _FROZEN = 1, 2, 3
+REASON_QUOTA: Final = "node(s) accept no more Mid pods of a namespace than its mid-quota"
+REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of namespaces has their mid-quotas"
+_TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN = 1, 2, 3, 4, 5
 
 _UNBOUNDED: Final = (2**62, 2**62)
 """Mid of a node that is not guarded."""
 _NOTHING: Final = (0, 0)
+_UNITS: Final = (1000, 2**30)
+_WHAT: Final = ("cores of Mid", "GiB of Mid memory")
 _NO_REQUESTS: Final = Requests({}, {})
 
 
 class MidGuard:
-    """The filter plugin; it has no arguments."""
+    """The filter plugin."""
 
     name = "MidGuard"
-    reasons: Sequence[str] = (REASON, REASON_CLOSED, REASON_FROZEN)
+    reasons: Sequence[str] = (REASON, REASON_CLOSED, REASON_FROZEN, REASON_QUOTA, REASON_QUOTA_UNKNOWN)
 
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)
@@ -93,8 +101,8 @@ class MidGuard:
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
-        if vectors.frozen:
-            return np.full(len(rows), _FROZEN, dtype=np.int16)
+        if vectors.frozen or not vectors.mid_quotas.is_known:
+            return np.full(len(rows), _FROZEN if vectors.frozen else _QUOTA_UNKNOWN, dtype=np.int16)
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
         left = self._left[:, rows]
         if pending is not None and pending.mid is not None:
@@ -102,8 +110,17 @@ class MidGuard:
         is_too_old = now > self._valid_until[rows]
         too_little = (wanted > 0) & (is_too_old | (wanted > left))
         closed = np.where(self._closed[rows], _CLOSED, 0)
-        codes: ReasonCodes = np.where(np.any(too_little, axis=0), _TOO_LITTLE, closed).astype(np.int16)
+        of_node = np.where(np.any(too_little, axis=0), _TOO_LITTLE, closed)
+        codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
         return codes
+
+    def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
+        """State what the namespace of a Mid pod holds, where it would hold more than its quota."""
+        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
+            return {}
+        namespace = mid_quotas.namespace_of(pod.key)
+        text = _quota_text(pod, namespace, vectors.mid_quotas.use_of(namespace))
+        return {_OVER_QUOTA - 1: text} if text else {}
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
         """Return the Mid left on each candidate and whether it is closed; no columns for a pod that requests no Mid."""
@@ -114,6 +131,32 @@ class MidGuard:
             "midClosed": self._closed.take(rows),
         }
         return Explained(names.MID_RESOURCES, columns)
+
+
+def _exceeds_quota(pod: PodInfo, vectors: NodeColumns, pending: Pending | None) -> Bools:
+    """Return whether the namespace would hold more than its quota; shape (candidates,), or (1,) for all alike."""
+    use = vectors.mid_quotas.use_of(mid_quotas.namespace_of(pod.key))
+    exceeds: Bools = np.zeros(1, dtype=np.bool_)
+    for place, (held, most, wanted) in enumerate(zip(use.held, use.quota, _wanted(pod), strict=True)):
+        if most is not None and wanted > 0:
+            more = 0 if pending is None or pending.mid_of_namespace is None else pending.mid_of_namespace[place]
+            exceeds = exceeds | np.atleast_1d(held + more + wanted > most)
+    return exceeds
+
+
+def _quota_text(pod: PodInfo, namespace: str, use: NamespaceUse) -> str:
+    """Return the numbers of the first resource that the quota has too little of; empty if there is enough."""
+    if use.is_malformed:
+        return f"annotation {names.ANNOTATION_MID_QUOTA} of namespace {namespace} is malformed"
+    for unit, what, held, most, wanted in zip(_UNITS, _WHAT, use.held, use.quota, _wanted(pod), strict=True):
+        if most is not None and wanted > 0 and held + wanted > most:
+            more = f", the pod requests {wanted / unit:g}" if held < most else ""
+            return f"namespace {namespace} holds {held / unit:g} of {most / unit:g} {what}{more}"
+    return ""
+
+
+def _wanted(pod: PodInfo) -> tuple[int, int]:
+    return pod.mid_cpu_millis, pod.mid_memory_bytes
 
 
 class _Written(NamedTuple):

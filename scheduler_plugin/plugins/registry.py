@@ -13,10 +13,12 @@ import pydantic
 
 from api_types.colocation.problem import Problem
 from scheduler_plugin.framework.interface import Plugin
+from scheduler_plugin.plugins import mid_guard_args
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.mid_guard import MidGuard
+from scheduler_plugin.plugins.mid_guard_args import MidGuardArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
@@ -76,10 +78,6 @@ class RegistryEntry(NamedTuple, Generic[Args]):
         return self.constructor.create(args)
 
 
-def _unchanged(args: NoArgs) -> NoArgs:
-    return args
-
-
 PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
     LoadAware.name: RegistryEntry(
         points=frozenset({Point.FILTER, Point.SCORE}),
@@ -92,9 +90,9 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
     MidGuard.name: RegistryEntry(
         points=frozenset({Point.FILTER}),
         runs_by_default=True,
-        args=NoArgs,
-        complete=_unchanged,
-        problems=lambda _args: (),
+        args=MidGuardArgs,
+        complete=MidGuardArgs.with_defaults,
+        problems=mid_guard_args.problems,
         constructor=Reported(lambda _args: MidGuard()),
     ),
     TargetLoadPacking.name: RegistryEntry(

@@ -14,7 +14,9 @@ node counts as named. After a call with fewer than 100 names a pod takes no room
 searched all nodes.
 
 Pods are woken by priority, then in the order of their first refusal, at most `per_second`, and never more than the
-nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again.
+nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In
+the same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
+from then on load limits reject no node for it (`load_waits`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ import numpy as np
 
 from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending
+from scheduler_plugin.queueing.load_waits import LoadWaits
+from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -53,6 +57,8 @@ class Cause(enum.StrEnum):
     """A node that was refused for it passes."""
     NOT_NAMED = "not-named"
     """A node that kube-scheduler did not name passes."""
+    WAITED = "waited"
+    """Load alone refused the pod for too long, so that its limits are soft."""
 
 
 class Retry(NamedTuple):
@@ -92,6 +98,7 @@ class RefusedPods:
         cycle: SchedulingCycle,
         vectors: NodeColumns,
         resource_count: int,
+        waits: LoadWaits,
         *,
         most_pods: int = MOST_PODS,
         per_second: float = MOST_PER_SECOND,
@@ -99,6 +106,7 @@ class RefusedPods:
         self._cycle = cycle
         self._vectors = vectors
         self._resource_count = resource_count
+        self._waits = waits
         self._most_pods = most_pods
         self._per_second = per_second
         self._allowance = per_second
@@ -106,8 +114,8 @@ class RefusedPods:
         self._pods: collections.OrderedDict[str, _Refused] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
         self._next = 0
-        self._seen: tuple[int, int] | None = None
-        """Version of the nodes, and number of refusals, when the last round began."""
+        self._seen: tuple[int, int, int] | None = None
+        """Versions of the nodes and of the quotas, and number of refusals, when the last round began."""
         self._round_at = 0.0
         self.woken: dict[Cause, int] = dict.fromkeys(Cause, 0)
         """Number of chosen pods by cause, since the start."""
@@ -146,7 +154,7 @@ class RefusedPods:
 
     def begins_round(self, monotonic: float) -> bool:
         """Return whether a round is due: a node or a pod has changed, or time has passed; it counts as begun then."""
-        state = (self._vectors.version, self.refusals)
+        state = (self._vectors.version, self._vectors.mid_quotas.version, self.refusals)
         if state == self._seen and monotonic - self._round_at < _FULL_ROUND_SECONDS:
             return False
         self._seen, self._round_at = state, monotonic
@@ -169,11 +177,18 @@ class RefusedPods:
                 return
             if refused.woken_until > monotonic:
                 continue
-            alike = msgspec.structs.replace(refused.pod, uid="", key="", priority=0)
+            refused.pod = self._waits.softened(refused.pod, monotonic)
+            alike = msgspec.structs.replace(
+                refused.pod,
+                uid="",
+                key=_quota_holder(refused.pod),
+                priority=0,
+                waited_seconds=bool(refused.pod.waited_seconds),
+            )
             if alike in hopeless:
                 refused.passing = _NO_ROWS
                 continue
-            codes = self._cycle.filter(refused.pod, rows, now, room.pending())
+            codes = self._cycle.filter(refused.pod, rows, now, room.pending(refused.pod))
             passing = rows if codes is None else rows[codes == 0]
             cause = self._wake(refused, passing, monotonic)
             if not len(passing):
@@ -182,6 +197,7 @@ class RefusedPods:
             elif cause is not None:
                 room.count(refused)
                 self._allowance -= 1
+                cause = Cause.WAITED if refused.pod.waited_seconds else cause
                 self.woken[cause] += 1
                 yield Retry(refused.pod, cause)
 
@@ -230,25 +246,38 @@ class RefusedPods:
         self._allowed_at = monotonic
 
 
+def _quota_holder(pod: PodInfo) -> str:
+    """Return the namespace of a pod to which a quota applies; empty for others."""
+    return mid_quotas.namespace_of(pod.key) if pod.mid_cpu_millis or pod.mid_memory_bytes else ""
+
+
 class _Room:
-    """Estimates and Mid requests of the woken pods on `rows`."""
+    """Estimates and Mid requests of the woken pods on `rows`, and Mid requests by namespace."""
 
     def __init__(self, rows: Rows, resource_count: int) -> None:
         self._position: Mapping[int, int] = {row: index for index, row in enumerate(rows.tolist())}
         self._usage: Ints = np.zeros((resource_count, len(rows)), dtype=np.int64)
         self._mid: Ints = np.zeros((2, len(rows)), dtype=np.int64)
+        self._by_namespace: dict[str, Ints] = {}
         self._woken = 0
 
     def count(self, woken: _Refused) -> None:
-        """Add a woken pod."""
+        """Add a woken pod; it counts in its namespace also where it takes no room on a node."""
+        self._woken += 1
+        mid = np.array([[woken.pod.mid_cpu_millis], [woken.pod.mid_memory_bytes]], dtype=np.int64)
+        if namespace := _quota_holder(woken.pod):
+            self._by_namespace[namespace] = self._by_namespace.get(namespace, 0) + mid
         at = self._position.get(woken.woken_row)
         if at is None:
             return
-        self._woken += 1
         if woken.pod.estimate is not None:
             self._usage[:, at] += woken.pod.estimate
-        self._mid[:, at] += (woken.pod.mid_cpu_millis, woken.pod.mid_memory_bytes)
+        self._mid[:, [at]] += mid
 
-    def pending(self) -> Pending | None:
-        """Return the sums by candidate; None without a woken pod."""
-        return Pending(self._usage, self._mid) if self._woken else None
+    def pending(self, pod: PodInfo) -> Pending | None:
+        """Return the sums by candidate for a pod; None without a woken pod."""
+        if not self._woken:
+            return None
+        of_namespace = self._by_namespace.get(_quota_holder(pod))
+        same = None if of_namespace is None else np.broadcast_to(of_namespace, self._mid.shape)
+        return Pending(self._usage, self._mid, same)

@@ -17,13 +17,13 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import node_metric_decoder, pod_info, vectors
+from scheduler_plugin.state import mid_quotas, node_metric_decoder, pod_info, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from scheduler_plugin.state.node_report import NodeReport
-from scheduler_plugin.state.pod_info import AssignedPod
+from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 from scheduler_plugin.state.waiting_pods import WaitingPod
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Cluster:
         self._estimator_args = estimator_args
         self._system_in_prod = system_in_prod
         self._assumed_ttl_seconds = assumed_ttl_seconds
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
         self._assumed: dict[str, float] = {}
@@ -181,10 +181,15 @@ class Cluster:
         known = self._held(pod_info.pod_key(namespace, name))
         return known is not None and known.observed
 
-    def mid_requests(self, node_name: str, uids: Container[str]) -> tuple[int, int]:
-        """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node."""
+    def mid_requests(self, node_name: str, uids: Container[str], namespace: str = "") -> tuple[int, int]:
+        """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node.
+
+        With `namespace`, only of the pods in that namespace.
+        """
         entry = self.entries.get(node_name)
         found = [pod for pod in entry.load.pods.values() if pod.uid in uids] if entry else []
+        if namespace:
+            found = [pod for pod in found if mid_quotas.namespace_of(pod.key) == namespace]
         return sum(pod.mid_cpu_millis for pod in found), sum(pod.mid_memory_bytes for pod in found)
 
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
@@ -216,7 +221,7 @@ class Cluster:
         self._assign(node_name, pod, now, observed=False)
         if namesake is not None:
             self._namesakes[key] = namesake
-        self._assumed[key] = self._monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
+        self._assumed[key] = self.monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
@@ -226,9 +231,14 @@ class Cluster:
         if known is not None and known.uid == pod.metadata.uid and not known.observed:
             self._forget(key)
 
+    def expect_pod(self, pod: PodInfo) -> None:
+        """Count a pod that is about to be placed in its namespace: its node is not known yet."""
+        self.vectors.mid_quotas.expect(pod, self.monotonic())
+
     def expire_assumed(self) -> int:
         """Remove the assumed pods that no watch event confirmed in time; return their number."""
-        now = self._monotonic()
+        now = self.monotonic()
+        self.vectors.mid_quotas.expire(now)
         expired = [key for key, until in self._assumed.items() if until <= now]
         for key in expired:
             self._forget(key)
@@ -252,6 +262,7 @@ class Cluster:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
         entry.load.assign(record)
         self._node_of[record.key] = entry
+        self.vectors.mid_quotas.assigned(record)
         if observed:
             self._assumed.pop(record.key, None)
             self._namesakes.pop(record.key, None)
@@ -266,6 +277,7 @@ class Cluster:
         if entry is not None:
             self._assumed.pop(key, None)
             self._namesakes.pop(key, None)
+            self.vectors.mid_quotas.removed(key)
             entry.load.remove(key)
             self._update_row(entry)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from api_types.kubernetes import pods
+from scheduler_plugin.state.mid_quotas import MidQuotas
 from scheduler_plugin.state.node_load import NodeLoad
 
 Ints = npt.NDArray[np.int64]
@@ -94,6 +95,8 @@ class NodeColumns(RowChanges):
         """Cause, where reports expire because this process cannot see them, and not because the agents are silent."""
         self.frozen = False
         """Whether no node admits new Mid pods: `midEmergency` of the manager's configuration."""
+        self.mid_quotas = MidQuotas()
+        """Mid resources that each namespace holds, and may hold."""
 
     def take_row(self) -> int:
         """Return an unused row."""

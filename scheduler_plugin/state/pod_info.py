@@ -42,6 +42,8 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     is_exempt: bool = False
     """Whether load limits do not apply to it: a system-critical pod, or one with the opt-out label."""
+    waited_seconds: float = 0.0
+    """How long load alone has refused it, if that is longer than `softAfterSeconds`: its limits are soft then."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):

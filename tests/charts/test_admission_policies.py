@@ -5,6 +5,7 @@ import re
 import pytest
 
 from api_types import names
+from api_types.mid_pods import quota
 from tests.charts import chart
 
 LIMITED = {
@@ -46,14 +47,29 @@ def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
 
 
 NODE_NAMES = "koord-suite-mid-node-names"
+QUOTA = "koord-suite-mid-quota"
 
 
 def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_with_a_node_name():
     for name, policy in chart.render().of_kind("ValidatingAdmissionPolicy").items():
-        assert policy["spec"]["failurePolicy"] == ("Fail" if name in {*LIMITED, NODE_NAMES} else "Ignore")
+        assert policy["spec"]["failurePolicy"] == ("Fail" if name in {*LIMITED, NODE_NAMES, QUOTA} else "Ignore")
         if name == NODE_NAMES:
             first = policy["spec"]["matchConditions"][0]["expression"]
             assert first == "object.spec.?nodeName.orValue('') != ''"
+
+
+def test_the_policy_of_quotas_has_the_pattern_of_the_product_and_may_name_users_and_groups():
+    def validations(*values):
+        return chart.render(*values).of_kind("ValidatingAdmissionPolicy")[QUOTA]["spec"]["validations"]
+
+    (shape,) = validations()
+    assert f"matches(r'{quota.PATTERN}')" in shape["expression"]
+    assert f"size() <= {quota.MOST_CHARACTERS}" in shape["expression"]
+    who = validations("admissionPolicies.maySetMidQuota.users={ann}", "admissionPolicies.maySetMidQuota.groups={ops}")[
+        1
+    ]
+    assert '["ann"]' in who["expression"]
+    assert '["ops"]' in who["expression"]
 
 
 def test_users_that_may_name_nodes_are_a_value():

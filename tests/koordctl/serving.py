@@ -20,6 +20,7 @@ KNOWN = {
     f"/apis/apps/v1/namespaces/{SUITE}/daemonsets/koordlet": "agent",
     f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-manager": "manager",
     f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-scheduler": "scheduler",
+    "/api/v1/namespaces": "namespaces",
     f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-manager": "lease",
     f"/api/v1/namespaces/{SUITE}/configmaps/slo-controller-config": "config",
     f"/api/v1/namespaces/{SUITE}/configmaps/koord-manager-last-good-config": "stored",

@@ -178,13 +178,21 @@ helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{/* Plugins of the extender, with their weights and arguments. Call with .Values.scheduler.plugin. */}}
+{{/*
+Plugins of the extender, with their weights and arguments. Beside an autoscaler, load alone refuses a Prod pod for 60 s
+at most, unless softAfterSeconds is set.
+*/}}
 {{- define "koord-suite.policies" -}}
-{{- with .plugins }}
+{{- with .Values.scheduler.plugin.plugins }}
 plugins: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- $all := deepCopy (default dict .Values.scheduler.plugin.pluginArgs) }}
+{{- if ne .Values.autoscaling "none" }}
+{{- $own := merge dict (default dict (get $all "LoadAwareScheduling")) (dict "softAfterSeconds" 60) }}
+{{- $_ := set $all "LoadAwareScheduling" $own }}
+{{- end }}
 pluginConfig:
-{{- range $name, $args := .pluginArgs }}
+{{- range $name, $args := $all }}
 - name: {{ $name | quote }}
   args: {{- toYaml $args | nindent 4 }}
 {{- end }}

@@ -117,6 +117,9 @@ class LoadAwareArgs(_Args):
     decide. Its score is 0 in any case."""
     mode: Literal["hard", "soft"] = "hard"
     """Extension. hard: a node above its limits, or stale, is rejected; soft: it gets the score 0 instead."""
+    soft_after_seconds: Int64 | None = None
+    """Extension. Seconds for which load alone may refuse a Prod pod on every node; from then on `mode` is soft for this
+    pod. Unset: without a bound."""
     usage_source: UsageSource = "reported"
     """Extension: source of a node's usage: reported, the predicted peak, or max of both per resource. Reported without
     a prediction; the usage of the Prod pods alone is always as reported."""
@@ -183,6 +186,8 @@ def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
         yield problem.problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
+    if args.soft_after_seconds is not None and args.soft_after_seconds < 0:
+        yield problem.problem(("softAfterSeconds",), args.soft_after_seconds, "a number of seconds of 0 or more")
     yield from _out_of_range(("resourceWeights",), args.resource_weights, 1)
     if not 0 <= args.dominant_resource_weight <= 100:
         yield problem.problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")

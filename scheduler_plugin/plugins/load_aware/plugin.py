@@ -97,6 +97,8 @@ class _PodClass(NamedTuple):
     is_prod: bool
     is_checked: bool
     """Whether limits apply: not to a pod that can run on one node only, and not to an exempt one."""
+    is_soft: bool
+    """Whether load alone has refused the pod for too long: its limits order nodes, and reject none."""
 
 
 class LoadAware:
@@ -205,9 +207,10 @@ class LoadAware:
     ) -> ReasonCodes | None:
         """Return a reason code per candidate, or None to accept all: for exempt and pinned pods, and in `mode: soft`.
 
-        The pods that are about to leave change nothing: a measured load falls after they have left.
+        A pod that has waited for too long has that mode alone. The pods that are about to leave change nothing: a
+        measured load falls after they have left.
         """
-        if not _is_checked(pod) or self._is_soft:
+        if not _is_checked(pod) or self._is_soft or pod.waited_seconds:
             return None
         if pending is None or pending.usage is None:
             codes = self._codes.of(_class_of(pod), rows, vectors)
@@ -274,7 +277,7 @@ class LoadAware:
         score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
         # A pod's own scaling factors may be negative, and raise a score above 100.
         score = interface.clipped(score)
-        if self._is_soft and pod_class.is_checked:
+        if (self._is_soft or pod_class.is_soft) and pod_class.is_checked:
             score = self._below_the_others_if_hot(score, pod_class, rows)
         return np.where(columns.is_measured[rows], score, 0)
 
@@ -292,7 +295,7 @@ def _is_checked(pod: PodInfo) -> bool:
 
 
 def _class_of(pod: PodInfo) -> _PodClass:
-    return _PodClass(pod.estimate, pod.is_prod, _is_checked(pod))
+    return _PodClass(pod.estimate, pod.is_prod, _is_checked(pod), bool(pod.waited_seconds))
 
 
 def _column(estimate: Vector | None, resource_count: int) -> Ints:

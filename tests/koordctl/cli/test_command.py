@@ -161,3 +161,16 @@ def test_mid_resources_that_no_node_has_are_not_known_instead_of_0(tmp_path, cap
     with kubeconfig_of(tmp_path, **healthy(nodes=cluster.listing(cluster.node(mid_cpu=None)))) as file:
         koordctl.main(["status", "--kubeconfig", str(file), "-o", "json"])
     assert json.loads(capsys.readouterr().out)["totals"]["mid"] == {"cpuMillis": None, "memoryBytes": None}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown"), [('{"cpu": "20"}', "20.0"), ('{"memory": "1Gi"}', "-"), ("{", "malformed"), (None, "-")]
+)
+def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, capsys):
+    annotations = {} if annotation is None else {"koordinator.sh/mid-quota": annotation}
+    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
+    with kubeconfig_of(tmp_path, **healthy(namespaces=cluster.listing(namespace))) as file:
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert "MID QUOTA" in head
+    assert row.split()[5] == shown

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.decisions.explanation import Reasons
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins import registry
@@ -34,8 +33,8 @@ def decided(parts, bound_to="", nodes=NODES, pod=POD):
     if bound_to:
         binding = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
         parts.extender.bind(json.dumps(binding).encode(), NOW + 12)
-    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_plugins)
-    found = explanation.page("default/web", parts.records.of("default/web"), reasons, parts.resources)
+    plugins = parts.cycle.rejecting_plugins
+    found = explanation.page("default/web", parts.records.of("default/web"), plugins, parts.resources)
     json.dumps(found, allow_nan=False)
     return found["decisions"][0]
 
@@ -145,9 +144,9 @@ def test_explains_a_pod_without_an_estimate_and_a_pinned_pod(parts):
 
 def test_shows_the_first_nodes_and_counts_the_others(parts):
     decided(parts, bound_to="cool")
-    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_plugins)
+    plugins = parts.cycle.rejecting_plugins
     kept = parts.records.of("default/web")
-    (decision,) = explanation.page("default/web", kept, reasons, parts.resources, most_nodes=2)["decisions"]
+    (decision,) = explanation.page("default/web", kept, plugins, parts.resources, most_nodes=2)["decisions"]
     assert [node["node"] for node in decision["nodes"]] == ["cool", "warm"]
     assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.decisions.explanation import Reasons
 from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, Decision, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
@@ -257,7 +256,7 @@ def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
     (older,) = parts.records.of("default/web-70")
     assert not older.is_whole()
     assert (older.asked, older.passed, len(older.rows)) == (300, 198, 20)
-    page = explanation.page("default/web-70", [older], Reasons([], []), ("cpu", "memory"))["decisions"][0]
+    page = explanation.page("default/web-70", [older], [], ("cpu", "memory"))["decisions"][0]
     assert page["nodesLeftOut"] == 280
     assert (page["nodes"][0]["node"], page["nodes"][0]["result"]) == ("node-042", "chosen")
     best = [node["score"] for node in page["nodes"][1:]]

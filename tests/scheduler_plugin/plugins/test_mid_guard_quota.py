@@ -1,0 +1,177 @@
+"""The quota of a namespace: what filter and preempt answer, and which refused pods wake."""
+
+import json
+
+import msgspec
+import pytest
+
+from api_types.kubernetes import pods
+from scheduler_plugin.config import loader
+from scheduler_plugin.plugins import mid_guard
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, pod_document, request
+
+NODES = [f"n{index}" for index in range(3)]
+HOLDS = f"{mid_guard.REASON_QUOTA}: namespace shop holds "
+
+
+def mid(cores, gibibytes=1):
+    return {"kubernetes.io/mid-cpu": str(cores * 1000), "kubernetes.io/mid-memory": f"{gibibytes}Gi"}
+
+
+class Scene:
+    """Three nodes without a report, on which any Mid pod fits, and a monotonic clock."""
+
+    def __init__(self, quota='{"cpu": "20"}'):
+        self.clock = factories.Clock()
+        self.parts = factories.parts(monotonic=self.clock)
+        for name in NODES:
+            self.parts.cluster.node_changed(factories.node(name))
+        self.quotas = self.parts.vectors.mid_quotas
+        self.quotas.namespace_changed("shop", quota)
+
+    def filter(self, name, cores=4, namespace="shop", **more):
+        """Return the reason of a refusal; "" for a pod that passes."""
+        pod = pod_document(name, namespace=namespace, priority=7500, requests=mid(cores), **more)
+        answer = json.loads(self.parts.extender.filter(request(pod, NODES), NOW))
+        reasons = set((answer.get("FailedAndUnresolvableNodes") or {}).values())
+        assert bool(reasons) != bool(answer["NodeNames"])
+        return reasons.pop() if reasons else ""
+
+    def bound(self, name, cores=4, namespace="shop", node="n0"):
+        pod = factories.pod(name, namespace=namespace, requests=mid(cores), node=node, phase="Running", priority=7500)
+        self.parts.cluster.pod_changed(pod, NOW)
+
+    def woken(self, seconds=1.0):
+        self.clock.seconds += seconds
+        found = self.parts.refused.choose(NOW, self.clock.seconds)
+        return [retry.pod.key for retry in found if retry is not None]
+
+
+def test_a_burst_without_any_bind_call_is_held_to_the_quota():
+    scene = Scene()
+    answers = [scene.filter(f"burst-{index}") for index in range(9)]
+    assert answers == [""] * 5 + [f"{HOLDS}20 of 20 cores of Mid"] * 4
+    assert scene.filter("other", namespace="lab") == ""
+
+
+def test_the_pod_that_would_exceed_it_is_refused_with_the_numbers():
+    scene = Scene('{"memory": "10Gi"}')
+    scene.bound("held", cores=1)
+    scene.bound("held-2", cores=1)
+    pod = pod_document("big", namespace="shop", priority=7500, requests=mid(1, 9))
+    (reason, *others) = json.loads(scene.parts.extender.filter(request(pod, ["n0"]), NOW))[
+        "FailedAndUnresolvableNodes"
+    ].values()
+    assert (reason, others) == (f"{HOLDS}2 of 10 GiB of Mid memory, the pod requests 9", [])
+
+
+def test_pods_without_mid_requests_pass_at_a_quota_of_nothing():
+    scene = Scene('{"cpu": "0", "memory": "0"}')
+    pod = pod_document("web", namespace="shop", requests={"cpu": "1"})
+    assert json.loads(scene.parts.extender.filter(request(pod, NODES), NOW))["NodeNames"] == NODES
+
+
+def test_a_malformed_annotation_permits_nothing_new_and_stops_no_other_namespace():
+    scene = Scene('{"cpu": NaN}')
+    scene.bound("running")
+    text = "annotation koordinator.sh/mid-quota of namespace shop is malformed"
+    assert scene.filter("new") == f"{mid_guard.REASON_QUOTA}: {text}"
+    assert scene.filter("other", namespace="lab") == ""
+
+
+def test_a_pod_that_ends_or_is_deleted_frees_its_share_and_a_terminating_one_does_not():
+    scene = Scene()
+    scene.bound("all", cores=20)
+    terminating = pod_document("all", namespace="shop", requests=mid(20), node="n0", phase="Running", priority=7500)
+    terminating["metadata"]["deletionTimestamp"] = factories.moment(-3600)
+    scene.parts.cluster.pod_changed(msgspec.convert(terminating, pods.Pod), NOW)
+    assert scene.filter("next") != ""
+    scene.parts.cluster.pod_deleted("shop", "all")
+    assert scene.filter("next") == ""
+
+
+def test_a_repeated_attempt_does_not_count_twice():
+    scene = Scene()
+    assert [scene.filter("again", cores=20) for _ in range(3)] == ["", "", ""]
+
+
+def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
+    scene = Scene()
+    assert scene.filter("a", cores=20) == ""
+    assert scene.filter("b", cores=20) != ""
+    scene.clock.seconds += 1
+    given_up = factories.waiting_pod("a", scheduled="False")
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("b", cores=20) == ""
+
+
+def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
+    scene = Scene()
+    scene.bound("victim", cores=20)
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-victim"}]} for name in NODES}}
+    answer = json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))
+    assert list(answer["NodeNameToMetaVictims"]) == ["n0"]  # elsewhere nothing of the namespace would be freed
+    scene.parts.cluster.pod_deleted("shop", "victim")
+    scene.clock.seconds += 1
+    scene.parts.waiting.changed(factories.waiting_pod("preemptor", scheduled="False", nominated="n0"))
+    assert scene.filter("third", cores=1) != ""
+    assert scene.filter("preemptor", cores=20) == ""
+
+
+def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():
+    scene = Scene()
+    for index in range(5):
+        scene.bound(f"held-{index}")
+    for index in range(5):
+        assert scene.filter(f"waits-{index}")
+    assert scene.filter("elsewhere", cores=1, namespace="lab") == ""
+    assert scene.woken() == []
+    for index in range(2):
+        scene.parts.cluster.pod_deleted("shop", f"held-{index}")
+    assert scene.woken() == ["shop/waits-0", "shop/waits-1"]
+    assert scene.woken() == []
+
+
+def test_refused_pods_wake_when_the_annotation_is_raised():
+    scene = Scene()
+    scene.bound("held", cores=20)
+    scene.filter("waits")
+    scene.woken()
+    assert scene.parts.refused.begins_round(scene.clock.seconds)
+    assert not scene.parts.refused.begins_round(scene.clock.seconds)
+    scene.quotas.namespace_changed("shop", '{"cpu": "24"}')
+    assert scene.parts.refused.begins_round(scene.clock.seconds)
+    assert scene.woken() == ["shop/waits"]
+
+
+def test_a_pod_of_a_full_namespace_does_not_keep_an_equal_one_of_another_namespace_waiting():
+    scene = Scene()
+    scene.quotas.namespace_changed("lab", '{"cpu": "0"}')
+    scene.bound("held", cores=20)
+    scene.filter("waits")
+    scene.filter("waits", namespace="lab")
+    scene.quotas.namespace_changed("lab", '{"cpu": "4"}')
+    assert scene.woken() == ["lab/waits"]
+
+
+def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
+    scene = Scene()
+    scene.quotas.is_known = False
+    assert scene.filter("early", namespace="lab") == mid_guard.REASON_QUOTA_UNKNOWN
+    scene.quotas.is_known = True
+    assert scene.filter("early", namespace="lab") == ""
+
+
+def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
+    entries = [{"name": "MidGuard", "args": {"defaultQuota": {"cpu": "2", "memory": "8Gi"}}}]
+    configuration = loader.parse({"pluginConfig": entries})
+    parts = factories.assembly.Parts(configuration, assumed_ttl_seconds=120, monotonic=factories.Clock())
+    assert parts.vectors.mid_quotas.use_of("any").quota == (2_000, 8 << 30)
+
+
+@pytest.mark.parametrize("bad", [{"cpu": "-1"}, {"cpus": "1"}, {"cpu": "lots"}])
+def test_a_malformed_default_is_a_problem_of_the_configuration(bad):
+    with pytest.raises(loader.InvalidConfiguration, match="defaultQuota"):
+        loader.parse({"pluginConfig": [{"name": "MidGuard", "args": {"defaultQuota": bad}}]})

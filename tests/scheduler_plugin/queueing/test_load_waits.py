@@ -1,0 +1,117 @@
+"""A Prod pod that load alone refuses everywhere for too long is placed on the least loaded node."""
+
+import json
+
+import pytest
+
+from scheduler_plugin.config import loader
+from scheduler_plugin.queueing.refused_pods import Cause
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, node, pod_document, request
+
+BOUND = 60
+
+
+class Scene:
+    """Nodes of 100 cores, by the cores used, a limit of 65 %, and a monotonic clock."""
+
+    def __init__(self, *, bound=BOUND, **cores_used):
+        self.clock = factories.Clock()
+        self.parts = factories.parts({"softAfterSeconds": bound}, monotonic=self.clock)
+        self.nodes = list(cores_used)
+        for name, cores in cores_used.items():
+            self.parts.cluster.node_changed(node(name))
+            self.use(name, cores)
+
+    def use(self, name, cores):
+        self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
+
+    def pod(self, name="web", priority=9500):
+        return pod_document(name, priority=priority, requests={"cpu": "1", "memory": "1Mi"})
+
+    def filter(self, name="web", priority=9500):
+        """Return the names of the nodes that pass."""
+        body = request(self.pod(name, priority), self.nodes)
+        return json.loads(self.parts.extender.filter(body, NOW))["NodeNames"]
+
+    def best(self, name="web"):
+        """Return the node with the best score."""
+        scores = json.loads(self.parts.extender.prioritize(request(self.pod(name), self.nodes), NOW))
+        return max(scores, key=lambda each: each["Score"])["Host"]
+
+    def woken(self):
+        found = self.parts.refused.choose(NOW, self.clock.seconds)
+        return [(retry.pod.key, retry.cause) for retry in found if retry is not None]
+
+
+def test_after_the_bound_the_pod_is_woken_and_gets_the_least_loaded_node():
+    scene = Scene(a=90, b=70, c=80)
+    assert scene.filter() == []
+    scene.clock.seconds = BOUND - 1
+    assert scene.filter() == []
+    assert scene.woken() == []
+    scene.clock.seconds = BOUND
+    assert scene.woken() == [("default/web", Cause.WAITED)]
+    assert scene.filter() == ["a", "b", "c"]
+    assert scene.best() == "b"
+    assert scene.parts.waits.placed == 1
+
+
+def test_it_stays_so_for_that_pod_until_it_is_bound_or_deleted_and_for_no_other_pod():
+    scene = Scene(a=90)
+    scene.parts.waiting.changed(factories.waiting_pod("web"))
+    scene.filter()
+    scene.clock.seconds = BOUND
+    assert scene.filter() == scene.filter() == ["a"]
+    assert scene.filter("other") == []
+    scene.parts.waiting.gone("default", "web")
+    assert scene.filter() == []
+
+
+def test_the_wait_begins_again_after_another_outcome():
+    scene = Scene(a=90)
+    scene.filter()
+    scene.clock.seconds = BOUND - 1
+    scene.use("a", 10)
+    assert scene.filter() == ["a"]
+    scene.use("a", 90)
+    assert scene.filter() == []
+    scene.clock.seconds = BOUND + 1
+    assert scene.filter() == []
+
+
+@pytest.mark.parametrize("priority", [7500, 5500, 3500])
+def test_only_prod_pods_are_placed_despite_load(priority):
+    scene = Scene(a=90)
+    scene.filter(priority=priority)
+    scene.clock.seconds = 10 * BOUND
+    assert scene.filter(priority=priority) == []
+
+
+def test_without_a_bound_a_pod_waits_as_before():
+    scene = Scene(bound=None, a=90)
+    scene.filter()
+    scene.clock.seconds = 10**6
+    assert scene.filter() == []
+    assert len(scene.parts.waits) == 0
+
+
+def test_the_decision_record_names_the_wait():
+    scene = Scene(a=90)
+    scene.filter()
+    scene.clock.seconds = BOUND + 5
+    scene.filter()
+    (newest, first) = scene.parts.records.of("default/web")
+    assert (newest.pod.waited_seconds, first.pod.waited_seconds) == (BOUND + 5, 0)
+
+
+def test_the_number_of_waits_is_bounded():
+    waits = factories.parts({"softAfterSeconds": BOUND}).waits
+    for index in range(5000):
+        waits.refused(f"uid-{index}", float(index))
+    assert len(waits) == 4096
+
+
+def test_a_negative_bound_is_a_problem():
+    with pytest.raises(loader.InvalidConfiguration, match="softAfterSeconds"):
+        loader.parse({"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": -1}}]})
