@@ -20,10 +20,9 @@ _NO_PREDICTION: Final = f"{_TROUBLE}#reports-carry-no-prediction"
 _FEWER: Final = f"{_TROUBLE}#a-node-offers-no-mid-resources-or-less-than-before"
 _START: Final = f"{_TROUBLE}#where-to-start"
 _EDIT: Final = f"{_TROUBLE}#an-edit-has-no-effect"
-_IN_MANAGER: Final = "kubectl -n NAMESPACE exec deploy/koord-manager -- python -m manager"
-_EXPLAIN: Final = f"{_IN_MANAGER} explain-mid --node NODE"
+_EXPLAIN: Final = "koordctl explain node NODE"
 _DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
-_CONFIG: Final = f"{_IN_MANAGER} explain-config --node NODE"
+_CONFIG: Final = "koordctl explain config NODE"
 
 
 class Severity(enum.StrEnum):
