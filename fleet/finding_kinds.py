@@ -25,14 +25,13 @@ _EDIT: Final = f"{_TROUBLE}#an-edit-has-no-effect"
 _NO_LEADER: Final = f"{_TROUBLE}#no-manager-leads"
 _EVICTION: Final = "concepts/mid-eviction.md"
 _INSTALL: Final = "how-to/install.md"
-_IN_MANAGER: Final = "kubectl -n NAMESPACE exec deploy/koord-manager -- python -m manager"
-_EXPLAIN: Final = f"{_IN_MANAGER} explain-mid --node NODE"
-_DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
-_CONFIG: Final = f"{_IN_MANAGER} explain-config --node NODE"
 _AGENT: Final = (
     "check the pod of the agent on the node: kubectl get pods -A -o wide --field-selector spec.nodeName=NODE"
 )
 _NOTHING: Final = "nothing to do"
+_EXPLAIN: Final = "koordctl explain node NODE"
+_DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
+_CONFIG: Final = "koordctl explain config NODE"
 
 
 class Severity(enum.StrEnum):

@@ -164,8 +164,12 @@ async def _watch(options: Namespace, api: session.Session, read: Read) -> int:
     with output.Watched(options.output, headers=not options.no_headers, style=style(options)) as watched:
         while True:
             watched.show(found)
-            await asyncio.sleep(options.interval)
+            await _wait(options.interval)
             try:
                 found = await read(Reader(api, clock.utc_now()))
             except (errors.ApiServerError, NotRead) as error:
                 found = dataclasses.replace(found, notes=[*str(error).splitlines(), "the last answer is repeated"])
+
+
+async def _wait(seconds: float) -> None:
+    await asyncio.sleep(seconds)

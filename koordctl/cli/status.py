@@ -81,7 +81,7 @@ def _parts(installed: Installation) -> Table:
 
 
 def _sums(totals: dict[str, Amounts]) -> Table:
-    titles = ("ALLOCATABLE", "PROD REQ", "USED", "PROD PEAK", "MID", "MID REQ")
+    titles = ("ALLOC", "PROD REQ", "USED", "PROD PEAK", "MID", "MID REQ")
     rows = []
     for resource, unit, shown in (("cpu", "CPU cores", cores), ("memory", "memory GiB", gib)):
         whole = getattr(totals["allocatable"], resource)

@@ -13,7 +13,7 @@ from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Co
 from koordctl.cli.top import amounts
 from manager.slo_config.explanation import Value
 
-_ACCURACY: Final = "docs/reference/prediction-accuracy.md"
+_ACCURACY: Final = "docs/benchmarks/prediction-accuracy.md"
 
 
 class KeyChange(NamedTuple):

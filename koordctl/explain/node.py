@@ -13,7 +13,7 @@ from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
 from koordctl.cli.top import amounts
 from manager.mid_resource import explanation
 
-_BAR_LENGTH: Final = 24
+_BAR_LENGTH: Final = 16
 _GIB: Final = 2**30
 _CALCULATED: Final = "calculated"
 

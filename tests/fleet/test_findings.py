@@ -51,7 +51,7 @@ def test_the_page_of_a_finding_exists(kind):
 def test_a_finding_names_node_cause_and_next_command():
     (found,) = findings.of(snapshot([broken("worker-05", "NoPrediction")]))
     assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
-    assert found.fix.endswith("-- python -m manager explain-mid --node worker-05")
+    assert found.fix == "koordctl explain node worker-05"
 
 
 def test_the_worst_comes_first_and_notes_are_left_out():

@@ -17,23 +17,6 @@ COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
 
 
-@pytest.mark.parametrize("format_", answer.FORMATS)
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_the_exit_code_is_the_same_for_every_format(command, format_, tmp_path, capsys):
-    codes = []
-    with kubeconfig_of(tmp_path, **healthy()) as file:
-        codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
-    with kubeconfig_of(tmp_path) as file:  # no right for anything
-        codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
-    codes.append(koordctl.main([*command, "--kubeconfig", str(tmp_path / "none"), "-o", format_]))
-    if command[0] == "top":
-        empty = healthy(nodes=cluster.listing(), metrics=cluster.listing(), pods=cluster.listing())
-        with kubeconfig_of(tmp_path, **empty) as file:
-            codes.append(koordctl.main([*command, "--kubeconfig", str(file), "-o", format_]))
-    assert codes == [0, 3, 3, 1][: len(codes)]
-    assert "Traceback" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_json_and_yaml_are_one_and_the_same_document(command, tmp_path, capsys):
     with kubeconfig_of(tmp_path, **healthy()) as file:

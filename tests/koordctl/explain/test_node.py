@@ -53,8 +53,8 @@ def test_the_sum_of_a_node_has_every_term_with_its_key_and_layer(explain):
 def test_bars_have_one_scale_and_no_bound_has_one(explain):
     _, out, _ = explain("node", "worker-1")
     bars = {re.split(r"\s{3,}", row.strip())[0]: row.count("█") for row in rows_of(out)}
-    assert max(bars.values()) == bars["Prod pods request"] == 24
-    assert bars["- predicted peak of Prod"] == round(24 * 5.55 / 14.75)
+    assert max(bars.values()) == bars["Prod pods request"] == 16
+    assert bars["- predicted peak of Prod"] == round(16 * 5.55 / 14.75)
     assert [row.count("█") for row in rows_of(out) if "at most" in row or "at least" in row] == [0, 0, 0]
 
 

@@ -1,0 +1,124 @@
+"""Commands of docs/how-to/koordctl.md on a fixed fleet, with what they print.
+
+`python -m tests.koordctl.samples` writes the output into the page.
+"""
+
+import contextlib
+import datetime as dt
+import io
+import json
+import pathlib
+import re
+import shlex
+import tempfile
+from unittest import mock
+
+from component_base import clock
+from koordctl import __main__ as koordctl
+from tests.fakes import fake_kubectl
+from tests.fleet import cluster
+from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "koordctl.md"
+_BLOCK = re.compile(r"^```\n\$ (koordctl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOW = dt.datetime.fromisoformat(cluster.NOW)
+_MID = "node(s) newest prediction leaves too little Mid"
+_TERMS = {
+    "allocatable": 15_500, "capacity": 16_000, "reclaimRatioPercent": 100, "peakProd": 5_550, "reclaimable": 9_200,
+    "thresholdPercent": 60, "cap": 9_300, "unallocated": 750, "unallocatedPercent": 30, "unallocatedShare": 225,
+    "unused": 10_800, "calculated": 9_423, "floor": 7_200,
+}  # fmt: skip
+_DOCUMENT = {"enable": True, "midCPUThresholdPercent": 60, "midUnallocatedPercent": 30}
+
+
+def _old():
+    return cluster.metric("worker-3", time="2026-11-21T09:39:00Z")
+
+
+def _waiting():
+    requests = {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
+    pod = cluster.pod("etl-0", "shop", "", 7000, requests, uid="u-1", creationTimestamp="2026-11-21T09:54:00Z")
+    message = f"0/3 nodes are available: 2 Insufficient kubernetes.io/mid-cpu, 1 {_MID}."
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod["spec"]["schedulerName"] = "koord-scheduler"
+    pod["status"] = {"phase": "Pending", "conditions": [unscheduled]}
+    return pod
+
+
+def _record():
+    left = {"kubernetes.io/mid-cpu": 9_800, "kubernetes.io/mid-memory": 9 * 2**30}
+    node = {
+        "node": "worker-2", "result": "rejected", "reason": _MID, "plugin": "MidGuard", "score": None,
+        "inputs": {"MidGuard": {"midLeft": left, "midClosed": False}}, "reportAgeSeconds": 20.0,
+        "sentence": f"rejected by MidGuard: {_MID}",
+    }  # fmt: skip
+    decision = {
+        "at": _NOW.timestamp() - 41, "uid": "u-1", "nodesAsked": 1, "nodesPassed": 0, "node": None, "estimate": {},
+        "outcome": "no node passed, kube-scheduler will try again", "nodes": [node], "nodesLeftOut": 0,
+    }  # fmt: skip
+    return json.dumps({"pod": "shop/etl-0", "decisions": [decision]}).encode()
+
+
+def routes():
+    """Return the objects of the fleet: worker-3 has no agent, and one pod waits."""
+    nodes = [cluster.node(f"worker-{number}", annotations=cluster.mid_status(**_TERMS)) for number in (1, 2, 3)]
+    metrics = [cluster.metric("worker-1", pods=[cluster.usage_of()]), cluster.metric("worker-2"), _old()]
+    config = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": json.dumps(_DOCUMENT)}}
+    return healthy(
+        nodes=cluster.listing(*nodes),
+        metrics=cluster.listing(*metrics),
+        pods=cluster.listing(cluster.pod(), _waiting()),
+        agent=cluster.workload("koordlet", replicas=3, ready=2),
+        config=config,
+        stored={"metadata": {"name": "koord-manager-last-good-config"}},
+    ) | {
+        "/api/v1/nodes/worker-1": nodes[0],
+        f"{METRICS}/worker-1": metrics[0],
+        "/api/v1/namespaces/shop/pods/etl-0": _waiting(),
+        f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-scheduler": {
+            "spec": {"holderIdentity": "koord-scheduler-7c9f_1234"}
+        },
+    }
+
+
+@contextlib.contextmanager
+def fleet(folder, monkeypatch):
+    """Serve the fleet at a fixed time, and yield a function that runs a command line of the page."""
+    fake_kubectl.install(folder, monkeypatch, fake_kubectl.serving(_record()))
+    monkeypatch.setattr(clock, "utc_now", lambda: _NOW)
+    with kubeconfig_of(folder, **routes()) as file:
+
+        def run(line):
+            words = shlex.split(line)[1:]
+            reads = words[:2] not in (["config", "check"], ["config", "render"], ["scheduler", "check"])
+            return koordctl.main([*words, *(["--kubeconfig", str(file)] if reads else [])])
+
+        yield run
+
+
+def output_of(run, line, to=None):
+    """Return what a command line prints to a pipe, or to the given stream."""
+    out = to or io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        run(line)
+    return out.getvalue()
+
+
+def samples():
+    """Yield each command line of the page with the output that the page shows."""
+    for found in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        yield found[1], found[2]
+
+
+def _write():
+    import pytest
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch, mock.patch.object(
+        koordctl.sys, "argv", ["koordctl"]
+    ), fleet(pathlib.Path(folder), monkeypatch) as run:  # fmt: skip
+        text = _BLOCK.sub(lambda found: f"```\n$ {found[1]}\n{output_of(run, found[1])}```", PAGE.read_text("utf-8"))
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write()

@@ -1,0 +1,157 @@
+"""What every command prints on a fixed fleet: exit codes, the samples of the page, widths, colours, ASCII, JSON."""
+
+import io
+import json
+import re
+
+import pytest
+
+from koordctl import __main__ as koordctl
+from koordctl.cli.answer import FORMATS
+from tests.koordctl import samples
+from tests.koordctl.serving import kubeconfig_of
+
+COMMANDS = (
+    ("koordctl status", 0),
+    ("koordctl top nodes", 0),
+    ("koordctl top nodes --above used=99", 1),
+    ("koordctl top pods -A", 0),
+    ("koordctl top pods -n nowhere", 3),
+    ("koordctl top namespaces", 0),
+    ("koordctl explain node worker-1", 0),
+    ("koordctl explain config worker-1", 0),
+    ("koordctl explain config", 0),
+    ("koordctl explain pod shop/etl-0", 0),
+    ("koordctl explain pod a/b/c", 2),
+    ("koordctl config diff --preset conservative", 1),
+    ("koordctl version", 0),
+)
+"""Command lines that read a cluster, with the exit code on the fleet of the samples."""
+READS = [line for line, code in COMMANDS if code != 2 and "version" not in line]
+
+
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["koordctl"])
+    with samples.fleet(tmp_path, monkeypatch) as run:
+        yield run
+
+
+@pytest.mark.parametrize(("line", "code"), COMMANDS, ids=lambda given: str(given).removeprefix("koordctl "))
+def test_the_exit_code_is_the_same_for_every_format(fleet, line, code, capsys):
+    assert {format_: fleet(f"{line} -o {format_}") for format_ in FORMATS} == dict.fromkeys(FORMATS, code)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", READS, ids=lambda given: given.removeprefix("koordctl "))
+def test_without_rights_or_a_connection_every_format_has_one_code(line, tmp_path, capsys):
+    words = line.split()[1:]
+    with kubeconfig_of(
+        tmp_path, **{"/api/v1/namespaces/shop/pods/etl-0": None, "/api/v1/nodes/worker-1": None}
+    ) as file:
+        codes = {koordctl.main([*words, "-o", format_, "--kubeconfig", str(file)]) for format_ in FORMATS}
+    codes |= {koordctl.main([*words, "-o", format_, "--kubeconfig", str(tmp_path / "none")]) for format_ in FORMATS}
+    assert codes == {3}
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("line", READS, ids=lambda given: given.removeprefix("koordctl "))
+def test_json_is_one_document_of_the_version(fleet, line):
+    text = samples.output_of(fleet, f"{line} -o json")
+    if text:
+        found = json.loads(text)
+        assert found["apiVersion"] == "koordctl/v1"
+        assert found["kind"]
+
+
+def test_the_page_shows_what_the_commands_print(fleet):
+    shown = dict(samples.samples())
+    assert len(shown) >= 6
+    for line, text in shown.items():
+        assert samples.output_of(fleet, line) == text, f"{line}: run python -m tests.koordctl.samples"
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_no_table_is_wider_than_it(fleet, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for line in READS:
+        text = samples.output_of(fleet, line, Terminal())
+        tables = text[text.index("\n\n") :] if line.startswith(("koordctl explain", "koordctl config")) else text
+        rows = re.split("it would fit|the numbers are|the spec of", tables)[0].splitlines()
+        assert max(map(len, rows), default=0) <= columns, line
+        assert "\x1b" not in text
+
+
+def test_colour_is_of_the_flag_of_the_variable_or_of_a_terminal(fleet, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    line = "koordctl status"
+    assert "\x1b[31m" in samples.output_of(fleet, line, Terminal())
+    assert "\x1b[31m" in samples.output_of(fleet, f"{line} --color always")
+    assert "\x1b" not in samples.output_of(fleet, f"{line} --color never", Terminal())
+    assert "\x1b" not in samples.output_of(fleet, line)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in samples.output_of(fleet, line, Terminal())
+
+
+def test_a_colour_has_a_sign_and_a_word(fleet):
+    for line in samples.output_of(fleet, "koordctl status --color always").splitlines():
+        if "\x1b[31m" in line:
+            assert "✘ ERROR" in line
+        if "\x1b[33m" in line:
+            assert "! WARN" in line or "not all ready" in line
+
+
+@pytest.mark.parametrize("line", READS, ids=lambda given: given.removeprefix("koordctl "))
+def test_ascii_is_of_the_flag_or_of_the_encoding(fleet, line):
+    assert samples.output_of(fleet, f"{line} --ascii").isascii()
+    terminal = Terminal()
+    terminal.encoding = "ascii"
+    assert samples.output_of(fleet, line, terminal).isascii()
+
+
+def test_limits_take_the_units_of_the_table(fleet):
+    def names(words):
+        return samples.output_of(fleet, f"koordctl top {words} -o name").split()
+
+    assert names("nodes --above mid=9.4") == ["node/worker-1", "node/worker-2", "node/worker-3"]
+    assert names("nodes --above mid=9.5") == []
+    assert names("nodes --below age=60 --above used=40%") == ["node/worker-1", "node/worker-2"]
+    assert names("pods --below memory=3") == ["pod/web-0"]
+    assert names("pods --above requests=3.9 --sort requests") == ["pod/web-0", "pod/etl-0"]
+
+
+@pytest.mark.parametrize("flag", ["--above used", "--above colour=3", "--below name=3", "--above used=much"])
+def test_a_wrong_limit_is_wrong_usage(fleet, flag, capsys):
+    assert fleet(f"koordctl top nodes {flag}") == 2
+    assert "want KEY=NUMBER with one of the keys used, " in capsys.readouterr().err
+
+
+def test_groups_without_a_user_are_wrong_usage(fleet, capsys):
+    assert fleet("koordctl status --as-group viewers") == 2
+    assert "--as USER" in capsys.readouterr().err
+
+
+def test_a_repeated_answer_is_one_block_after_the_other_in_a_pipe(fleet, monkeypatch, capsys):
+    waits = []
+
+    async def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("koordctl.cli.command._wait", wait)
+    assert fleet("koordctl top nodes --watch --interval 2 --above age=60") == 130
+    out = capsys.readouterr().out
+    assert waits == [2.0] * 3
+    assert out.count("NODE ") == 3
+    assert out.count("worker-3") == 3
