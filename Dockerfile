@@ -28,6 +28,7 @@ WORKDIR /app
 COPY api_types api_types
 COPY apiserver_client apiserver_client
 COPY component_base component_base
+COPY console console
 COPY fleet fleet
 COPY koordctl koordctl
 COPY koordlet koordlet

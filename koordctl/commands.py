@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from koordctl.backtest import command as backtest
 from koordctl.cli import command as cluster
+from koordctl.cli import console
 from koordctl.convert import command as convert
 
 
@@ -30,6 +31,12 @@ COMMANDS: Final = (
     ),
     Command(
         "top", "usage, requests, predicted peak and Mid of nodes, pods or namespaces", cluster.add_top, cluster.run
+    ),
+    Command(
+        "console",
+        "pages about the cluster in your browser, with your own rights",
+        console.add_arguments,
+        console.run,
     ),
     Command(
         "backtest",
