@@ -14,7 +14,7 @@ from console.pages import numbers, prediction, shown
 from console.pages.shown import part
 from console.seen import Seen
 from fleet import findings
-from fleet.node_state import NodeState, amounts_of, percent
+from fleet.node_state import Amounts, NodeState, amounts_of, percent
 from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation, Term
 
@@ -50,7 +50,7 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
     report = found.report or DetailedReport()
     return {
         "node": node,
-        "headline": _headline(node),
+        "headline": _headline(node, found.explanation),
         "sign": shown.sign_of(node),
         "closed": found.explanation.closed if found.explanation else "",
         "newest": _newest(found.explanation),
@@ -78,10 +78,16 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
     }
 
 
-def _headline(node: NodeState) -> str:
-    if node.mid.cpu is None:
+def _headline(node: NodeState, found: Explanation | None) -> str:
+    """Return the Mid of the node; that of the explanation is newer than the snapshot."""
+    mid = node.mid
+    if found:
+        mid = Amounts(
+            *(each.published if (each := found.resources.get(name)) else None for name in names.MID_RESOURCES)
+        )
+    if mid.cpu is None:
         return f"{node.name} has no Mid"
-    cpu, memory = numbers.cores(node.mid.cpu), numbers.gib(node.mid.memory)
+    cpu, memory = numbers.cores(mid.cpu), numbers.gib(mid.memory)
     return f"{node.name} has {cpu} cores and {memory} GiB of Mid"
 
 

@@ -14,12 +14,12 @@ def cores(millis: float | None) -> str:
     if millis is None:
         return UNKNOWN
     value = millis / 1000
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def gib(count: float | None) -> str:
     """Format bytes as GiB."""
-    return UNKNOWN if count is None else f"{count / _GIB:,.0f}" if abs(count) >= 1000 * _GIB else f"{count / _GIB:.1f}"
+    return UNKNOWN if count is None else f"{count / _GIB:,.0f}" if abs(count) >= 100 * _GIB else f"{count / _GIB:.1f}"
 
 
 def amount(value: float | None, resource: str) -> str:

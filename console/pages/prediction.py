@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.node_metric.evaluation_report import Fleet, Packed
-from console.pages import numbers
 from console.seen import Seen
 from fleet.node_state import NodeState
 
@@ -22,6 +21,7 @@ TARGET_PERCENT: Final = 1.0
 LEAST_FORECASTS: Final = 24.0
 """Forecasts of a node below which its shares are noise: a day at the default horizon."""
 PAGE_SIZE: Final = 50
+_MOST_COLUMNS: Final = 6
 _SCALE_PERCENT: Final = 5.0
 """Violations at the end of the scale."""
 
@@ -68,6 +68,7 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
     evaluated = seen.by_violations
     in_force = Counter(node.predictor for node in evaluated)
     scores = list(_of_fleet(seen.evaluations, in_force))
+    columns = [each.predictor for each in scores if each.resource == names.CPU][:_MOST_COLUMNS]
     pages = max(-(-len(evaluated) // PAGE_SIZE), 1)
     number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
     return {
@@ -81,7 +82,10 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
         "in_force": in_force.most_common(),
         "target": TARGET_PERCENT,
         "scale": _SCALE_PERCENT,
-        "rows": [(node.name, _cells(node)) for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
+        "columns": columns,
+        "rows": [
+            (node.name, _cells(node, columns)) for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+        ],
         "page": number,
         "pages": pages,
     }
@@ -143,17 +147,8 @@ def of_node(packed: Packed) -> list[Score]:
     return found
 
 
-def _cells(node: NodeState) -> list[tuple[str, str, str, str, bool]]:
-    """Return predictor, forecasts, violations and savings of CPU, and whether the target is kept."""
+def _cells(node: NodeState, columns: Sequence[str]) -> list[Score | None]:
+    """Return the scores of CPU of some predictors; None for one that the node does not evaluate."""
     scores = of_node(node.evaluation) if node.evaluation else []
-    return [
-        (
-            each.predictor,
-            f"{each.forecasts:.0f}",
-            numbers.percent(each.violation_percent, 1),
-            numbers.percent(each.savings_percent),
-            each.keeps,
-        )
-        for each in scores
-        if each.resource == names.CPU
-    ]
+    found = {each.predictor: each for each in scores if each.resource == names.CPU}
+    return [found.get(name) for name in columns]

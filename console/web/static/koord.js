@@ -2,6 +2,7 @@
 "use strict";
 
 const DASHES = { peak: [6, 4], "mid-request": [2, 3], used: [1, 3] };
+const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400];
 const PLOTS = new WeakMap();
 
 function colour(name) {
@@ -22,7 +23,7 @@ function columns(table) {
 }
 
 function draw(figure) {
-  const table = figure.querySelector("table"), place = figure.querySelector(".plot");
+  const table = figure.querySelector("details table"), place = figure.querySelector(".plot");
   const data = columns(table), before = PLOTS.get(place);
   const width = place.clientWidth || figure.clientWidth;
   if (before && before.root.isConnected && before.width === width) {
@@ -45,7 +46,7 @@ function draw(figure) {
     height: 240,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [{ ...axis, values: "{HH}:{mm}" }, { ...axis, size: 56 }],
+    axes: [{ ...axis, values: "{HH}:{mm}", incrs: STEPS, space: 64 }, { ...axis, size: 56 }],
     series: [{ label: "UTC", value: "{HH}:{mm}" }, ...series],
     cursor: { drag: { x: false, y: false } },
   };
