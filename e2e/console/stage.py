@@ -1,7 +1,7 @@
 """A control plane with a manager, kube-scheduler, and a fleet whose reports are written in place of agents.
 
-Everything that the pages read comes from a real kube-apiserver: the manager calculates the Mid, kube-scheduler writes the
-Events about pods that fit nowhere, and the numbers of the reports are made up, always the same.
+Everything that the pages read comes from a real kube-apiserver: the manager calculates the Mid, and kube-scheduler
+writes the Events about pods that fit nowhere. The numbers of the reports are made up, always the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from e2e.support import lone_manager
+from e2e.support import chart_rendering, lone_manager
 from e2e.support.lone_manager import GIB, MID, LoneManager
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, RequestError
 
@@ -50,7 +50,8 @@ class Stage:
         }
 
     def build(self) -> None:
-        """Create namespaces, nodes and pods, and let all nodes report once."""
+        """Create the thresholds of the scheduler, namespaces, nodes and pods, and let all nodes report once."""
+        self.lone.create(*chart_rendering.rendered(self.lone.plane.binaries, {}, "scheduler/config"))
         for namespace in NAMESPACES:
             self.lone.add_namespace(namespace)
         amounts = {"cpu": str(_CORES), "memory": f"{_MEMORY_GIB}Gi", "pods": "110"}
@@ -111,7 +112,7 @@ class Stage:
     def _status(self, number: int, name: str) -> dict[str, Any]:
         load, moved = self._load[name], self._random.uniform(0.93, 1.07)
         prod, mid = int(load["prod"] * moved), int(load["mid_pods"] * 1000 * self._random.uniform(0.6, 0.9))
-        system, memory = 420, load["memory"]
+        system, memory, mid_pod = 420, load["memory"], _amounts(750, 1)
         node = _amounts(prod + mid + system, memory)
         statistics = {key: {"resources": _amounts(int((prod + mid + system) * factor), memory)} for key, factor in
                       (("avg", 1.0), ("p50", 0.98), ("p90", 1.12), ("p95", 1.2), ("p99", 1.31))}  # fmt: skip
@@ -125,7 +126,7 @@ class Stage:
                 for each in NAMESPACES
             ]
             + [
-                {"name": f"nightly-{name[-2:]}-{each}", "namespace": "reports", "podUsage": {"resources": _amounts(750, 1)}}
+                {"name": f"nightly-{name[-2:]}-{each}", "namespace": "reports", "podUsage": {"resources": mid_pod}}
                 for each in range(load["mid_pods"])
             ],
             "allocated": {"prod": {"cpu": f"{load['requests']}m", "memory": "24Gi"}, "mid": mid_requests},
