@@ -108,10 +108,10 @@ class Poller:
             async with session.connect(self._to, user_agent="koord-console", timeouts=self._timeouts) as api:
                 self._api.set_result(api)
                 while True:
+                    self._wanted.clear()
                     await asyncio.sleep(await self._read(api))
                     if not self._always:
-                        self._wanted.clear()
-                        await self._wanted.wait()
+                        await self._wanted.wait()  # a request during the pause counts
         except errors.ApiServerError as error:
             self.seen = Seen(error=str(error))
             self.first.set()
