@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by Playwright: no other browser is downloaded, and it talks to nobody but the console."""
+"""Debian's chromium, driven by Playwright: no other browser is downloaded, and it connects to the console only."""
 
 from __future__ import annotations
 

@@ -99,9 +99,9 @@ def take_states(opened: Browser, made: stage.Stage, target: Path) -> None:
         port = silent.getsockname()[1]
         take_state(opened, elsewhere(kubeconfig, port), target / "state-loading.png", "Reading the cluster")
     take_state(opened, elsewhere(kubeconfig, port), target / "state-unreachable.png", "cannot be read")
-    made.lone.api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "nobody"}})
-    nobody = Path(made.lone.kubeconfig("nobody", namespace="default"))
-    take_state(opened, nobody, target / "state-without-rights.png", "neither Nodes nor NodeMetrics")
+    made.lone.api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "stranger"}})
+    stranger = Path(made.lone.kubeconfig("stranger", namespace="default"))
+    take_state(opened, stranger, target / "state-without-rights.png", "neither Nodes nor NodeMetrics")
     with console(kubeconfig) as address:
         watched, _ = entered(opened, address, "light")
         watched.page.get_by_role("heading", name="nodes use").wait_for()
