@@ -53,7 +53,7 @@ def console(kubeconfig: Path, *flags: str) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(15)
+        process.communicate(timeout=15)
 
 
 def entered(opened: Browser, address: str, theme: str) -> tuple[browser.Watched, str]:

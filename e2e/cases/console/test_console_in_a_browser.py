@@ -7,6 +7,7 @@ import pytest
 from e2e.console import browser, pictures, stage
 
 NODES = 60
+pytestmark = pytest.mark.long  # it starts a control plane and a browser
 
 
 @pytest.fixture(scope="module")
