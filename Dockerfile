@@ -1,7 +1,8 @@
-# The three components and koordctl, one target each:  docker build --target koordlet --tag koord-suite/koordlet .
+# The three components, koordctl and the console, one target each:  docker build --target koordlet --tag koord-suite/koordlet .
 #
 # `python -m tools.images wheels` collects the dependencies as wheels in dist/wheels, so the build needs no network and
-# the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be for
+# the result holds no compiler and no pip. The console also needs
+# `python -m tools.images front-end`. BASE is any image with a `python3` of 3.11 or newer; the wheels must be for
 # that version (--python-version).
 ARG BASE=docker.io/library/python:3.12-slim
 
@@ -22,12 +23,16 @@ RUN install-wheels scheduler
 FROM wheels AS koordctl-libraries
 RUN install-wheels koordctl
 
+FROM wheels AS console-libraries
+RUN install-wheels console
+
 # Byte code is compiled once and never checked against its source: the file systems of the pods are read-only.
 FROM ${BASE} AS sources
 WORKDIR /app
 COPY api_types api_types
 COPY apiserver_client apiserver_client
 COPY component_base component_base
+COPY console console
 COPY fleet fleet
 COPY koordctl koordctl
 COPY koordlet koordlet
@@ -81,3 +86,14 @@ COPY --from=sources /app/manager manager
 COPY --from=sources /app/fleet fleet
 COPY --from=sources /app/koordctl koordctl
 ENTRYPOINT ["python", "-m", "koordctl"]
+
+# The pages, with the files of npm that `python -m tools.images front-end` fetches by version and hash.
+FROM component AS console
+ARG FRONT_END=dist/front-end
+COPY --from=console-libraries /venv /venv
+COPY --from=sources /app/manager manager
+COPY --from=sources /app/scheduler_plugin scheduler_plugin
+COPY --from=sources /app/fleet fleet
+COPY --from=sources /app/console console
+COPY ${FRONT_END} console/front-end
+ENTRYPOINT ["python", "-m", "console"]

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := api_types apiserver_client component_base fleet koordctl koordlet manager scheduler_plugin
+PACKAGES := api_types apiserver_client component_base console fleet koordctl koordlet manager scheduler_plugin
 STAMP := $(VENV)/installed
 
 .PHONY: help

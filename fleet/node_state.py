@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, quantities, times
-from api_types.node_metric import mid_report
+from api_types.node_metric import evaluation_report, mid_report
+from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_resource import MID_OF_NATIVE
 from api_types.node_metric.mid_status import MidStatus
 from fleet import wire
@@ -70,6 +71,8 @@ class NodeState:
     """Conditions of the report that are a fault."""
     report_interval_seconds: float | None = None
     """How often the agent is to report."""
+    evaluation: Packed | None = None
+    """Live evaluation of the predictors, the one in force first."""
     has_node: bool = True
     has_report: bool = False
 
@@ -114,6 +117,7 @@ def state_of(name: str, node: store.Node | None, metric: wire.NodeMetric | None,
         cold_pods=prediction.cold_pods if prediction else None,
         conditions=tuple(_faults(report.conditions or ())),
         report_interval_seconds=_report_interval(metric),
+        evaluation=evaluation_report.pack(prediction.evaluation) if prediction and prediction.evaluation else None,
         has_node=node is not None,
         has_report=sample is not None,
     )

@@ -75,6 +75,11 @@ COMMANDS: Final[tuple[Command | Group, ...]] = (
         "koordctl.gain.command",
     ),
     Command(
+        "console",
+        "pages about the cluster in your browser, with your own rights",
+        "koordctl.cli.console",
+    ),
+    Command(
         "backtest",
         "compare predictors on recorded usage: which one, at which risk",
         "koordctl.backtest.command",

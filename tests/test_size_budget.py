@@ -11,6 +11,7 @@ PACKAGES = (
     "api_types",
     "apiserver_client",
     "component_base",
+    "console",
     "fleet",
     "koordctl",
     "koordlet",
@@ -56,7 +57,7 @@ def test_functions_stay_short():
     assert sorted(sizes.values())[int(len(sizes) * 0.9)] <= 35
 
 
-@pytest.mark.parametrize("component", ["koordctl", "koordlet", "manager", "scheduler_plugin"])
+@pytest.mark.parametrize("component", ["console", "koordctl", "koordlet", "manager", "scheduler_plugin"])
 def test_the_root_of_a_component_is_seen_at_a_glance(component):
     assert len([entry for entry in (ROOT / component).iterdir() if entry.name != "__pycache__"]) <= 16
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from console import __main__ as console
 from docs.generators import markdown
 from koordctl import parser as koordctl
 from koordlet import __main__ as koordlet
@@ -23,7 +24,7 @@ _OF_SETTING: Final = re.compile(r"^(?P<text>.*) \((?P<default>default: .*|requir
 
 def parsers() -> tuple[argparse.ArgumentParser, ...]:
     """Return the parser of each program."""
-    others = (program._parser() for program in (koordlet, manager, scheduler_plugin, load_watcher))  # noqa: SLF001
+    others = (program._parser() for program in (koordlet, manager, scheduler_plugin, load_watcher, console))  # noqa: SLF001
     return (*others, koordctl.make())
 
 

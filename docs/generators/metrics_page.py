@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, metrics_core
 
 from apiserver_client import watching
 from apiserver_client.backoff import Backoff
+from console.metrics import SnapshotCollector
 from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent
@@ -95,11 +96,19 @@ def load_watcher_registry() -> CollectorRegistry:
     return registry
 
 
+def console_registry() -> CollectorRegistry:
+    """Return the registry of a console."""
+    registry = CollectorRegistry()
+    SnapshotCollector(registry)
+    return registry
+
+
 REGISTRIES: Final[dict[str, Callable[[], CollectorRegistry]]] = {
     "koordlet": koordlet_registry,
     "koord-manager": manager_registry,
     "scheduler plugin": scheduler_plugin_registry,
     "load watcher": load_watcher_registry,
+    "console": console_registry,
 }
 """Title of the section -> registry of the program."""
 

@@ -93,19 +93,19 @@ class LoneManager:
         """Kill a manager: it releases no Lease."""
         self.plane.process(name).process.kill()
 
-    def _token(self, account: str = MANAGER) -> str:
-        path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts/{account}/token"
+    def _token(self, account: str = MANAGER, namespace: str = SUITE_NAMESPACE) -> str:
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         return str(self.api.send("POST", path, {"spec": {}})["status"]["token"])
 
-    def kubeconfig(self, account: str = MANAGER) -> str:
-        """Write a kubeconfig with a token of a service account of the suite; return the file."""
+    def kubeconfig(self, account: str = MANAGER, namespace: str = SUITE_NAMESPACE) -> str:
+        """Write a kubeconfig with a token of a service account; return the file."""
         authority = str(self.plane.places.certificates / "ca.crt")
         server = f"https://127.0.0.1:{self.plane.places.addresses.apiserver_port}"
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": authority}}],
-            "users": [{"name": "u", "user": {"token": self._token(account)}}],
+            "users": [{"name": "u", "user": {"token": self._token(account, namespace)}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": SUITE_NAMESPACE}}],
             "current-context": "x",
         }

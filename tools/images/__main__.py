@@ -1,6 +1,7 @@
-"""Collect wheels, build images, load them into the cluster that is up.
+"""Collect wheels and front-end files, build images, load them into the cluster that is up.
 
     python -m tools.images wheels [FOLDER] [--python-version 3.12]     # for `docker build`, into dist/wheels
+    python -m tools.images front-end [FOLDER]                          # for `docker build`, into dist/front-end
     python -m tools.images build                                       # prints name, reference and archive of each
     python -m tools.images load                                        # prints name and reference of each
 
@@ -14,13 +15,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.images import building, loading, wheels
+from tools.images import building, front_end, loading, wheels
 from tools.localcluster import errors
 
 
 def collect(arguments: argparse.Namespace) -> int:
     """Fill a folder with the wheels that the Dockerfile installs."""
     wheels.copy_into(arguments.folder, arguments.python_version)
+    print(arguments.folder)
+    return 0
+
+
+def collect_front_end(arguments: argparse.Namespace) -> int:
+    """Fill a folder with the front-end files of the console."""
+    front_end.copy_into(arguments.folder)
     print(arguments.folder)
     return 0
 
@@ -47,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     collecting.add_argument("folder", type=Path, nargs="?", default=Path("dist/wheels"))
     collecting.add_argument("--python-version", default=building.DOCKER_BASE_PYTHON, help="of the base image")
     collecting.set_defaults(act=collect)
+    fetching = verbs.add_parser("front-end", help="fetch the front-end files of the console")
+    fetching.add_argument("folder", type=Path, nargs="?", default=Path("dist/front-end"))
+    fetching.set_defaults(act=collect_front_end)
     verbs.add_parser("build", help="build all images from this checkout").set_defaults(act=build)
     verbs.add_parser("load", help="build and load all images into the cluster that is up").set_defaults(act=load)
     return top

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tools.images import debian_base, wheels
+from tools.images import debian_base, front_end, wheels
 from tools.images.definitions import Image
 from tools.localcluster import content_cache, go_binaries, progress
 from tools.localcluster.host import commands
@@ -49,16 +49,21 @@ def archive(image: Image, builder: Builder) -> Archive:
     """Return the image's archive, built on first use and after each change of its inputs."""
     program = go_binaries.everything() / image.program if image.program else None
     wheel_folder = wheels.folder(builder.python_version) if image.needs_wheels else None
+    files = front_end.folder() if image.needs_front_end else None
     key = content_cache.digest(
         *image.inputs,
         builder.base_key() if image.needs_base else "",
         wheel_folder.name if wheel_folder else "",
         program.parent.name if program else "",
+        *([files.name] if files else []),
     )
     reference = f"koord-suite/{image.name}:dev-{key[:12]}"
     arguments = ["--target", image.target] if image.target else []
     if wheel_folder:
         arguments += ["--build-arg", f"WHEELS={wheel_folder.relative_to(content_cache.REPOSITORY)}"]
+
+    if files:
+        arguments += ["--build-arg", f"FRONT_END={files.relative_to(content_cache.REPOSITORY)}"]
 
     def build(folder: Path) -> None:
         with progress.step(f"building image {reference}"):

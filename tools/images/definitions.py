@@ -27,14 +27,16 @@ class Image:
     program: str = ""
     needs_base: bool = False
     needs_wheels: bool = False
+    needs_front_end: bool = False
 
 
-def _component(name: str, *own: str, also: tuple[Path, ...] = ()) -> Image:
+def _component(name: str, *own: str, also: tuple[Path, ...] = (), needs_front_end: bool = False) -> Image:
     packages = ("api_types", "apiserver_client", "component_base", *own)
     files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels", *also)
     inputs = (*files, *(REPOSITORY / name for name in packages))
     return Image(
-        name, REPOSITORY / "Dockerfile", REPOSITORY, inputs, target=name, needs_base=True, needs_wheels=True
+        name, REPOSITORY / "Dockerfile", REPOSITORY, inputs, target=name, needs_base=True, needs_wheels=True,
+        needs_front_end=needs_front_end,
     )  # fmt: skip
 
 
@@ -47,7 +49,8 @@ IMAGES: tuple[Image, ...] = (
     _component("manager", "fleet", "koordctl", "manager", also=(HERE / "koordctl",)),
     _component("scheduler-plugin", "scheduler_plugin"),
     _component("koordctl", "fleet", "koordctl", "koordlet", "manager"),
+    _component("console", "console", "fleet", "manager", "scheduler_plugin", needs_front_end=True),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
     _small("workload", HERE / "workload", needs_base=True),
 )
-"""The three components, koordctl, kube-scheduler, and the workload of demo and tests."""
+"""The three components, koordctl, the console, kube-scheduler, and the workload of demo and tests."""

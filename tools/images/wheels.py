@@ -12,6 +12,7 @@ from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 
 EXTRAS_OF_COMPONENT = {
+    "console": ("console",),
     "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the InfluxDB exporter is enabled
     "koordctl": ("koordlet", "cli"),  # the first for the prediction of the agent
     "manager": ("manager", "cli"),  # the second for koordctl

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl")
+IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl", "console")
 """Targets of the Dockerfile, and names of the images below the registry."""
 
 NO_REGISTRY = 'imageRegistry: ""'
@@ -29,6 +29,8 @@ def build(registry: str, version: str, chart: Path, folder: Path) -> list[Step]:
     ]
     return [
         Step((sys.executable, "-m", "tools.images", "wheels")),
+        Step((sys.executable, "-m", "tools.images", "front-end")),
+        Step((sys.executable, "-m", "tools.images", "front-end", "console/front-end")),
         *images,
         Step((sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), ".")),
         Step(("helm", "package", str(chart), "--destination", str(folder))),

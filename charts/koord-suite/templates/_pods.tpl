@@ -16,6 +16,7 @@ koord-manager: {{- toYaml .Values.manager.serviceAccount | nindent 2 }}
 koord-scheduler: {{- toYaml .Values.scheduler.serviceAccount | nindent 2 }}
 koord-extender: {{- toYaml .Values.extenderService.serviceAccount | nindent 2 }}
 koord-load-watcher: {{- toYaml .Values.loadWatcher.serviceAccount | nindent 2 }}
+koord-console: {{- toYaml .Values.console.serviceAccount | nindent 2 }}
 koord-admission: {{- toYaml .Values.admission.webhook.serviceAccount | nindent 2 }}
 {{- end }}
 

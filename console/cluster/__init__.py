@@ -1,0 +1,1 @@
+"""Reads of the cluster: in one thread, for all requests together."""

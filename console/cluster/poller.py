@@ -1,0 +1,165 @@
+"""Read the cluster for all requests together, in one thread with an event loop of its own.
+
+The snapshot is read on demand, at most once in `interval_seconds` and never more than a tenth of the time; a request
+gets the newest one without waiting. What only one page shows is read once for all who ask at the same time, and kept
+for some seconds. So no number of requests makes more reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from apiserver_client import connection, errors, session
+from component_base import clock
+from console.cluster import reading
+from console.history.memory import History
+from console.seen import Seen
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+Read = Callable[[session.Session], Coroutine[Any, Any, T]]
+INTERVAL_SECONDS: Final = 10.0
+_PAUSE_FACTOR: Final = 9.0
+"""Pause between two reads, as a multiple of the time that the last one took."""
+_LATE_INTERVALS: Final = 3.0
+_DETAIL_SECONDS: Final = 10.0
+_MOST_DETAILS: Final = 32
+_STOP_SECONDS: Final = 2.0
+
+
+class Poller:
+    """Thread that reads. `always` reads without a request too, for the history."""
+
+    def __init__(
+        self,
+        to: connection.Connection,
+        namespace: str,
+        *,
+        interval_seconds: float = INTERVAL_SECONDS,
+        request_timeout_seconds: float = 60.0,
+        always: bool = False,
+    ) -> None:
+        self.server = to.server
+        self.namespace = namespace
+        self.history = History()
+        self.seen = Seen()
+        """Replaced as a whole by the thread."""
+        self.first = threading.Event()
+        """Set once the first attempt has ended."""
+        self._to = to
+        self._interval_seconds = interval_seconds
+        self._timeouts = session.Timeouts(read=request_timeout_seconds, request=request_timeout_seconds)
+        self._always = always
+        self._details: OrderedDict[tuple[str, ...], tuple[float, asyncio.Task[Any]]] = OrderedDict()
+        self._loop = asyncio.new_event_loop()
+        self._wanted = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._api: asyncio.Future[session.Session]
+        self._thread = threading.Thread(target=self._run, name="console-reads", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, which reads a first snapshot at once."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Check whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End the thread; a read is cut off."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_STOP_SECONDS)
+
+    def newest(self) -> Seen:
+        """Return the newest snapshot, and have another one read if it is time."""
+        self._loop.call_soon_threadsafe(self._wanted.set)
+        return self.seen
+
+    async def detail(self, key: tuple[str, ...], read: Read[T]) -> T:
+        """Return what `read` returns, once for all callers of some seconds. Raises errors.ApiServerError."""
+        asked = asyncio.run_coroutine_threadsafe(self._shared(key, read), self._loop)
+        return await asyncio.wrap_future(asked)
+
+    def _run(self) -> None:
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        self._api = self._loop.create_future()
+        reads = asyncio.create_task(self._read_always())
+        await self._stopping.wait()
+        tasks = [reads, *(task for _, task in self._details.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._api.done():
+            self._api.cancel()
+
+    async def _read_always(self) -> None:
+        try:
+            async with session.connect(self._to, user_agent="koord-console", timeouts=self._timeouts) as api:
+                self._api.set_result(api)
+                while True:
+                    self._wanted.clear()
+                    await asyncio.sleep(await self._read(api))
+                    if not self._always:
+                        await self._wanted.wait()  # a request during the pause counts
+        except errors.ApiServerError as error:
+            self.seen = Seen(error=str(error))
+            self.first.set()
+            self._api.set_exception(error)
+
+    async def _read(self, api: session.Session) -> float:
+        """Read a snapshot; return the pause before the next one."""
+        began, now = time.monotonic(), clock.utc_now()
+        before = self.seen
+        try:
+            found, limit = await reading.snapshot(api, self.namespace, now)
+        except errors.ApiServerError as error:
+            log.warning("no snapshot of %s: %s; trying again", self.server, error)
+            self.seen = Seen(
+                before.snapshot, before.usage_limit_percent, before.read_seconds, before.late_after_seconds, str(error)
+            )
+            self.first.set()
+            return max(self._interval_seconds, error.retry_after_seconds or 0.0)
+        took = time.monotonic() - began
+        pause = max(self._interval_seconds, _PAUSE_FACTOR * took)
+        self.seen = Seen(found, limit, took, _LATE_INTERVALS * (pause + took)).prepared()
+        if found.nodes is not None:
+            self.history.record(now.timestamp(), found.nodes)
+        self.first.set()
+        return pause
+
+    async def _shared(self, key: tuple[str, ...], read: Read[T]) -> T:
+        api = await asyncio.shield(self._api)
+        now = time.monotonic()
+        known = self._details.get(key)
+        if known is None or (known[1].done() and now >= known[0]):
+            task = asyncio.create_task(self._timed(key, read(api)))
+            self._details[key] = (float("inf"), task)
+            while len(self._details) > _MOST_DETAILS:
+                _, (_, oldest) = self._details.popitem(last=False)
+                oldest.cancel()
+            known = self._details[key]
+        self._details.move_to_end(key)
+        result: T = await asyncio.shield(known[1])
+        return result
+
+    async def _timed(self, key: tuple[str, ...], read: Awaitable[T]) -> T:
+        """Await a read, and keep its result for some seconds, longer after a long read."""
+        began = time.monotonic()
+        try:
+            return await read
+        finally:
+            ended = time.monotonic()
+            keep = max(_DETAIL_SECONDS, _PAUSE_FACTOR * (ended - began))
+            if (known := self._details.get(key)) is not None:
+                self._details[key] = (ended + keep, known[1])

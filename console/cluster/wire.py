@@ -1,0 +1,90 @@
+"""Objects that only the console reads, decoded to the fields that its pages show. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_types.kubernetes import pods
+from api_types.node_metric.evaluation_report import WireEvaluation
+from api_types.node_metric.mid_report import WireResources
+from fleet import wire
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition of a pod, with its message."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    """Phase and conditions of a pod."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel", frozen=True):
+    """Node and scheduler of a pod."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class PendingPod(msgspec.Struct, frozen=True):
+    """A pod that waits, and why."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Aggregated(msgspec.Struct, frozen=True):
+    """Statistics of the usage over one window."""
+
+    duration: str | None = None
+    usage: dict[str, WireResources] | None = None
+
+
+class NodeUsage(msgspec.Struct, rename="camel", frozen=True):
+    """Usage of a node over windows."""
+
+    node_usage: WireResources = WireResources()
+    aggregated_node_usages: list[Aggregated] | None = None
+
+
+class ProdPrediction(msgspec.Struct, rename="camel", frozen=True):
+    """Predicted peak of the Prod pods and its terms."""
+
+    peak: dict[str, str | int] | None = None
+    class_peak: dict[str, str | int] | None = None
+    pod_sum_peak: dict[str, str | int] | None = None
+    cold_requests: dict[str, str | int] | None = None
+    system_peak: dict[str, str | int] | None = None
+
+
+class DetailedPrediction(msgspec.Struct, rename="camel", frozen=True):
+    """A prediction with its terms."""
+
+    predictor: str = ""
+    since: str | None = None
+    warm_pods: int = 0
+    cold_pods: int = 0
+    prod: ProdPrediction | None = None
+    evaluation: list[WireEvaluation] | None = None
+
+
+class DetailedReport(msgspec.Struct, rename="camel", frozen=True):
+    """The status of a NodeMetric, as far as the page of its node shows it."""
+
+    node_metric: NodeUsage | None = None
+    prediction: DetailedPrediction | None = None
+    conditions: list[wire.Condition] | None = None
+
+
+class DetailedNodeMetric(msgspec.Struct, frozen=True):
+    """A NodeMetric with windows, terms and conditions."""
+
+    status: DetailedReport | None = None

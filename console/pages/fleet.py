@@ -1,0 +1,123 @@
+"""Page Fleet: is the cluster well used, and what needs attention? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from console.pages import numbers, shown
+from console.pages.shown import Lane, part
+from console.seen import Seen
+from fleet.node_state import Amounts, NodeState, percent
+
+PAGE_SIZE: Final = 50
+_BINS: Final = 20
+_MOST_FINDINGS: Final = 8
+_LONGEST_QUERY: Final = 253  # a name of an object
+SORTS: Final[dict[str, Callable[[NodeState], Any]]] = {
+    "used": lambda node: _descending(node.used_percent("cpu")),
+    "memory": lambda node: _descending(node.used_percent("memory")),
+    "peak": lambda node: _descending(percent(node.prod_peak.cpu, node.allocatable.cpu)),
+    "requests": lambda node: _descending(percent(node.prod_requests.cpu, node.allocatable.cpu)),
+    "Mid": lambda node: _descending(node.mid.cpu),
+    "report age": lambda node: _descending(node.sample_age_seconds),
+    "name": lambda node: node.name,
+}
+"""Orders of the table; what is not known comes last."""
+
+
+def _descending(value: float | None) -> float:
+    return float("inf") if value is None else -value
+
+
+def context(seen: Seen, query: str, sort: str, page: str, namespace: str) -> dict[str, Any]:
+    """Return the values of the template."""
+    nodes = seen.nodes
+    wanted = query[:_LONGEST_QUERY].strip()
+    matching = [node for node in nodes if wanted.lower() in node.name.lower() or wanted == node.reason]
+    order = sort if sort in SORTS else "used"
+    ordered = sorted(matching, key=lambda node: (SORTS[order](node), node.name))
+    pages = max(-(-len(ordered) // PAGE_SIZE), 1)
+    number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    found = seen.findings
+    return {
+        "headline": headline(seen),
+        "resources": [_lanes(seen.totals, resource) for resource in ("cpu", "memory")],
+        "findings": shown.items(found[:_MOST_FINDINGS], namespace),
+        "more_findings": max(len(found) - _MOST_FINDINGS, 0),
+        "bins": _bins(nodes),
+        "limit": seen.usage_limit_percent,
+        "rows": [_row(node) for node in ordered[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
+        "first": (number - 1) * PAGE_SIZE + 1,
+        "matching": len(ordered),
+        "page": number,
+        "pages": pages,
+        "q": wanted,
+        "sort": order,
+        "sorts": list(SORTS),
+    }
+
+
+def headline(seen: Seen) -> str:
+    """Return the state of the fleet in one sentence."""
+    nodes = seen.nodes
+    count = f"{len(nodes):,} node{'' if len(nodes) == 1 else 's'}"
+    whole, used, mid = (seen.totals[name].cpu for name in ("allocatable", "used", "mid"))
+    if not nodes or used is None:
+        return f"{count}, no usage is known yet"
+    verb = "uses" if len(nodes) == 1 else "use"
+    have = "has" if len(nodes) == 1 else "have"
+    return (
+        f"{count} {verb} {numbers.cores(used)} of {numbers.cores(whole)} cores and {have} {numbers.cores(mid)} of Mid"
+    )
+
+
+def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
+    """Return the sums of one resource, each as a bar on the same scale."""
+    sums = {name: getattr(each, resource) for name, each in totals.items()}
+    whole = sums["allocatable"]
+    shares = {name: percent(value, whole) for name, value in sums.items()}
+    prod, mid, used = shares["prod_used"] or 0.0, shares["mid_used"] or 0.0, shares["used"] or 0.0
+    usage = [part("prod", 0, prod), part("mid", prod, mid), part("other", prod + mid, used - prod - mid)]
+    lanes = (
+        ("Prod requests", "prod_requests", [part("request", 0, shares["prod_requests"])]),
+        ("used", "used", usage),
+        ("predicted peak of Prod", "prod_peak", [part("peak", 0, shares["prod_peak"])]),
+        ("Mid", "mid", [part("mid", 0, shares["mid"])]),
+        ("Mid requested", "mid_requests", [part("mid-request", 0, shares["mid_requests"])]),
+    )
+    return {
+        "name": "CPU" if resource == "cpu" else "Memory",
+        "unit": "cores" if resource == "cpu" else "GiB",
+        "whole": numbers.amount(whole, resource),
+        "lanes": [
+            Lane(name, numbers.amount(sums[key], resource), numbers.percent(shares[key]), parts)
+            for name, key, parts in lanes
+        ],
+    }
+
+
+def _bins(nodes: Sequence[NodeState]) -> list[int]:
+    """Count the nodes by usage of CPU, in bins of 5 %; the last one has those above too."""
+    counts = [0] * _BINS
+    for node in nodes:
+        used = node.used_percent("cpu")
+        if used is not None:
+            counts[min(max(int(used * _BINS / 100), 0), _BINS - 1)] += 1
+    return counts
+
+
+def _row(node: NodeState) -> dict[str, Any]:
+    whole = node.allocatable.cpu
+    return {
+        "name": node.name,
+        "bar": shown.bar_of(node),
+        "used": numbers.percent(node.used_percent("cpu")),
+        "requests": numbers.percent(percent(node.prod_requests.cpu, whole)),
+        "peak": numbers.percent(percent(node.prod_peak.cpu, whole)),
+        "mid": numbers.cores(node.mid.cpu),
+        "mid_requests": numbers.cores(node.mid_requests.cpu),
+        "memory": numbers.percent(node.used_percent("memory")),
+        "age": numbers.age(node.sample_age_seconds),
+        "sign": shown.sign_of(node),
+    }

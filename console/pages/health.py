@@ -1,0 +1,96 @@
+"""Page Health: is it installed right, and what is in force? Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+from typing import Any, Final
+
+from console.cluster.details import Listed
+from console.pages import numbers, shown
+from console.seen import Seen
+from fleet import wire
+from fleet.findings import AGENT, MANAGER, SCHEDULER
+from fleet.snapshot import Installation, Snapshot
+from manager.slo_config import condition
+
+_MOST_EVENTS: Final = 20
+_LONGEST_DOCUMENT: Final = 20_000
+
+
+def context(seen: Seen, events: Listed[wire.Event], namespace: str, now: dt.datetime) -> dict[str, Any]:
+    """Return the values of the template."""
+    snapshot = seen.snapshot
+    installed = (snapshot.installation if snapshot else None) or Installation(namespace)
+    found = seen.findings
+    return {
+        "headline": _headline(len(found)),
+        "parts": [_part(installed, name, title, now) for name, title in _PARTS],
+        "kubernetes": installed.kubernetes or numbers.UNKNOWN,
+        "configuration": condition.summary(installed.outcome, kept_in=installed.kept_in)
+        if installed.outcome
+        else "not read",
+        "document": _document(installed),
+        "findings": shown.items(found, namespace),
+        "unread": _unread(snapshot),
+        "events": shown.events((events.items or ())[:_MOST_EVENTS], now),
+        "events_unread": events.items is None,
+        "reports": sum(node.has_report for node in seen.nodes),
+        "nodes": len(seen.nodes),
+        "read_seconds": f"{seen.read_seconds:.1f} s",
+    }
+
+
+_PARTS: Final = ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler"))
+
+
+def _document(installed: Installation) -> str:
+    """Return the document of the users, indented."""
+    text = (installed.outcome.text if installed.outcome else None) or ""
+    with contextlib.suppress(ValueError, RecursionError):
+        text = json.dumps(json.loads(text), indent=2)
+    return text[:_LONGEST_DOCUMENT]
+
+
+def _headline(count: int) -> str:
+    return "Nothing is wrong in what was read" if not count else f"{count} finding{'' if count == 1 else 's'}"
+
+
+def _unread(snapshot: Snapshot | None) -> list[Any]:
+    return [each for each in (snapshot.unread if snapshot else ()) if each.is_right or "/" not in each.what]
+
+
+def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:
+    workload = installed.workloads.get(name)
+    if workload is None:
+        return {
+            "title": title,
+            "name": name,
+            "style": "off",
+            "sign": numbers.UNKNOWN,
+            "word": "not found",
+            "ready": "",
+            "version": "",
+            "more": "",
+        }
+    status = workload.status
+    ready = status.number_ready if name == AGENT else status.ready_replicas
+    wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+    style, sign, word = ("ok", "✔", "ready") if 0 < ready == wanted else ("bad", "✘", "not ready")
+    if 0 < ready < wanted and name != AGENT:
+        style, sign, word = "warn", "!", "degraded"
+    more = ""
+    if name == MANAGER and installed.leader:
+        renewed = numbers.age((now - installed.renewed).total_seconds()) if installed.renewed else numbers.UNKNOWN
+        more = f"leader {installed.leader}, renewed {renewed} ago"
+    return {
+        "title": title,
+        "name": name,
+        "style": style,
+        "sign": sign,
+        "word": word,
+        "ready": f"{ready} of {wanted}",
+        "version": installed.versions().get(name, numbers.UNKNOWN),
+        "more": more,
+    }

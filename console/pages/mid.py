@@ -1,0 +1,84 @@
+"""Page Mid: how much there is, who has it, and where it was taken away. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from console.cluster.details import Listed
+from console.history.memory import History, Point
+from console.pages import numbers, shown
+from console.pages.shown import part
+from console.seen import Seen
+from fleet import wire
+from fleet.node_state import percent
+from fleet.pod_state import NamespaceState
+from manager.mid_resource.eviction.messages import EVICTED
+from manager.mid_resource.reasons import REDUCED, STATUS, Reason, Status
+
+_MOST_POINTS: Final = 120
+_MOST_EVENTS: Final = 50
+_MOST_NAMESPACES: Final = 50
+TAKEN: Final = frozenset({REDUCED, EVICTED, *(each for each in Reason if STATUS[each] is Status.WITHDRAWN)})
+"""Reasons of Events about Mid that was taken away."""
+
+
+def context(
+    seen: Seen,
+    history: History,
+    events: Listed[wire.Event],
+    sums: Listed[NamespaceState],
+    now: dt.datetime,
+) -> dict[str, Any]:
+    """Return the values of the template."""
+    nodes = seen.nodes
+    mid, requested, used = (seen.totals[name] for name in ("mid", "mid_requests", "mid_used"))
+    states = Counter(shown.sign_of(node)[:3] for node in nodes)
+    points = history.of_fleet("cpu")
+    listed = sorted(sums.items or (), key=lambda each: (-(each.mid_requests.cpu or 0), each.name))
+    return {
+        "headline": f"{numbers.cores(mid.cpu)} cores and {numbers.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",
+        "totals": [
+            ("CPU", "cores", *_shares(mid.cpu, requested.cpu, used.cpu, "cpu")),
+            ("Memory", "GiB", *_shares(mid.memory, requested.memory, used.memory, "memory")),
+        ],
+        "points": thinned(points),
+        "states": sorted(states.items(), key=lambda each: -each[1]),
+        "events": shown.events([each for each in events.items or () if each.reason in TAKEN][:_MOST_EVENTS], now),
+        "events_unread": events.items is None,
+        "namespaces": [_namespace(each, requested.cpu) for each in listed[:_MOST_NAMESPACES]],
+        "more_namespaces": max(len(listed) - _MOST_NAMESPACES, 0),
+        "namespaces_unread": sums.items is None,
+    }
+
+
+def _shares(mid: int | None, requested: int | None, used: int | None, resource: str) -> tuple[Any, ...]:
+    return (
+        numbers.amount(mid, resource),
+        numbers.amount(requested, resource),
+        numbers.percent(percent(requested, mid)),
+        numbers.amount(used, resource),
+        (part("mid-request", 0, percent(requested, mid)),),
+        (part("mid", 0, percent(used, mid)),),
+    )
+
+
+def thinned(points: Sequence[Point]) -> Sequence[Point]:
+    """Return at most some points, evenly spread, the newest among them."""
+    step = -(-len(points) // _MOST_POINTS) or 1
+    return points[::-step][::-1]
+
+
+def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "pods": each.pods,
+        "prod_requests": numbers.cores(each.prod_requests.cpu),
+        "prod_used": numbers.cores(each.prod_used.cpu),
+        "mid_requests": numbers.cores(each.mid_requests.cpu),
+        "mid_used": numbers.cores(each.mid_used.cpu),
+        "part": part("mid-request", 0, percent(each.mid_requests.cpu, whole)),
+        "unmeasured": each.unmeasured,
+    }

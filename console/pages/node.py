@@ -1,0 +1,182 @@
+"""Page Node: why does this node have so much Mid, or none? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from api_types import names
+from api_types.node_metric import evaluation_report
+from console.cluster.details import NodeDetail
+from console.cluster.wire import DetailedReport
+from console.history.memory import History, Point
+from console.pages import numbers, prediction, shown
+from console.pages.shown import part
+from console.seen import Seen
+from fleet import findings
+from fleet.node_state import Amounts, NodeState, amounts_of, percent
+from fleet.pod_state import PodState
+from manager.mid_resource.explanation import Explanation, Term
+
+_TERMS: Final[Mapping[str, tuple[str, str]]] = {
+    "allocated_prod": ("", "Prod pods request"),
+    "peak_prod": ("−", "predicted peak of Prod"),  # noqa: RUF001  # a minus sign, as wide as the equals sign
+    "reclaimable": ("=", "reclaimable"),
+    "cap": ("≤", "cap"),
+    "unallocated_share": ("+", "share of what no Prod pod requests"),
+    "unused": ("≤", "used by nothing but Mid"),
+    "calculated": ("=", "calculated; new Mid pods are admitted up to it"),
+    "floor": ("≥", "floor: Mid that running pods request"),
+    "rise_limit": ("≤", "largest value of one update"),
+    "published": ("=", "Mid on the node"),
+}
+"""Terms of the sum, and how each enters it; the others are inputs."""
+_STYLES: Final = {"allocated_prod": "request", "peak_prod": "peak", "published": "mid", "calculated": "mid"}
+_MOST_PODS: Final = 100
+_MOST_POINTS: Final = 60
+_STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99")
+_PEAK_TERMS: Final = (
+    ("class_peak", "from the usage of all Prod pods together"),
+    ("pod_sum_peak", "sum of the peaks of the warm pods"),
+    ("cold_requests", "requests of the cold pods"),
+    ("system_peak", "system usage beyond what the node reserves"),
+    ("peak", "reported peak"),
+)
+
+
+def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: History, namespace: str) -> dict[str, Any]:
+    """Return the values of the template; `detail` is None where it could not be read."""
+    found = detail or NodeDetail()
+    report = found.report or DetailedReport()
+    return {
+        "node": node,
+        "headline": _headline(node, found.explanation),
+        "sign": shown.sign_of(node),
+        "closed": found.explanation.closed if found.explanation else "",
+        "newest": _newest(found.explanation),
+        "eviction": found.explanation.eviction if found.explanation else (),
+        "findings": shown.items(findings.by_severity(findings.of_node(node)), namespace),
+        "bar": shown.bar_of(node),
+        "limit": seen.usage_limit_percent,
+        "facts": _facts(node),
+        "sums": list(_sums(node, found.explanation)),
+        "charts": [
+            {"id": resource, "unit": unit, "points": _thinned(history.of_node(node.name, resource))}
+            for resource, unit in (("cpu", "cores"), ("memory", "GiB"))
+        ],
+        "windows": list(_windows(node, report)),
+        "statistics": _STATISTICS,
+        "peak_terms": list(_peak_terms(report)),
+        "prediction": report.prediction,
+        "scores": prediction.of_node(evaluation_report.pack(report.prediction.evaluation))
+        if report.prediction and report.prediction.evaluation
+        else [],
+        "pods": [_pod(pod) for pod in _largest(found.pods or ())],
+        "pod_count": len(found.pods or ()),
+        "pods_unread": found.pods is None,
+        "unread": [each for each in found.unread if each.is_right],
+    }
+
+
+def _headline(node: NodeState, found: Explanation | None) -> str:
+    """Return the Mid of the node; that of the explanation is newer than the snapshot."""
+    mid = node.mid
+    if found:
+        mid = Amounts(
+            *(each.published if (each := found.resources.get(name)) else None for name in names.MID_RESOURCES)
+        )
+    if mid.cpu is None:
+        return f"{node.name} has no Mid"
+    cpu, memory = numbers.cores(mid.cpu), numbers.gib(mid.memory)
+    return f"{node.name} has {cpu} cores and {memory} GiB of Mid"
+
+
+def _newest(found: Explanation | None) -> str:
+    if found is None or not found.newest_reason:
+        return ""
+    detail = f": {found.newest_detail}" if found.newest_detail else ""
+    return f"The newest report would lead to: {found.newest_text}{detail} ({found.newest_reason})."
+
+
+def _facts(node: NodeState) -> list[tuple[str, str]]:
+    pods = numbers.UNKNOWN if node.warm_pods is None else f"{node.warm_pods} warm, {node.cold_pods} cold"
+    return [
+        ("CPU used", f"{numbers.cores(node.used.cpu)} of {numbers.cores(node.allocatable.cpu)} cores"),
+        ("memory used", f"{numbers.gib(node.used.memory)} of {numbers.gib(node.allocatable.memory)} GiB"),
+        ("Mid requested", f"{numbers.cores(node.mid_requests.cpu)} cores, {numbers.gib(node.mid_requests.memory)} GiB"),
+        ("predictor", f"{node.predictor or numbers.UNKNOWN}; {pods}"),
+        ("report", f"{numbers.age(node.sample_age_seconds)} old"),
+    ]
+
+
+def _sums(node: NodeState, found: Explanation | None) -> Iterator[dict[str, Any]]:
+    """Yield the sum of each Mid resource, term by term, as bars on one scale."""
+    for mid, resource, whole in (
+        (names.MID_CPU, "cpu", node.allocatable.cpu),
+        (names.MID_MEMORY, "memory", node.allocatable.memory),
+    ):
+        terms = found.resources[mid].terms if found and mid in found.resources else ()
+        yield {
+            "name": "CPU" if resource == "cpu" else "Memory",
+            "unit": "cores" if resource == "cpu" else "GiB",
+            "resource": mid,
+            "terms": [_term(each, resource, whole) for each in terms if each.term in _TERMS],
+            "inputs": [each for each in terms if each.term not in _TERMS],
+            "time": next((each.time for each in terms if each.term == "allocated_prod"), ""),
+        }
+
+
+def _term(term: Term, resource: str, whole: int | None) -> dict[str, Any]:
+    share = percent(term.value, whole)
+    return {
+        "sign": _TERMS[term.term][0],
+        "name": _TERMS[term.term][1],
+        "amount": numbers.amount(term.value, resource),
+        "part": part(_STYLES.get(term.term, "term"), 0, share),
+        "source": term.source,
+        "is_result": term.term == "published",
+    }
+
+
+def _thinned(points: Sequence[Point]) -> Sequence[Point]:
+    """Return at most some points, evenly spread, the newest among them."""
+    step = -(-len(points) // _MOST_POINTS) or 1
+    return points[::-step][::-1]
+
+
+def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, list[str]]]:
+    found = report.node_metric.aggregated_node_usages if report.node_metric else None
+    for window in (found or ())[:8]:
+        usage = window.usage or {}
+        cells = [amounts_of(usage[name].resources).cpu if name in usage else None for name in _STATISTICS]
+        yield (
+            window.duration or numbers.UNKNOWN,
+            [numbers.percent(percent(cell, node.allocatable.cpu)) for cell in cells],
+        )
+
+
+def _peak_terms(report: DetailedReport) -> Iterator[tuple[str, str, str]]:
+    prod = report.prediction.prod if report.prediction else None
+    for field, text in _PEAK_TERMS:
+        value = getattr(prod, field) if prod else None
+        if value:
+            amounts = amounts_of(value)
+            yield text, numbers.cores(amounts.cpu), numbers.gib(amounts.memory)
+
+
+def _largest(pods: Sequence[PodState]) -> list[PodState]:
+    return sorted(pods, key=lambda pod: (-(pod.used.cpu or -1), pod.namespace, pod.name))[:_MOST_PODS]
+
+
+def _pod(pod: PodState) -> dict[str, str]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "band": pod.band.title(),
+        "requests": numbers.cores(pod.requests.cpu),
+        "used": numbers.cores(pod.used.cpu),
+        "slack": numbers.cores(pod.slack.cpu),
+        "memory_requests": numbers.gib(pod.requests.memory),
+        "memory_used": numbers.gib(pod.used.memory),
+        "phase": pod.phase,
+    }

@@ -1,0 +1,154 @@
+"""Page Prediction: the live evaluation, predictor by predictor, and which one to use. Pure.
+
+The rule is that of `koordctl backtest`: the largest savings of CPU among the predictors with at most TARGET_PERCENT
+violations of CPU and half of that of memory.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from api_types import names
+from api_types.node_metric.evaluation_report import Fleet, Packed
+from console.seen import Seen
+from fleet.node_state import NodeState
+
+TARGET_PERCENT: Final = 1.0
+LEAST_FORECASTS: Final = 24.0
+"""Forecasts of a node below which its shares are noise: a day at the default horizon."""
+PAGE_SIZE: Final = 50
+_MOST_COLUMNS: Final = 6
+_SCALE_PERCENT: Final = 5.0
+"""Violations at the end of the scale."""
+
+
+class Score(NamedTuple):
+    """Scores of one predictor and resource, on one node or on all."""
+
+    predictor: str
+    resource: str
+    nodes: int
+    forecasts: float
+    violation_percent: float
+    savings_percent: float
+    is_in_force: bool = False
+
+    @property
+    def target_percent(self) -> float:
+        """Return the violations that are accepted."""
+        return TARGET_PERCENT if self.resource == names.CPU else TARGET_PERCENT / 2
+
+    @property
+    def keeps(self) -> bool:
+        """Check whether the violations are accepted."""
+        return self.violation_percent <= self.target_percent
+
+    @property
+    def violation_part(self) -> float:
+        """Return the length of the bar of violations, in percent of the scale."""
+        return round(min(100 * self.violation_percent / _SCALE_PERCENT, 100.0), 1)
+
+    @property
+    def target_part(self) -> float:
+        """Return the place of the accepted violations on the scale."""
+        return round(100 * self.target_percent / _SCALE_PERCENT, 1)
+
+    @property
+    def savings_part(self) -> float:
+        """Return the length of the bar of savings."""
+        return round(min(max(self.savings_percent, 0.0), 100.0), 1)
+
+
+def context(seen: Seen, page: str) -> dict[str, Any]:
+    """Return the values of the template."""
+    evaluated = seen.by_violations
+    in_force = Counter(node.predictor for node in evaluated)
+    scores = list(_of_fleet(seen.evaluations, in_force))
+    columns = [each.predictor for each in scores if each.resource == names.CPU][:_MOST_COLUMNS]
+    pages = max(-(-len(evaluated) // PAGE_SIZE), 1)
+    number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    return {
+        "recommendation": recommendation(scores, in_force),
+        "by_resource": [
+            (title, [each for each in scores if each.resource == resource])
+            for title, resource in (("CPU", names.CPU), ("Memory", names.MEMORY))
+        ],
+        "evaluated": len(evaluated),
+        "nodes": len(seen.nodes),
+        "in_force": in_force.most_common(),
+        "target": TARGET_PERCENT,
+        "scale": _SCALE_PERCENT,
+        "columns": columns,
+        "rows": [
+            (node.name, _cells(node, columns)) for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+        ],
+        "page": number,
+        "pages": pages,
+    }
+
+
+def _of_fleet(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[Score]:
+    scores = [
+        Score(
+            predictor, resource, of.nodes, of.forecasts, 100 * of.violation_ratio, 100 * of.savings_ratio,
+            in_force[predictor] > 0,
+        )
+        for (predictor, resource), of in found.items()
+    ]  # fmt: skip
+    return iter(sorted(scores, key=lambda each: (-each.savings_percent, each.predictor)))
+
+
+def recommendation(scores: Sequence[Score], in_force: Counter[str]) -> str:
+    """Return the sentence that recommends a predictor, or states why none is."""
+    if not scores:
+        return (
+            "There is nothing to compare yet: no node reports an evaluation. Name predictors in evaluatedPredictors of "
+            "the configuration, and wait for the horizon (one hour by default)."
+        )
+    cpu = {each.predictor: each for each in scores if each.resource == names.CPU}
+    memory = {each.predictor: each for each in scores if each.resource == names.MEMORY}
+    seasoned = {name: each for name, each in cpu.items() if each.forecasts >= LEAST_FORECASTS * each.nodes}
+    if not seasoned:
+        most = max((each.forecasts / each.nodes for each in cpu.values()), default=0.0)
+        return (
+            f"Wait: a node has at most {most:.0f} forecasts on average, want {LEAST_FORECASTS:.0f} or more. "
+            "Below that the shares are noise."
+        )
+    keeping = [each for name, each in seasoned.items() if each.keeps and (name not in memory or memory[name].keeps)]
+    limits = f"at most {TARGET_PERCENT:g} % violations of CPU and {TARGET_PERCENT / 2:g} % of memory"
+    if not keeping:
+        return f"No predictor keeps {limits}: keep the one in force, or choose a more careful one."
+    best = max(keeping, key=lambda each: (each.savings_percent, each.is_in_force))
+    current = in_force.most_common(1)[0][0]
+    left = f"it leaves {best.savings_percent:.0f} % of the Prod CPU requests"
+    shares = f"{left} with {best.violation_percent:.2f} % violations"
+    if best.predictor == current:
+        return f"Keep {best.predictor}: {shares}, the most of the predictors with {limits}."
+    now = cpu.get(current)
+    than = ""
+    if now is not None:
+        than = f"; {current}, in force, leaves {now.savings_percent:.0f} % with {now.violation_percent:.2f} %"
+    return f"Use {best.predictor}: {shares}, the most of the predictors with {limits}{than}."
+
+
+def of_node(packed: Packed) -> list[Score]:
+    """Return the scores of one node; the first predictor is the one in force."""
+    values = struct.iter_unpack("3f", packed.scores)
+    found = []
+    for position, predictor in enumerate(packed.predictors):
+        for resource in (names.CPU, names.MEMORY):
+            forecasts, violations, savings = next(values)
+            if not math.isnan(forecasts):
+                found.append(Score(predictor, resource, 1, forecasts, violations, savings, position == 0))
+    return found
+
+
+def _cells(node: NodeState, columns: Sequence[str]) -> list[Score | None]:
+    """Return the scores of CPU of some predictors; None for one that the node does not evaluate."""
+    scores = of_node(node.evaluation) if node.evaluation else []
+    found = {each.predictor: each for each in scores if each.resource == names.CPU}
+    return [found.get(name) for name in columns]

@@ -1,0 +1,145 @@
+"""Signs, bars and findings as every page shows them. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from api_types.kubernetes import times
+from console.pages import numbers
+from fleet import wire
+from fleet.finding_kinds import KINDS, Severity
+from fleet.findings import Finding
+from fleet.node_state import NodeState, percent
+from manager.mid_resource.reasons import TEXTS
+
+
+class Sign(NamedTuple):
+    """A state: never by colour alone, always with a sign and a word."""
+
+    style: str
+    """ok, warn, bad or off."""
+    sign: str
+    word: str
+    text: str = ""
+    """The same as a sentence."""
+
+
+_OF_SEVERITY: Final = {Severity.ERROR: ("bad", "✘"), Severity.WARNING: ("warn", "!"), Severity.NOTE: ("off", "–")}  # noqa: RUF001  # the sign of what is off
+_SHORT: Final = {"Calculated": "Calculated", "CalculatedFromReclaimable": "Calculated", "Static": "Static"}
+_TEXTS: Final = {reason.value: text for reason, text in TEXTS.items()}
+
+
+def sign_of(node: NodeState) -> Sign:
+    """Return the state of a node's Mid resources."""
+    if node.reason in _SHORT:
+        return Sign("ok", "✔", _SHORT[node.reason], node.text)
+    kind = KINDS.get(node.reason)
+    style, sign = _OF_SEVERITY[kind.severity] if kind else ("off", "?")
+    detail = f": {node.detail}" if node.detail else ""
+    return Sign(style, sign, node.reason or "unknown", f"{node.text or _TEXTS.get(node.reason, '')}{detail}")
+
+
+class Lane(NamedTuple):
+    """A bar of a term on the scale of the allocatable, in percent."""
+
+    name: str
+    amount: str
+    share: str
+    parts: Sequence[tuple[str, float, float]]
+    """Style, begin and length of each part."""
+
+
+def part(style: str, begin: float | None, length: float | None) -> tuple[str, float, float]:
+    """Return a part of a bar that lies within the scale."""
+    start = min(max(begin or 0.0, 0.0), 100.0)
+    return style, round(start, 1), round(min(max(length or 0.0, 0.0), 100.0 - start), 1)
+
+
+class Bar(NamedTuple):
+    """CPU of one node in percent of its allocatable: Prod, Mid and other usage, and the predicted peak."""
+
+    parts: Sequence[tuple[str, float, float]]
+    peak: float | None
+    label: str
+
+
+def bar_of(node: NodeState) -> Bar:
+    """Return the bar of a node. Without the usage of the classes, the usage of the node is one part."""
+    whole = node.allocatable.cpu
+    used = percent(node.used.cpu, whole)
+    prod, mid = percent(node.prod_used.cpu, whole), percent(node.mid_used.cpu, whole)
+    peak = percent(node.prod_peak.cpu, whole)
+    label = f"{numbers.percent(used)} used, predicted peak of Prod {numbers.percent(peak)}"
+    if used is None:
+        return Bar((), _within(peak), label)
+    if prod is None or mid is None:
+        return Bar((part("other", 0, used),), _within(peak), label)
+    parts = (part("prod", 0, prod), part("mid", prod, mid), part("other", prod + mid, used - prod - mid))
+    return Bar(tuple(each for each in parts if each[2] > 0), _within(peak), label)
+
+
+def _within(value: float | None) -> float | None:
+    return None if value is None else round(min(max(value, 0.0), 100.0), 1)
+
+
+class Item(NamedTuple):
+    """A finding on a page."""
+
+    style: str
+    sign: str
+    severity: str
+    code: str
+    nodes: Sequence[str]
+    """The first nodes; `more` are not named."""
+    more: int
+    sentence: str
+    fix: str
+    is_command: bool
+    page: str
+
+
+_NAMED_NODES: Final = 5
+_LONGEST_MESSAGE: Final = 1_000
+_COMMANDS: Final = ("kubectl ", "koordctl ", "helm ")
+
+
+def items(found: Iterable[Finding], namespace: str) -> list[Item]:
+    """Return the findings for a page."""
+    return [_item(each, namespace) for each in found]
+
+
+def _item(found: Finding, namespace: str) -> Item:
+    style, sign = _OF_SEVERITY[found.kind.severity]
+    fix = found.fix.replace("NAMESPACE", namespace)
+    return Item(
+        style=style,
+        sign=sign,
+        severity=found.kind.severity.value,
+        code=found.kind.code,
+        nodes=found.objects[:_NAMED_NODES],
+        more=max(len(found.objects) - _NAMED_NODES, 0),
+        sentence=": ".join(part for part in (found.kind.sentence, found.detail) if part),
+        fix=fix,
+        is_command=fix.startswith(_COMMANDS),
+        page=found.kind.page,
+    )
+
+
+def events(found: Iterable[wire.Event], now: dt.datetime) -> list[dict[str, Any]]:
+    """Return Events for a page."""
+    return [_event(each, now) for each in found]
+
+
+def _event(event: wire.Event, now: dt.datetime) -> dict[str, Any]:
+    time = times.parse_rfc3339_or_none(event.last_timestamp or event.event_time)
+    return {
+        "age": numbers.age((now - time).total_seconds() if time else None),
+        "kind": event.involved_object.kind,
+        "name": event.involved_object.name,
+        "reason": event.reason,
+        "is_warning": event.type == "Warning",
+        "message": event.message[:_LONGEST_MESSAGE],
+        "count": event.count or 1,
+    }

@@ -1,0 +1,62 @@
+"""The console in the cluster: pages on the loopback of the pod, probes and metrics on its address, until stopped.
+
+`kubectl port-forward` is the only way to the pages, so the right to it is the login and there is no token.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import prometheus_client
+
+from apiserver_client import credentials, session
+from component_base import clock
+from component_base.http_endpoint import HttpEndpoint, ProbeResult
+from console.cluster.details import Records
+from console.cluster.poller import Poller
+from console.cluster.records import NOT_IN_CLUSTER
+from console.history.prometheus import Prometheus
+from console.metrics import SnapshotCollector
+from console.seen import Currency
+from console.settings import ConsoleSettings
+from console.web import server
+from console.web.app import PagesApp
+
+log = logging.getLogger(__name__)
+
+
+async def run(chosen: ConsoleSettings) -> None:
+    """Serve until SIGTERM. Raises errors.NoCredentials and listening.CannotListen."""
+    to = credentials.find(chosen.kubeconfig or None, None)
+    poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
+    registry = prometheus_client.CollectorRegistry()
+    SnapshotCollector(registry).seen = lambda: poller.seen
+    endpoint = HttpEndpoint(
+        chosen.http_address,
+        chosen.http_port,
+        health=lambda: ProbeResult(ok=poller.is_alive(), text="the reads run" if poller.is_alive() else "they ended"),
+        ready=lambda: _readiness(poller),
+        registry=registry,
+    )
+    opened = server.listen(chosen.page_port)
+    pages = PagesApp(poller, _no_records, Prometheus(chosen.prometheus) if chosen.prometheus else None)
+    endpoint.start()
+    poller.start()
+    log.info("pages on 127.0.0.1:%d: kubectl port-forward reaches them", opened.getsockname()[1])
+    try:
+        await server.server(pages.app("")).serve(sockets=[opened])
+    finally:
+        poller.stop()
+        endpoint.stop()
+
+
+async def _no_records(_api: session.Session, _pod: str) -> Records:
+    return NOT_IN_CLUSTER
+
+
+def _readiness(poller: Poller) -> ProbeResult:
+    seen = poller.seen
+    currency = seen.currency(clock.utc_now())
+    return ProbeResult(
+        ok=currency is Currency.CURRENT, text=f"the snapshot is {currency.value}: {seen.error or 'fine'}"
+    )

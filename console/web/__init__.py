@@ -1,0 +1,1 @@
+"""The web server: access, routes, templates and files of the browser."""

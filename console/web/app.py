@@ -1,0 +1,204 @@
+"""The web application: routes, the values that every page has, and templates."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from apiserver_client import errors, session
+from component_base import clock
+from console.cluster import reading
+from console.cluster.details import Listed, Records
+from console.cluster.poller import Poller
+from console.history.prometheus import Prometheus
+from console.pages import decisions, fleet, health, mid, node, numbers, prediction
+from console.seen import Currency, Seen
+from console.web import front_end
+from console.web.access import Access
+
+T = TypeVar("T")
+PAGES: Final = (
+    ("/", "Fleet"),
+    ("/mid", "Mid"),
+    ("/prediction", "Prediction"),
+    ("/decisions", "Decisions"),
+    ("/health", "Health"),
+)
+_FIRST_SECONDS: Final = 3.0
+"""Time that the first request waits for the first snapshot; later ones get what is there."""
+_DETAIL_SECONDS: Final = 10.0
+RecordReader = Callable[[session.Session, str], Awaitable[Records]]
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """Return the compiled templates, which escape every value."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["numbers"] = numbers
+    return made
+
+
+class PagesApp:
+    """The pages of one console; `records` reads the decision records, and those on a pod where one is named."""
+
+    def __init__(self, poller: Poller, records: RecordReader, prometheus: Prometheus | None = None) -> None:
+        self._poller = poller
+        self._records = records
+        self._prometheus = prometheus
+        self._files = front_end.load()
+        self._shared = {"has_scripts": "htmx.min.js" in self._files, "server": poller.server, "nav": PAGES}
+
+    def app(self, token: str) -> Access:
+        """Return the application; without a token everybody who reaches the port may read."""
+        routes = [
+            Route("/", self.fleet),
+            Route("/nodes/{name}", self.node),
+            Route("/mid", self.mid),
+            Route("/prediction", self.prediction),
+            Route("/decisions", self.decisions),
+            Route("/health", self.health),
+            Route("/static/{name}", self.static),
+        ]
+        return Access(Starlette(routes=routes, exception_handlers={HTTPException: self._problem}), token)
+
+    async def fleet(self, request: Request) -> Response:
+        """Show all nodes."""
+        asked = request.query_params
+        seen = await self._seen()
+        values = fleet.context(
+            seen, asked.get("q", ""), asked.get("sort", ""), asked.get("page", ""), self._poller.namespace
+        )
+        return self._page("fleet.html", request, seen, values)
+
+    async def node(self, request: Request) -> Response:
+        """Show one node of the snapshot; no other name reaches the apiserver."""
+        seen = await self._seen()
+        name = request.path_params["name"]
+        found = seen.node(name)
+        if found is None:
+            if seen.snapshot is None:
+                return self._page("node.html", request, seen, {"title": "Node"})
+            raise HTTPException(HTTPStatus.NOT_FOUND, f"no node has the name {name[:253]!r}")
+        detail, problem = await self._detail(("node", name), lambda api: reading.node(api, name, clock.utc_now()))
+        values = node.context(found, detail, seen, self._poller.history, self._poller.namespace)
+        if self._prometheus:
+            values |= await self._prometheus.cpu(name)
+        return self._page("node.html", request, seen, values | {"problem": problem, "title": name})
+
+    async def mid(self, request: Request) -> Response:
+        """Show the Mid of the fleet."""
+        seen, now = await self._seen(), clock.utc_now()
+        (events, problem), (sums, _) = await asyncio.gather(
+            self._detail(("events", "manager"), lambda api: reading.manager_events(api, now)),
+            self._detail(("namespaces",), lambda api: reading.by_namespace(api, now)),
+        )
+        values = mid.context(seen, self._poller.history, events or Listed(None), sums or Listed(None), now)
+        if self._prometheus:
+            values |= await self._prometheus.cpu()
+        return self._page("mid.html", request, seen, values | {"problem": problem})
+
+    async def prediction(self, request: Request) -> Response:
+        """Compare the predictors."""
+        seen = await self._seen()
+        return self._page(
+            "prediction.html", request, seen, prediction.context(seen, request.query_params.get("page", ""))
+        )
+
+    async def decisions(self, request: Request) -> Response:
+        """Show where pods went, and why others wait."""
+        seen, now = await self._seen(), clock.utc_now()
+        pod = request.query_params.get("pod", "")
+        key = pod if "/" in pod else ""
+        (pending, problem), (events, _), (records, missing) = await asyncio.gather(
+            self._detail(("pending",), lambda api: reading.pending(api, now)),
+            self._detail(("events", "scheduling"), lambda api: reading.scheduling_events(api, now)),
+            self._detail(("records", key), lambda api: self._records(api, key)),
+        )
+        values = decisions.context(
+            pending or Listed(None), events or Listed(None), records or Records(missing=missing), pod, now
+        )
+        return self._page("decisions.html", request, seen, values | {"problem": problem})
+
+    async def health(self, request: Request) -> Response:
+        """Show the installation."""
+        seen, now = await self._seen(), clock.utc_now()
+        events, problem = await self._detail(("events", "manager"), lambda api: reading.manager_events(api, now))
+        values = health.context(seen, events or Listed(None), self._poller.namespace, now)
+        return self._page("health.html", request, seen, values | {"problem": problem})
+
+    async def static(self, request: Request) -> Response:
+        """Serve a file that was loaded at start; no name is a path."""
+        found = self._files.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such file")
+        return Response(found.content, media_type=found.content_type)
+
+    async def _seen(self) -> Seen:
+        seen = self._poller.newest()
+        if seen.currency(clock.utc_now()) is Currency.LOADING:
+            await asyncio.to_thread(self._poller.first.wait, _FIRST_SECONDS)
+        return self._poller.seen
+
+    async def _detail(self, key: tuple[str, ...], read: Callable[..., Any]) -> tuple[Any, str]:
+        """Return what was read, or None and why."""
+        if self._poller.seen.snapshot is None:
+            return None, ""
+        try:
+            async with asyncio.timeout(_DETAIL_SECONDS):
+                return await self._poller.detail(key, read), ""
+        except errors.ApiServerError as error:
+            return None, str(error)
+        except TimeoutError:
+            return None, f"the read takes longer than {_DETAIL_SECONDS:.0f} s and continues; the next request shows it"
+
+    def _page(
+        self,
+        template: str,
+        request: Request,
+        seen: Seen,
+        values: Mapping[str, Any],
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> Response:
+        now = clock.utc_now()
+        snapshot = seen.snapshot
+        currency = seen.currency(now)
+        shared = {
+            "title": dict(PAGES).get(request.url.path, "Koord"),
+            "here": request.url.path,
+            "poll_url": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            **self._shared,
+            "currency": currency.value,
+            "data_time": numbers.clock_time(snapshot.time) if snapshot else "",
+            "data_age": numbers.age(seen.age_seconds(now)),
+            "error": seen.error,
+            "unread": [each for each in snapshot.unread if each.is_right] if snapshot else [],
+            "no_right": snapshot is not None and snapshot.nodes is None,
+            "problem": "",
+            "prometheus_problem": "",
+            "prometheus_points": [],
+            "poll_seconds": 2 if currency is Currency.LOADING else 15,
+        }
+        content = _templates().get_template(template).render({**shared, **values})
+        return HTMLResponse(content, status)
+
+    async def _problem(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        values = {"title": "Not found", "detail": error.detail}
+        return self._page("problem.html", request, self._poller.seen, values, HTTPStatus(error.status_code))

@@ -1,0 +1,64 @@
+"""Debian's chromium, driven by Playwright: no other browser is downloaded, and it connects to the console only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tools.images import front_end
+from tools.localcluster.host import debian_packages
+
+PROGRAM = "/usr/bin/chromium"
+PACKAGES = {"chromium": (PROGRAM,)}
+"""Debian package -> program that shows its presence."""
+_FLAGS = (
+    "--headless", "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-default-apps", "--no-first-run", "--disable-gpu",
+)  # fmt: skip
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Browser]:
+    """Start the browser, installed where it is missing; end it afterwards."""
+    debian_packages.ensure(PACKAGES)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=list(_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page of a context of its own, with everything that the browser complained about."""
+
+    def __init__(self, browser: Browser, theme: str = "light", *, javascript: bool = True, width: int = 1280) -> None:
+        self.context = browser.new_context(
+            color_scheme="dark" if theme == "dark" else "light",
+            viewport={"width": width, "height": 900},
+            java_script_enabled=javascript,
+            bypass_csp=False,
+        )
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+
+    def axe(self) -> list[dict[str, Any]]:
+        """Return the violations of accessibility rules that axe finds on the page."""
+        script = (front_end.folder() / "axe.min.js").read_text()
+        self.page.evaluate(script)
+        found = self.page.evaluate(
+            "rules => axe.run(document, {runOnly: rules}).then(result => result.violations.map(each => ("
+            "{id: each.id, help: each.help, nodes: each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))})))",
+            list(RULES),
+        )
+        return list(found)
+
+    def close(self) -> None:
+        """Close the context."""
+        self.context.close()

@@ -1,0 +1,148 @@
+"""`python -m e2e.console.pictures [FOLDER]`: take the pictures of the documentation, of every page in every state.
+
+Each is a small PNG of `koordctl console` over the fleet of `stage`. The states are real: a kubeconfig without rights,
+an apiserver that accepts and does not answer, one that is not there, one that has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from PIL import Image
+from playwright.sync_api import Browser
+
+from e2e.console import browser, stage
+from tools.localcluster.content_cache import REPOSITORY
+
+TARGET = REPOSITORY / "docs" / "assets" / "console"
+THEMES = ("light", "dark")
+PAGES = {
+    "fleet": "/",
+    "node": "/nodes/worker-12",
+    "mid": "/mid",
+    "prediction": "/prediction",
+    "decisions": "/decisions",
+    "health": "/health",
+}
+_MOST_BYTES = 150_000
+_TALLEST = 1500
+_COLOURS = 128
+_HISTORY_SECONDS = 130
+_URL = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
+
+
+@contextlib.contextmanager
+def console(kubeconfig: Path, *flags: str) -> Iterator[str]:
+    """Run `koordctl console` as a user does; yield the address that it prints."""
+    words = [sys.executable, "-m", "koordctl", "console", "--no-browser", "--kubeconfig", str(kubeconfig), *flags]
+    process = subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert _URL.fullmatch(address), address
+        yield address
+    finally:
+        process.terminate()
+        process.communicate(timeout=15)
+
+
+def entered(opened: Browser, address: str, theme: str) -> tuple[browser.Watched, str]:
+    """Open the address in a context with a theme; return it and the address without the token."""
+    watched = browser.Watched(opened, theme)
+    watched.page.goto(address)
+    watched.page.wait_for_selector("main")
+    return watched, address.partition("/?")[0]
+
+
+def save(watched: browser.Watched, file: Path) -> None:
+    """Save a picture of the page, cut to a height, with few colours. Raises ValueError for one that is too large."""
+    shot = Image.open(io.BytesIO(watched.page.screenshot(full_page=True)))
+    small = shot.crop((0, 0, shot.width, min(shot.height, _TALLEST))).convert("RGB").quantize(_COLOURS)
+    small.save(file, optimize=True)
+    if file.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"{file}: {file.stat().st_size} bytes, want at most {_MOST_BYTES}")
+    print(file)
+
+
+def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
+    """Take every page in both themes, with some minutes of history."""
+    with console(kubeconfig) as address:
+        watched, base = entered(opened, address, "light")
+        end = time.monotonic() + _HISTORY_SECONDS
+        while time.monotonic() < end:
+            watched.page.goto(base + "/mid")
+            watched.page.wait_for_timeout(10_000)
+        cookies = watched.context.cookies()
+        for theme in THEMES:
+            themed = browser.Watched(opened, theme)
+            themed.context.add_cookies(cookies)
+            for name, path in PAGES.items():
+                themed.page.goto(base + path)
+                themed.page.wait_for_timeout(800)
+                save(themed, target / f"{name}-{theme}.png")
+
+
+def take_states(opened: Browser, made: stage.Stage, target: Path) -> None:
+    """Take the states: loading, failed, without rights, stale."""
+    kubeconfig = made.lone.plane.kubeconfig
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        take_state(opened, elsewhere(kubeconfig, port), target / "state-loading.png", "Reading the cluster")
+    take_state(opened, elsewhere(kubeconfig, port), target / "state-unreachable.png", "cannot be read")
+    made.lone.api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "stranger"}})
+    stranger = Path(made.lone.kubeconfig("stranger", namespace="default"))
+    take_state(opened, stranger, target / "state-without-rights.png", "neither Nodes nor NodeMetrics")
+    with console(kubeconfig) as address:
+        watched, _ = entered(opened, address, "light")
+        watched.page.get_by_role("heading", name="nodes use").wait_for()
+        made.end()
+        made.lone.plane.stop("kube-apiserver")
+        watched.page.get_by_text("Stale").wait_for(timeout=180_000)
+        save(watched, target / "state-stale.png")
+
+
+def take_state(opened: Browser, kubeconfig: Path, file: Path, text: str) -> None:
+    """Take the page Fleet once it shows a text."""
+    with console(kubeconfig) as address:
+        watched, _ = entered(opened, address, "light")
+        watched.page.get_by_text(text).wait_for(timeout=60_000)
+        save(watched, file)
+
+
+def elsewhere(kubeconfig: Path, port: int) -> Path:
+    """Write a copy of a kubeconfig with the apiserver at another port."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    copy = kubeconfig.with_name(f"elsewhere-{port}")
+    copy.write_text(yaml.safe_dump(document))
+    return copy
+
+
+def main() -> None:
+    """Take all pictures."""
+    parser = argparse.ArgumentParser(prog="python -m e2e.console.pictures", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=TARGET, help=f"default: {TARGET}")
+    parser.add_argument("--kubeconfig", type=Path, help="take only the pages, of this cluster")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    with browser.running() as opened:
+        if chosen.kubeconfig:
+            take_pages(opened, chosen.kubeconfig, chosen.folder)
+            return
+        with stage.running() as made:
+            take_pages(opened, made.lone.plane.kubeconfig, chosen.folder)
+            take_states(opened, made, chosen.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Each page of fleets in every state: it is complete, small, and nothing of a tenant becomes markup."""
+
+import dataclasses
+import html.parser
+
+import pytest
+
+from apiserver_client import errors
+from console.cluster.details import Listed, NodeDetail, Records
+from console.cluster.wire import Condition, PendingPod, PodSpec, PodStatus
+from console.history.memory import History
+from console.pages import fleet, prediction
+from console.seen import Seen
+from fleet.node_state import Amounts, NodeState
+from fleet.pod_state import NamespaceState, PodState
+from fleet.snapshot import Snapshot, Unread
+from fleet.wire import Event, ObjectReference
+from tests.console import browsers, fleets
+
+HOSTILE = fleets.HOSTILE
+PATHS = ("/", "/mid", "/prediction", "/decisions", "/health", "/nodes/worker-0001")
+
+
+class Markup(html.parser.HTMLParser):
+    """Parser that notes what a browser would act on."""
+
+    VOID = ("meta", "link", "input", "br", "rect", "path")
+
+    def __init__(self, text):
+        super().__init__()
+        self.scripts, self.links, self.open, self.attributes, self.tags = [], [], [], set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        given = dict(attrs)
+        self.attributes |= given.keys()
+        if tag == "script":
+            self.scripts.append(given.get("src"))
+        if "href" in given:
+            self.links.append(given["href"])
+        if tag not in self.VOID and tag not in ("tr", "td", "th", "tbody", "li", "option", "dt", "dd", "p"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            assert self.open.pop() == tag
+
+
+async def page(path, seen, details=None, status=200):
+    asgi, _ = browsers.app(seen, details)
+    async with browsers.client(asgi) as client:
+        answer = await client.get(path)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("count", [1, 60])
+async def test_every_page_is_whole_markup_without_inline_code(path, count):
+    found = Markup(await page(path, fleets.seen(fleets.nodes(count))))
+    assert found.open == []
+    assert all(script and script.startswith("/static/") for script in found.scripts)
+    assert all(link.startswith(("/", "#main")) for link in found.links)
+    assert "style" not in found.attributes | found.tags
+    assert not [name for name in found.attributes if name.startswith("on")]
+
+
+def hostile_state():
+    """Return a fleet and details in which everything that a tenant or an agent writes is hostile."""
+    node = dataclasses.replace(
+        fleets.nodes(1)[0], name=HOSTILE, reason=HOSTILE, text=HOSTILE, detail=HOSTILE, closed=HOSTILE,
+        predictor=HOSTILE, clock_fault=HOSTILE,
+    )  # fmt: skip
+    seen = dataclasses.replace(fleets.seen([node, *fleets.nodes(12)]), error=HOSTILE)
+    amounts = Amounts(1000, 2**30)
+    event = Event(ObjectReference("Node", HOSTILE), "Warning", "MidPodEvicted", HOSTILE)
+    waiting = PendingPod(
+        metadata=cluster_meta(HOSTILE), spec=PodSpec(scheduler_name=HOSTILE),
+        status=PodStatus("Pending", [Condition("PodScheduled", "False", HOSTILE, HOSTILE)]),
+    )  # fmt: skip
+    decision = {"at": 1.0, "outcome": HOSTILE, "nodesAsked": 2, "nodesPassed": 1, "nodes": [
+        {"node": HOSTILE, "result": HOSTILE, "plugin": HOSTILE, "sentence": HOSTILE, "score": HOSTILE}]}  # fmt: skip
+    details = {
+        ("events",): Listed((event,)),
+        ("pending",): Listed((waiting,)),
+        ("namespaces",): Listed((NamespaceState(HOSTILE, 1, 0, amounts, amounts, amounts, amounts, amounts),)),
+        ("records",): Records([{"pod": HOSTILE, "at": HOSTILE, "node": HOSTILE}], HOSTILE, [decision]),
+        ("node",): NodeDetail(pods=(PodState(HOSTILE, HOSTILE, HOSTILE, "prod", HOSTILE),)),
+    }
+    return seen, details
+
+
+def cluster_meta(name):
+    return PendingPod().metadata.__class__(name=name, namespace=name, creation_timestamp=name)
+
+
+@pytest.mark.parametrize(
+    "path", [*PATHS, f"/?q={HOSTILE}&sort={HOSTILE}&page={HOSTILE}", f"/decisions?pod=a/{HOSTILE}"]
+)
+async def test_hostile_text_stays_text(path):
+    seen, details = hostile_state()
+    text = await page(path, seen, details)
+    found = Markup(text)
+    assert "img" not in found.tags
+    assert not [name for name in found.attributes if name.startswith("on")]
+    assert all(link.startswith(("/", "#")) and not link.startswith("//") for link in found.links)
+
+
+async def test_the_name_of_a_node_is_shown_only_if_it_exists():
+    seen = fleets.seen(fleets.nodes(2))
+    text = await page("/nodes/%3Cscript%3E", seen, status=404)
+    assert "<script>" not in text.replace("<script src", "")
+
+
+async def test_no_name_of_a_url_reaches_the_apiserver():
+    asked = []
+    asgi, poller = browsers.app(fleets.seen(fleets.nodes(2)))
+    poller.detail = lambda key, read: asked.append(key)
+    async with browsers.client(asgi) as client:
+        for name in ("other", "%2e%2e", "%2e%2e%2fpods", "worker-0001%2fstatus"):
+            assert (await client.get(f"/nodes/{name}")).status_code == 404
+    assert asked == []
+
+
+# states
+
+
+async def test_before_the_first_snapshot_the_page_is_loading_and_comes_again_without_javascript():
+    text = await page("/", Seen())
+    assert "Reading the cluster" in text
+    assert '<meta http-equiv="refresh" content="2">' in text
+
+
+async def test_an_unreachable_apiserver_is_named():
+    text = await page("/", Seen(error="GET nodes: https://prod-eu:6443 did not answer in time"))
+    assert "The cluster cannot be read" in text
+    assert "did not answer in time" in text
+
+
+async def test_an_old_snapshot_is_shown_as_stale_with_the_cause():
+    text = await page("/", fleets.seen(fleets.nodes(3), error="connection refused"))
+    assert "Stale" in text  # NOW of the fleets is long ago
+    assert "connection refused" in text
+    assert "worker-0001" in text
+
+
+async def test_missing_rights_are_named_and_the_rest_is_shown():
+    unread = (Unread("leases/koord-manager", "403 Forbidden: grant it", is_right=True),)
+    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", fleets.nodes(2), None, None, unread)
+    text = await page("/", fleets.seen((), snapshot=snapshot))
+    assert "Incomplete" in text
+    assert "leases/koord-manager" in text
+    assert "worker-0001" in text
+
+
+async def test_without_any_right_the_page_states_what_to_grant():
+    unread = (Unread("nodes", "403: grant list nodes", is_right=True), Unread("nodemetrics", "403", is_right=True))
+    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
+    text = await page("/", fleets.seen((), snapshot=snapshot))
+    assert "neither Nodes nor NodeMetrics" in text
+    assert "grant list nodes" in text
+
+
+async def test_an_empty_cluster_is_no_error():
+    text = await page("/", fleets.seen(()))
+    assert "The cluster has no nodes yet" in text
+
+
+async def test_a_node_without_a_report_has_dashes():
+    seen = fleets.seen([NodeState("new-1", reason="NeverReported", status="False", text="withdrawn")])
+    text = await page("/nodes/new-1", seen)
+    assert "new-1 has no Mid" in text
+
+
+async def test_a_part_that_cannot_be_read_hides_no_other():
+    details = {("node",): errors.Unreachable("GET pods: gone")}
+    text = await page("/nodes/worker-0001", fleets.seen(fleets.nodes(2)), details)
+    assert "GET pods: gone" in text
+    assert "cores" in text
+
+
+# contents
+
+
+async def test_pages_of_50_rows_and_a_search():
+    seen = fleets.seen(fleets.nodes(120))
+    assert fleet.context(seen, "", "", "9", "n")["page"] == 3
+    assert [len(fleet.context(seen, "", "name", each, "n")["rows"]) for each in ("1", "2", "3")] == [50, 50, 20]
+    found = fleet.context(seen, "WORKER-0012", "", "x", "n")
+    assert [row["name"] for row in found["rows"]] == ["worker-0012"]
+    assert [row["name"] for row in fleet.context(seen, "SampleTooOld", "", "", "n")["rows"]] == ["worker-0003"]
+
+
+async def test_the_worst_usage_comes_first_and_what_is_not_known_last():
+    seen = fleets.seen([NodeState("unknown"), *fleets.nodes(12)])
+    rows = fleet.context(seen, "", "used", "", "n")["rows"]
+    assert (rows[0]["name"], rows[-1]["name"]) == ("worker-0009", "unknown")
+
+
+async def test_the_threshold_is_drawn_where_it_is_known():
+    assert 'class="limit"' in await page("/", fleets.seen(fleets.nodes(3)))
+    assert 'class="limit"' not in await page("/", fleets.seen(fleets.nodes(3), usage_limit_percent=None))
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_of_5000_nodes_stays_small(path):
+    seen = fleets.seen(fleets.nodes(5000))
+    history = History()
+    for minute in range(120):
+        history.record(minute * 60, seen.nodes[:1])
+    asgi, poller = browsers.app(seen)
+    poller.history = history
+    async with browsers.client(asgi) as client:
+        assert len((await client.get(path)).content) <= 60_000
+
+
+def test_the_predictor_with_the_most_savings_among_those_that_keep_the_target_is_recommended():
+    sentence = prediction.context(fleets.seen(fleets.nodes(60)), "")["recommendation"]
+    assert sentence.startswith("Use calibrated: ")
+    assert "n-sigma-v2, in force" in sentence
+
+
+def test_nothing_is_recommended_before_there_are_forecasts():
+    few = prediction.Score("max", "cpu", 10, 100.0, 0.0, 40.0)
+    assert prediction.recommendation([few], {}).startswith("Wait: a node has at most 10 forecasts")
+    assert prediction.recommendation([], {}).startswith("There is nothing to compare yet")

@@ -1,0 +1,131 @@
+"""However many requests come, the cluster is read once for all of them; a failure keeps what was read before."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from apiserver_client import connection, errors
+from console.cluster import reading
+from console.cluster.poller import Poller
+from tests.fakes import apiserver
+from tests.fleet import cluster
+
+NODES, METRICS = "/api/v1/nodes", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+CONFIG = "/api/v1/namespaces/koordinator-system/configmaps/koord-scheduler"
+
+
+@contextlib.asynccontextmanager
+async def polling(*nodes, **more):
+    async with apiserver.running() as server:
+        server.on("GET", NODES, *(nodes or [apiserver.Answer(cluster.listing(cluster.node()))]))
+        server.on("GET", METRICS, apiserver.Answer(cluster.listing(cluster.metric())))
+        poller = Poller(connection.Connection(server=server.url, origin="a test"), "koordinator-system", **more)
+        poller.start()
+        try:
+            yield server, poller
+        finally:
+            await asyncio.to_thread(poller.stop)
+            assert not poller.is_alive()
+
+
+async def first(poller):
+    await asyncio.to_thread(poller.first.wait, 10)
+
+
+async def test_many_requests_make_one_snapshot():
+    async with polling() as (server, poller):
+        await first(poller)
+        for _ in range(100):
+            poller.newest()
+        assert [node.name for node in poller.newest().nodes] == ["worker-1"]
+        assert len(server.asked("GET", NODES)) == 1
+
+
+async def test_a_failure_is_named_and_what_was_read_before_stays():
+    bad = apiserver.Answer({"kind": "Status", "reason": "InternalError", "message": "no leader", "code": 500}, 500)
+    async with polling(apiserver.Answer(cluster.listing(cluster.node())), bad, interval_seconds=0.01) as (
+        server,
+        poller,
+    ):
+        await first(poller)
+        poller.newest()
+        await server.until(lambda: len(server.asked("GET", NODES)) >= 2)
+        while not poller.seen.error:
+            await asyncio.sleep(0.01)
+        assert "no leader" in poller.seen.error
+        assert [node.name for node in poller.seen.nodes] == ["worker-1"]
+
+
+async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause():
+    poller = Poller(connection.Connection(server="http://127.0.0.1:1", origin="a test"), "koordinator-system")
+    poller.start()
+    await first(poller)
+    assert poller.seen.snapshot is None
+    assert "127.0.0.1:1" in poller.seen.error
+    await asyncio.to_thread(poller.stop)
+
+
+async def test_what_one_page_shows_is_read_once_for_all_who_ask():
+    reads = []
+
+    async def read(_api):
+        reads.append(1)
+        await asyncio.sleep(0)
+        return "answer"
+
+    async with polling() as (_, poller):
+        answers = await asyncio.gather(*(poller.detail(("node", "a"), read) for _ in range(20)))
+        answers.append(await poller.detail(("node", "a"), read))
+        assert set(answers) == {"answer"}
+        assert len(reads) == 1
+        await poller.detail(("node", "b"), read)
+        assert len(reads) == 2
+
+
+async def test_a_failed_detail_is_raised_to_all_who_ask():
+    async def read(_api):
+        raise errors.Unreachable("gone")
+
+    async with polling() as (_, poller):
+        answers = await asyncio.gather(*(poller.detail(("x",), read) for _ in range(3)), return_exceptions=True)
+        assert [str(answer) for answer in answers] == ["gone"] * 3
+
+
+async def test_details_are_bounded():
+    async def read(_api):
+        return 1
+
+    async with polling() as (_, poller):
+        for number in range(200):
+            await poller.detail(("node", str(number)), read)
+        assert len(poller._details) <= 32
+
+
+@pytest.mark.parametrize(
+    ("policies", "wanted"),
+    [
+        ("plugins: {}\n", 65),
+        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 50}}}]\n", 50),
+        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 0}}}]\n", None),
+        ("plugins: {filter: {disabled: [{name: '*'}]}}\n", None),
+        ("not: [a, profile", None),
+        ("&a [*a]\n", None),
+        ("", None),
+    ],
+)
+async def test_the_threshold_is_that_of_the_scheduler(policies, wanted):
+    async with apiserver.running() as server:
+        server.on("GET", CONFIG, apiserver.Answer({"metadata": {}, "data": {"scheduler-plugin.yaml": policies}}))
+        async with server.session() as api:
+            assert await reading._usage_limit(api, "koordinator-system") == wanted
+
+
+async def test_pods_that_have_a_node_do_not_wait():
+    waiting = cluster.pod("waits", node="")
+    starting = cluster.pod("starts")
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.page("7", waiting, starting), selector="status.phase=Pending")
+        async with server.session() as api:
+            found = await reading.pending(api, None)
+    assert [pod.metadata.name for pod in found.items] == ["waits"]
