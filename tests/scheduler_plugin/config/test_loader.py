@@ -50,7 +50,7 @@ def test_reports_all_problems_with_path_value_and_wanted_value():
         'pluginConfig[0].args.usageThresholds.cpu: seen "65", want an integer',
         "pluginConfig[0].args.useageThresholds: seen {}, want one of the keys filterExpiredNodeMetrics,",
         "pluginConfig[0].args.dominantResourceWeight: seen 101, want 0..100",
-        "pluginConfig[2].args.strict: seen true, want one of the keys (none)",
+        "pluginConfig[2].args.strict: seen true, want one of the keys defaultQuota, namespaceQuotas",
     ):
         assert [problem for problem in found if problem.startswith(beginning)], beginning
     assert len(found) == 8
