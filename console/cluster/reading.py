@@ -66,7 +66,7 @@ async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
         read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
         report = read.status
     with reader.attempt(f"nodes/{name}"):
-        explanation = await explain_mid.of_node(api.connection, name, now)
+        explanation = await explain_mid.of_node(api, name, now)
     with reader.attempt("pods"):
         pods = await reader.pods(None, name)
     return NodeDetail(explanation, pods, report, tuple(reader.unread))
@@ -76,7 +76,9 @@ async def by_namespace(api: session.Session, now: dt.datetime) -> Listed[Namespa
     """Read all pods and sum them by namespace."""
     reader = Reader(api, now)
     pods = await reader.pods(None)
-    return Listed(None if pods is None else tuple(namespaces(pods)), tuple(reader.unread))
+    if pods is None:
+        return Listed(None, tuple(reader.unread))
+    return Listed(tuple(namespaces(pods, await reader.mid_quotas(None))), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

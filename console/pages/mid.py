@@ -79,6 +79,7 @@ def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
         "prod_used": numbers.cores(each.prod_used.cpu),
         "mid_requests": numbers.cores(each.mid_requests.cpu),
         "mid_used": numbers.cores(each.mid_used.cpu),
+        "mid_quota": "malformed" if each.is_quota_malformed else numbers.cores(each.mid_quota.cpu),
         "part": part("mid-request", 0, percent(each.mid_requests.cpu, whole)),
         "unmeasured": each.unmeasured,
     }

@@ -34,6 +34,7 @@ def _reads(resource: str, group: str = "") -> Iterator[Right]:
 VIEWER: Final = (
     *_reads("nodes"),
     *_reads("pods"),
+    *_reads("namespaces"),
     *_reads(names.NODE_METRIC_PLURAL, names.GROUP),
     Right("list", "priorityclasses", "scheduling.k8s.io"),
     Right("get", "configmaps", in_namespace=True, name=names.SLO_CONTROLLER_CONFIG),

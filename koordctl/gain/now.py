@@ -54,7 +54,7 @@ def _amounts(found: node_state.Amounts) -> Amounts:
 def _namespaces(pods: tuple[pod_state.PodState, ...] | tuple[()]) -> dict[str, OfNamespace]:
     return {
         each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used))
-        for each in pod_state.namespaces([pod for pod in pods if pod.band == "mid"])
+        for each in pod_state.namespaces((pod for pod in pods if pod.band == "mid"), {})
     }
 
 
