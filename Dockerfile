@@ -78,11 +78,13 @@ COPY --from=scheduler-libraries /venv /venv
 COPY --from=sources /app/scheduler_plugin scheduler_plugin
 ENTRYPOINT ["python", "-m", "scheduler_plugin"]
 
-# The command line, for jobs in a cluster; it uses the prediction of the agent and the rules of the manager.
+# The command line, for jobs in a cluster; it uses the prediction of the agent, the rules of the manager, and the plugins
+# of the scheduler.
 FROM component AS koordctl
 COPY --from=koordctl-libraries /venv /venv
 COPY --from=sources /app/koordlet koordlet
 COPY --from=sources /app/manager manager
+COPY --from=sources /app/scheduler_plugin scheduler_plugin
 COPY --from=sources /app/fleet fleet
 COPY --from=sources /app/koordctl koordctl
 ENTRYPOINT ["python", "-m", "koordctl"]

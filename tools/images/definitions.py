@@ -48,7 +48,7 @@ IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
     _component("manager", "fleet", "koordctl", "manager", also=(HERE / "koordctl",)),
     _component("scheduler-plugin", "scheduler_plugin"),
-    _component("koordctl", "fleet", "koordctl", "koordlet", "manager"),
+    _component("koordctl", "fleet", "koordctl", "koordlet", "manager", "scheduler_plugin"),
     _component("console", "console", "fleet", "manager", "scheduler_plugin", needs_front_end=True),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
     _small("workload", HERE / "workload", needs_base=True),

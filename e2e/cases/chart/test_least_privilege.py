@@ -18,7 +18,9 @@ from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
-POLICIES = ("koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice")
+POLICIES = (
+    "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-quota",
+)  # fmt: skip
 _OPEN_FOR_WRITING = """
 import glob, sys
 opened, refused = [], set()
