@@ -114,7 +114,9 @@ class HostScheduler:
     def _write_configuration(self) -> None:
         """Write the configuration that the chart renders, with other names and paths."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        values = json.dumps({"scheduler": {"name": self.name, "plugin": self._values}})
+        values = json.dumps(
+            {"global": {"imageRegistry": "registry.example"}, "scheduler": {"name": self.name, "plugin": self._values}}
+        )
         words = ("helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-")
         rendered = yaml.safe_load(self._cluster.run(*words, f"--show-only={_TEMPLATE}", stdin=values))["data"]
         document = yaml.safe_load(rendered["kube-scheduler.yaml"])

@@ -14,7 +14,7 @@ from component_base import clock
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot
-from koordctl.check import before, installed, reading
+from koordctl.check import before, installed, reading, rights
 from koordctl.check import results as of
 from koordctl.check.results import Result
 from koordctl.cli import command
@@ -93,7 +93,8 @@ async def _once(api: session.Session, options: Namespace, now: dt.datetime, slee
         found_before = await reading.read_before(api, now, options.namespace)
         results = list(before.results(found_before, options.namespace, reading.dropped(found_before.served)))
     else:
-        found = await reading.read(api, now, options.namespace, sleep)
+        wanted = () if Category.RIGHTS in options.skip else rights.VIEWER
+        found = await reading.read(api, now, options.namespace, sleep, wanted)
         _refuse_nothing(found.snapshot)
         results = list(installed.results(found, options.require, reading.dropped(found.served)))
     return [each for each in results if each.kind.category not in options.skip]

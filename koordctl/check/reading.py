@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,13 +33,20 @@ class Labelled(msgspec.Struct, frozen=True):
 
 
 async def read(
-    api: session.Session, now: dt.datetime, namespace: str, sleep: Callable[[float], Awaitable[None]]
+    api: session.Session,
+    now: dt.datetime,
+    namespace: str,
+    sleep: Callable[[float], Awaitable[None]],
+    wanted: Sequence[Right] = VIEWER,
 ) -> Seen:
-    """Read an installation; the Lease is read twice, because the clock of another machine is not used."""
+    """Read an installation; the Lease is read twice, because the clock of another machine is not used.
+
+    Of the `wanted` rights those are returned that the caller lacks.
+    """
     reader = Reader(api, now)
     installed = await reader.installation(namespace)
     nodes = await reader.nodes()
-    missing = await missing_rights(api, VIEWER, namespace)
+    missing = await missing_rights(api, wanted, namespace)
     classes = waiting = None
     with reader.attempt("priorityclasses"):
         classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.PriorityClass)).items

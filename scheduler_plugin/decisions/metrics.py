@@ -167,7 +167,7 @@ class MidQuotaCollector(registry.Collector):
             for name, text in (
                 (
                     "namespace_mid_held",
-                    f"Mid that a namespace holds, in cores and bytes; of the {MOST_NAMESPACES} that hold the most.",
+                    f"Mid that a namespace holds (cores, bytes), of the {MOST_NAMESPACES} that hold the most.",
                 ),
                 ("namespace_mid_quota", "Mid that these may hold, where they have a quota."),
             )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from scheduler_plugin.state.mid_quotas import MidQuotas
+if TYPE_CHECKING:  # koordctl prints the page, and does without numpy
+    from scheduler_plugin.state.mid_quotas import MidQuotas
 
 MOST_HOLDERS: Final = 10
 

@@ -11,6 +11,7 @@ MODULES = (
     "prediction_adapters",
     "reclaimable_adapters",
     "manager_adapters",
+    "manager_differences",
     "mid_pods_adapters",
     "limiter_adapters",
     "loadaware_adapters",

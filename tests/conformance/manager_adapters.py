@@ -48,11 +48,11 @@ def _document(config: Any) -> slo.ColocationConfig:
     return found.config
 
 
-def _labels(node: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(node: Mapping[str, Any]) -> dict[str, str]:
     return node.get("labels") or {}
 
 
-def _annotations(node: Mapping[str, Any]) -> dict[str, str]:
+def annotations_of(node: Mapping[str, Any]) -> dict[str, str]:
     return {
         key: text if isinstance(text, str) else json.dumps(text)
         for key, text in (node.get("annotations") or {}).items()
@@ -63,7 +63,7 @@ def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
     if case["config"] is None or case["node"] is None:
         return {"strategy": None}
     configured = strategy.configuration(_document(case["config"]))
-    layers = strategy.overlays(configured, _labels(case["node"]), _annotations(case["node"]))
+    layers = strategy.overlays(configured, labels_of(case["node"]), annotations_of(case["node"]))
     return {"strategy": slo.merge(*(layer.strategy for layer in layers)).to_wire()}
 
 
@@ -72,12 +72,12 @@ def updated_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"percent": strategy.percent_of_ratio(case["label_value"])}
     node = case.get("node") or {}
     configured = strategy.configuration(_document(case["strategy"]))
-    layers = strategy.overlays(configured, _labels(node), _annotations(node))
+    layers = strategy.overlays(configured, labels_of(node), annotations_of(node))
     return {"strategy": _upstream(slo.merge(*(layer.strategy for layer in layers)).to_wire())}
 
 
 def annotation_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
-    text = _annotations(case).get(names.ANNOTATION_COLOCATION_STRATEGY)
+    text = annotations_of(case).get(names.ANNOTATION_COLOCATION_STRATEGY)
     if text is None:
         return {"strategy": None, "error": False}
     found, _ = colocation_document.read_strategy(text)
@@ -208,7 +208,7 @@ def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
     if outcome.configuration is None:
         spec = case["old_spec"] or collect_policy.DEFAULT_SPEC
     else:
-        found = strategy.Strategies(outcome.configuration).of(_labels(case["node"]), _annotations(case["node"]))
+        found = strategy.Strategies(outcome.configuration).of(labels_of(case["node"]), annotations_of(case["node"]))
         spec = collect_policy.spec_of(found).to_wire()
     return {"spec": {"metricCollectPolicy": spec["metricCollectPolicy"]}, "error": False}
 
@@ -256,14 +256,14 @@ def _resource_list(given: Mapping[str, int]) -> dict[str, str]:
 
 def _node(given: Mapping[str, Any]) -> pods.Node:
     return pods.Node(
-        metadata=pods.ObjectMeta(name="node", labels=_labels(given), annotations=_annotations(given)),
+        metadata=pods.ObjectMeta(name="node", labels=labels_of(given), annotations=annotations_of(given)),
         status=pods.NodeStatus(
             capacity=_resource_list(given["capacity"]), allocatable=_resource_list(given["allocatable"])
         ),
     )
 
 
-def _pod(given: Mapping[str, Any]) -> pods.Pod:
+def pod_of(given: Mapping[str, Any]) -> pods.Pod:
     labels = {names.LABEL_QOS: given["qosClass"]} if given.get("qosClass") else {}
     requests = {**_resource_list(given.get("requests") or {"cpu_milli": 0, "memory_bytes": 0})}
     requests |= given.get("requests_extended") or {}
@@ -288,19 +288,19 @@ def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
     return msgspec.convert({"status": status}, type=store.NodeMetric)
 
 
-def _target(case: Mapping[str, Any]) -> calculator.Target:
+def target_of(case: Mapping[str, Any]) -> calculator.Target:
     if any(case.get(key) is None for key in ("strategy", "node", "nodeMetric")):
         return calculator.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is invented
     configured = strategy.configuration(_document(case["strategy"]))
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
-    holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
+    holds = strategy.node_strategy(configured, labels_of(case["node"]), annotations_of(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
     degrade_after = decision.degrade_time(holds.strategy)
     known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
     decided = decision.decide(known, NOW)
     if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, decided.reason)
-    bound = pod_requests.summed(_pod(each) for each in case["pods"] or ()).requests()
+    bound = pod_requests.summed(pod_of(each) for each in case["pods"] or ()).requests()
     inputs = mid_report.formula_inputs(
         mid_report.usable_report(metric.status, policy),
         policy,
@@ -313,7 +313,7 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
 
 
 def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    came = _target(case).values
+    came = target_of(case).values
     wrong = [
         f"{mid}: expected {expected[mid]}, came {came[mid]}"
         for mid in names.MID_RESOURCES
@@ -404,85 +404,7 @@ def resource_diff(case: Mapping[str, Any]) -> dict[str, Any]:
 def is_disabled(case: Mapping[str, Any]) -> dict[str, Any]:
     configured = strategy.configuration(_document(case["config"] or {}))
     node = case["node"] or {}
-    return {"disabled": not strategy.node_strategy(configured, _labels(node), _annotations(node)).enabled}
-
-
-# Predicates of the cases that differ on purpose
-
-
-def _truncated_differently(ratio: str) -> bool:
-    percent = strategy.percent_of_ratio(ratio)
-    return percent is not None and percent != int(float(ratio) * 100)
-
-
-def _label_differs(case: Mapping[str, Any]) -> bool:
-    if "label_value" in case["input"]:
-        return _truncated_differently(case["input"]["label_value"])
-    labels = _labels(case["input"].get("node") or {})
-    return any(_truncated_differently(labels[label]) for label in strategy.RATIO_LABELS if label in labels)
-
-
-def _annotation_out_of_range(case: Mapping[str, Any]) -> bool:
-    """Return whether an annotation is well-formed and refused for its values: Koordinator does not check them."""
-    given = case["input"].get("node") or case["input"]
-    text = _annotations(given).get(names.ANNOTATION_COLOCATION_STRATEGY)
-    if text is None:
-        return False
-    found, problems = colocation_document.read_strategy(text)
-    said_no = ("a known key", "at least", "above", "at most", "one of")
-    return found is None and all(any(each in problem.wanted for each in said_no) for problem in problems)
-
-
-def _not_static(case: Mapping[str, Any]) -> bool:
-    return (case["input"].get("strategy") or {}).get("midReclaimMode") != slo.STATIC
-
-
-def _calculates(case: Mapping[str, Any]) -> bool:
-    """Return whether all inputs of a formula are present."""
-    return all(case["input"].get(key) for key in ("strategy", "node", "nodeMetric"))
-
-
-def _floor_decides(case: Mapping[str, Any]) -> bool:
-    """Return whether running Mid pods request more than is calculated without them."""
-    given = case["input"].get("pods") or ()
-    bound = pod_requests.summed(map(_pod, given)).requests().mid
-    others = [each for each in given if not pod_requests.summed([_pod(each)]).requests().mid]
-    calculated = _target({**case["input"], "pods": others}).values if bound else {}
-    return any(amount > (calculated.get(mid) or 0) for mid, amount in bound.items())
-
-
-def _share_is_binary(case: Mapping[str, Any]) -> bool:
-    """Return whether a share of the node is one less when it is multiplied in binary64 and truncated."""
-    if not _calculates(case):
-        return False
-    given = case["input"]["strategy"]
-    percents = [value for key, value in given.items() if key.startswith("mid") and key.endswith("Percent")]
-    amounts = case["input"]["node"]["capacity"].values()
-    return any(int(amount * (percent / 100)) != amount * percent // 100 for amount in amounts for percent in percents)
-
-
-def _has_unknown_key(case: Mapping[str, Any]) -> bool:
-    found = colocation_document.read_config(evaluation.document_text(case["input"]["configmap_data"]))
-    return any(problem.wanted.startswith("a known key") for problem in found.problems)
-
-
-def _config_map_is_gone(case: Mapping[str, Any]) -> bool:
-    return case["input"]["configmap_data"] is None and case["input"]["old_spec"] is not None
-
-
-def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
-    selector = (case["input"]["nodeConfig"] or {}).get("nodeSelector") or {}
-    return bool(selector.get("matchExpressions")) and not selector.get("matchLabels")
-
-
-def _formula_differs(case: Mapping[str, Any]) -> bool:
-    """Return whether a term of only one of the formulas can decide: the size of the cap, or the unallocated share."""
-    given = case["input"]
-    if not _calculates(case) or not _not_static(case):
-        return False
-    has_share = bool(given["strategy"].get("midUnallocatedPercent"))
-    predicts = bool(given["nodeMetric"].get("prodReclaimable"))
-    return has_share or (predicts and given["node"]["capacity"] != given["node"]["allocatable"])
+    return {"disabled": not strategy.node_strategy(configured, labels_of(node), annotations_of(node)).enabled}
 
 
 def memory_to_release(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -502,7 +424,7 @@ ADAPTERS = {
     "colocation config webhook parameter check": parameter_check,
     "node selector overlap": lambda case: {"overlap": bool(node_selector.overlapping(_selectors(case)))},
     "node conflict": lambda case: {
-        "conflict": len(node_selector.matching(_selectors(case), _labels({"labels": case["node_labels"]}))) > 1
+        "conflict": len(node_selector.matching(_selectors(case), labels_of({"labels": case["node_labels"]}))) > 1
     },
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,
@@ -523,40 +445,3 @@ CHECKS = {
     "midresource Reset": check_reset,
     "midresource NeedSync": check_needs_sync,
 }
-_TAKES_A_DOCUMENT = ("sync colocation config", "config availability", "NodeMetric spec")
-_ROUNDING = "ratios are rounded half-up, not truncated"
-_FORMULA = "capped by a share of allocatable, the unallocated share outside the cap and inside what is unused"
-_VALIDATED = "annotations are validated like the ConfigMap"
-DIFFERENT_ON_PURPOSE = [
-    ("UpdateColocationStrategyForNode", _label_differs, _ROUNDING),
-    ("UpdateColocationStrategyForNode", _annotation_out_of_range, _VALIDATED),
-    ("GetNodeColocationStrategy", _label_differs, _ROUNDING),
-    ("GetNodeColocationStrategy", _annotation_out_of_range, _VALIDATED),
-    ("GetColocationStrategyOnNode", _annotation_out_of_range, _VALIDATED),
-    (
-        "IsNodeColocationCfgValid",
-        _selects_by_expressions_alone,
-        "matchExpressions alone select nodes, as where Koordinator applies an entry; its helper has no caller",
-    ),
-    *(
-        (function, applies, reason)
-        for function in ("midresource Calculate", "node resource calculation (mid part)")
-        for applies, reason in (
-            (_formula_differs, _FORMULA),
-            (_floor_decides, "never less than the bound Mid pods request"),
-            (_share_is_binary, "whole milli-cores and bytes, by exact arithmetic"),
-        )
-    ),
-    *((function, _has_unknown_key, "any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
-    ("NodeMetric spec", _config_map_is_gone, "a deleted ConfigMap means defaults"),
-    (
-        "node update needed",
-        lambda case: case["input"].get("new_node", case) is None,
-        "a node that does not exist is not in the store, and nothing is compared",
-    ),
-    (
-        "node update needed",
-        lambda case: bool(case["input"].get("meta_change")),
-        "one patch has both resources and the status annotation, nothing else is written to a node",
-    ),
-]

@@ -57,7 +57,7 @@ def test_a_command_that_reads_a_cluster_imports_neither_numpy_nor_kopf(words):
     [
         (["statsu"], "unknown command 'statsu'; did you mean status?"),
         (["explain", "nod"], "unknown command 'nod'; did you mean node or pod?"),
-        (["xyz"], "unknown command 'xyz'; want one of status, top, "),
+        (["xyz"], "unknown command 'xyz'; want one of status, check, top, "),
     ],
 )
 def test_an_unknown_command_names_the_nearest_one(words, text, capsys):

@@ -4,6 +4,7 @@ import yaml
 
 from charts.generators import alert_rules
 from koordctl import __main__ as koordctl
+from koordctl import parser
 from koordctl.commands import COMMANDS
 from koordctl.export import command, k9s
 
@@ -49,7 +50,7 @@ def test_the_plugin_of_k9s_has_one_entry_for_each_scope():
 def test_the_plugin_of_k9s_calls_commands_that_exist():
     known = {each.name for each in COMMANDS}
     assert {words[0] for words in k9s.words()} <= known
-    koordctl._parser().parse_args(["top", *k9s.words()[2][1:]])
+    parser.make().parse_args(["top", *k9s.words()[2][1:]])
 
 
 def test_what_is_exported_is_what_the_help_names():

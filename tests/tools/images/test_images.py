@@ -71,9 +71,10 @@ def test_every_defined_image_has_a_dockerfile_and_its_stage():
 
 def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_exporter():
     extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
-    extras["cli"] = ["rich"]
+    extras |= {"cli": ["rich"], "console": ["starlette"]}
     wanted = wheels.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
     assert wanted == {
+        "console": ["lightkube", "starlette"],
         "koordlet": ["lightkube", "numpy", "influxdb-client"],
         "koordctl": ["lightkube", "numpy", "rich"],
         "manager": ["lightkube", "kopf", "rich"],

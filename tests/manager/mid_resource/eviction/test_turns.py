@@ -7,9 +7,11 @@ from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.eviction import policy
 from manager.mid_resource.eviction.shortage import Observation
 from manager.mid_resource.eviction.turns import Reconciled, Turns
-from tests.manager.mid_resource.eviction.test_fleet import EVICTS, START
+from manager.slo_config import strategy
 
-POLICY = policy.eviction_policy(EVICTS)
+START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+EVICTS = strategy.slo.ColocationConfig.model_validate({"enable": True, "midEviction": {"mode": "evict"}})
+POLICY = policy.eviction_policy(strategy.node_strategy(strategy.configuration(EVICTS), {}, {}))
 
 
 def observe(turns, name, minute):
