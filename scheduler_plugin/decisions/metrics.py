@@ -20,8 +20,8 @@ from scheduler_plugin.state.node_columns import Floats, NodeColumns
 _PREFIX: Final = "koord_scheduler_plugin_"
 
 MOST_NAMESPACES: Final = 200
-_MID: Final = ("cpu", "memory")
-_MID_UNITS: Final = (1000, 1)
+_MID: Final = (("cpu_cores", "CPU", 1000), ("memory_bytes", "memory", 1))
+"""End of the name of a metric, resource, and amount of a quota that is 1 in it; in the order of MidQuota."""
 
 AGES_SECONDS: Final = (60, 120, 180, 300, 900, 3600)
 """A report comes once a minute, and is too old after 180 s unless configured otherwise."""
@@ -162,22 +162,19 @@ class MidQuotaCollector(registry.Collector):
         """Yield the current samples, of the namespaces that hold the most."""
         uses = self._quotas.uses()
         shown = heapq.nlargest(MOST_NAMESPACES, uses, key=lambda name: (uses[name].held, name))
-        held, most = (
-            metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=("namespace", "resource"))
-            for name, text in (
-                (
-                    "namespace_mid_held",
-                    f"Mid that a namespace holds (cores, bytes), of the {MOST_NAMESPACES} that hold the most.",
-                ),
-                ("namespace_mid_quota", "Mid that these may hold, where they have a quota."),
+        for place, (name, resource, units) in enumerate(_MID):
+            held, most = (
+                metrics_core.GaugeMetricFamily(f"{_PREFIX}namespace_mid_{what}_{name}", text, labels=("namespace",))
+                for what, text in (
+                    ("held", f"Mid {resource} of a namespace; of the {MOST_NAMESPACES} that hold the most."),
+                    ("quota", f"Mid {resource} that these may hold, where they have a quota."),
+                )
             )
-        )
-        for name in shown:
-            for resource, units, has, may in zip(_MID, _MID_UNITS, uses[name].held, uses[name].quota, strict=True):
-                held.add_metric([name, resource], has / units)
-                if may is not None:
-                    most.add_metric([name, resource], may / units)
-        yield from (held, most)
+            for namespace in shown:
+                held.add_metric([namespace], uses[namespace].held[place] / units)
+                if (may := uses[namespace].quota[place]) is not None:
+                    most.add_metric([namespace], may / units)
+            yield from (held, most)
         for label, text, value in (
             (
                 "malformed_mid_quotas",

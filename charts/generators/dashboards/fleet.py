@@ -159,6 +159,32 @@ PANELS: Final = (
     ),
     Panel(
         Kind.SERIES,
+        "Mid CPU that namespaces hold",
+        "As MidGuard counts it, of the 10 namespaces that hold most, and their quotas.",
+        CORES,
+        (
+            Query(
+                "topk(10, max by (namespace) (koord_scheduler_plugin_namespace_mid_held_cpu_cores))", "{{namespace}}"
+            ),
+            Query("max by (namespace) (koord_scheduler_plugin_namespace_mid_quota_cpu_cores)", "{{namespace}} quota"),
+        ),
+    ),
+    Panel(
+        Kind.SERIES,
+        "Mid memory that namespaces hold",
+        "As MidGuard counts it, of the 10 namespaces that hold most, and their quotas.",
+        BYTES,
+        (
+            Query(
+                "topk(10, max by (namespace) (koord_scheduler_plugin_namespace_mid_held_memory_bytes))", "{{namespace}}"
+            ),
+            Query(
+                "max by (namespace) (koord_scheduler_plugin_namespace_mid_quota_memory_bytes)", "{{namespace}} quota"
+            ),
+        ),
+    ),
+    Panel(
+        Kind.SERIES,
         "Suppressed CPU by namespace",
         "CPU by which the limits of Mid pods are lowered at present, because Prod needs it.",
         CORES,

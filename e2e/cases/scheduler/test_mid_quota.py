@@ -118,8 +118,8 @@ def test_a_greedy_namespace_is_held_to_its_quota_and_gets_more_when_it_rises_or_
     for name in [pod["metadata"]["name"] for pod in pods(lone, "greedy") if pod["spec"].get("nodeName")][:3]:
         lone.api.send("DELETE", f"{NAMESPACES}/greedy/pods/{name}")
     lone.until("three others took their place", lambda: held(lone, "greedy") == 24 and len(pods(lone, "greedy")) == 37)
-    assert lone.of_extender("namespace_mid_held", namespace="greedy", resource="cpu") == 24
-    assert lone.of_extender("namespace_mid_quota", namespace="greedy", resource="cpu") == 24
+    assert lone.of_extender("namespace_mid_held_cpu_cores", namespace="greedy") == 24
+    assert lone.of_extender("namespace_mid_quota_cpu_cores", namespace="greedy") == 24
 
 
 def test_two_namespaces_that_want_more_than_there_is_get_what_their_quotas_permit(lone: LoneScheduler) -> None:
