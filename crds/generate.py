@@ -56,7 +56,7 @@ def generated() -> dict[pathlib.Path, str]:
         files / "alert-rules.yaml": alert_rules.text(),
         ROOT / "koordctl" / "export" / "alert-rules.yaml": alert_rules.text(),
         **{files / "dashboards" / name: text for name, text in dashboards.items()},
-        **{ROOT / "koordctl" / "dashboards" / name: text for name, text in dashboards.items()},
+        **{ROOT / "koordctl" / "export" / "dashboards" / name: text for name, text in dashboards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),
         schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
         page: configuration_page.page(page.read_text(encoding="utf-8")),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from koordctl import parser
+from koordctl import commands
 from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 
 COMPLETE: Final = "__complete"
@@ -22,13 +22,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from koordctl.completion import candidates  # noqa: PLC0415  # only the shell asks for it
 
         return candidates.show(words[1:])
-    if wrong := parser.unknown_command(words):
+    if wrong := commands.unknown_command(words):
         sys.stderr.write(f"{wrong}\n")
         return WRONG_USAGE
     try:
-        options = parser.make(words).parse_args(words)
+        options = commands.parser(words).parse_args(words)
         return int(options.run(options))
-    except parser.NotInThisImage as error:
+    except commands.NotInThisImage as error:
         sys.stderr.write(f"{error}\n")
         return NOT_READ
     except KeyboardInterrupt:

@@ -59,8 +59,7 @@ def test_functions_stay_short():
 
 @pytest.mark.parametrize("component", ["console", "koordctl", "koordlet", "manager", "scheduler_plugin"])
 def test_the_root_of_a_component_is_seen_at_a_glance(component):
-    most = 18 if component == "koordctl" else 16  # koordctl has one folder for each command
-    assert len([entry for entry in (ROOT / component).iterdir() if entry.name != "__pycache__"]) <= most
+    assert len([entry for entry in (ROOT / component).iterdir() if entry.name != "__pycache__"]) <= 16
 
 
 def test_no_folder_of_the_product_holds_too_many_modules():

@@ -9,7 +9,7 @@ from typing import Final
 
 from console import __main__ as console
 from docs.generators import markdown
-from koordctl import parser as koordctl
+from koordctl import commands as koordctl
 from koordlet import __main__ as koordlet
 from manager import __main__ as manager
 from scheduler_plugin import __main__ as scheduler_plugin
@@ -25,7 +25,7 @@ _OF_SETTING: Final = re.compile(r"^(?P<text>.*) \((?P<default>default: .*|requir
 def parsers() -> tuple[argparse.ArgumentParser, ...]:
     """Return the parser of each program."""
     others = (program._parser() for program in (koordlet, manager, scheduler_plugin, load_watcher, console))  # noqa: SLF001
-    return (*others, koordctl.make())
+    return (*others, koordctl.parser())
 
 
 def page() -> str:

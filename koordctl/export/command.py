@@ -10,7 +10,7 @@ from typing import Final
 
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOT_READ, WRONG_USAGE
-from koordctl.export import k9s
+from koordctl.export import dashboards, k9s
 
 WHAT: Final = ("dashboards", "rules", "k9s")
 
@@ -28,9 +28,7 @@ def files(what: str) -> dict[str, str]:
         return {"k9s-plugins.yaml": k9s.text()}
     if what == "rules":
         return {"alert-rules.yaml": resources.files("koordctl.export").joinpath("alert-rules.yaml").read_text("utf-8")}
-    folder = resources.files("koordctl").joinpath("dashboards")
-    found = sorted(folder.iterdir(), key=lambda each: each.name) if folder.is_dir() else []
-    return {each.name: each.read_text("utf-8") for each in found if each.name.endswith(".json")}
+    return dashboards.texts()
 
 
 def run(options: Namespace) -> int:

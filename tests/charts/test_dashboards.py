@@ -16,7 +16,7 @@ import yaml
 from charts.generators.alerts import ALERTS
 from charts.generators.dashboards import grafana
 from docs.generators import metrics_page
-from koordctl import dashboards
+from koordctl.export import dashboards
 from tests.charts.test_alerts import promtool
 
 BOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in grafana.texts().items()}

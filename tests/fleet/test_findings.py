@@ -9,7 +9,7 @@ from fleet import finding_kinds, findings, wire
 from fleet.finding_kinds import KINDS, Severity
 from fleet.node_state import NodeState
 from fleet.snapshot import Installation, Snapshot, Unread
-from koordctl import parser
+from koordctl import commands
 from manager import __main__ as manager
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 from manager.node_metric import crd_schema
@@ -79,7 +79,7 @@ def test_an_unknown_code_of_a_newer_manager_is_no_error():
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.code)
 def test_a_fix_names_no_command_that_does_not_exist(kind):
-    known = next(each for each in parser.make()._actions if each.choices).choices
+    known = next(each for each in commands.parser()._actions if each.choices).choices
     assert all(word in known for word in re.findall(r"koordctl ([a-z]+)", kind.fix))
     programs = next(each for each in manager._parser()._actions if each.choices).choices
     assert all(word in programs for word in re.findall(r"python -m manager ([a-z-]+)", kind.fix))

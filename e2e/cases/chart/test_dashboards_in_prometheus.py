@@ -21,7 +21,7 @@ from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Stage
 from e2e.support import fake_fleet, slo_config, waiting, workloads
 from e2e.support.names import MID_CPU, MID_MEMORY
 from e2e.thirdparty.prometheus.server import Prometheus
-from koordctl import dashboards
+from koordctl.export import dashboards
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -15,7 +15,7 @@ import pytest
 from e2e.support import chart_rendering, waiting
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.thirdparty.prometheus import operator_crds
-from koordctl import dashboards
+from koordctl.export import dashboards
 from tools.localcluster import apiserver_requests, standalone_control_plane
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane

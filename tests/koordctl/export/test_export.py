@@ -4,7 +4,7 @@ import yaml
 
 from charts.generators import alert_rules
 from koordctl import __main__ as koordctl
-from koordctl import parser
+from koordctl import commands
 from koordctl.commands import COMMANDS
 from koordctl.export import command, k9s
 
@@ -23,7 +23,7 @@ def test_files_are_written_into_a_folder(tmp_path, capsys):
 
 def test_dashboards_are_the_json_files_of_the_package(tmp_path, monkeypatch, capsys):
     (tmp_path / "dashboards").mkdir()
-    monkeypatch.setattr("koordctl.export.command.resources.files", lambda _package: tmp_path)
+    monkeypatch.setattr("koordctl.export.command.resources.files", lambda _package: tmp_path / "dashboards")
     assert koordctl.main(["export", "dashboards"]) == 3
     assert "has no dashboards" in capsys.readouterr().err
     for name in ("a.json", "b.json", "__init__.py"):
@@ -50,7 +50,7 @@ def test_the_plugin_of_k9s_has_one_entry_for_each_scope():
 def test_the_plugin_of_k9s_calls_commands_that_exist():
     known = {each.name for each in COMMANDS}
     assert {words[0] for words in k9s.words()} <= known
-    parser.make().parse_args(["top", *k9s.words()[2][1:]])
+    commands.parser().parse_args(["top", *k9s.words()[2][1:]])
 
 
 def test_what_is_exported_is_what_the_help_names():

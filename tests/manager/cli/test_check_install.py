@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from koordctl import parser
+from koordctl import commands
 from manager import __main__ as manager
 from manager.cli import check_install
 
@@ -21,7 +21,7 @@ from manager.cli import check_install
 def test_its_settings_become_flags(chosen, expected):
     words = check_install.words(check_install.CheckInstallSettings(**chosen))
     assert words == ["check", "--namespace=koordinator-system", *expected]
-    parser.make().parse_args(words)
+    commands.parser().parse_args(words)
 
 
 def test_its_exit_code_is_that_of_koordctl(tmp_path, capsys):
