@@ -61,6 +61,15 @@ def format_duration(seconds: int) -> str:
     return f"{minutes}m{left}s" if minutes else f"{left}s"
 
 
+def rounded_age(seconds: float) -> tuple[int, str]:
+    """Return an age as a count of its largest unit (d, h, m, s), as kubectl shows it. Fewer than two are of the next one."""
+    count = max(int(seconds), 0)
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if count >= 2 * length:
+            return count // length, unit
+    return count, "s"
+
+
 def parse_rfc3339(text: str) -> dt.datetime:
     """Parse a time, in the zone that it names. Raises ValueError, also for a time without a zone."""
     time = dt.datetime.fromisoformat(text)

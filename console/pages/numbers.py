@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final
 
+from api_types.kubernetes import times
+
 UNKNOWN: Final = "–"  # noqa: RUF001  # a dash, as wide as a digit
 _GIB: Final = 2**30
 
@@ -34,13 +36,7 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 def age(seconds: float | None) -> str:
     """Format an age by its largest unit, as kubectl does."""
-    if seconds is None:
-        return UNKNOWN
-    count = max(int(seconds), 0)
-    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if count >= 2 * length:
-            return f"{count // length} {unit}"
-    return f"{count} s"
+    return UNKNOWN if seconds is None else "{} {}".format(*times.rounded_age(seconds))
 
 
 def clock_time(time: dt.datetime | None) -> str:

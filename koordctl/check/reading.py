@@ -23,7 +23,6 @@ RENEWAL_SECONDS: Final = 3.0
 PRIORITY_CLASSES: Final = resources.Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
-NAMESPACES: Final = resources.Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -130,7 +129,7 @@ async def read_before(api: session.Session, now: dt.datetime, namespace: str) ->
     reader = Reader(api, now)
     labels = None
     with reader.attempt("namespaces"):
-        labels = (await objects.get(api, NAMESPACES, namespace, decode=Labelled)).metadata.labels or {}
+        labels = (await objects.get(api, resources.NAMESPACES, namespace, decode=Labelled)).metadata.labels or {}
     owned = {}
     for resource, name, is_in_namespace in _OWNED:
         with reader.attempt(f"{resource.plural}/{name}"):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from api_types.kubernetes import times
+
 FINE, NOTHING, WRONG_USAGE, NOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes, the same for every format: fine, the answer is no, wrong usage, the cluster was not read."""
 FORMATS: Final = ("table", "wide", "json", "yaml", "csv", "name")
@@ -75,10 +77,4 @@ def bar(amount: float, whole: float, length: int) -> str:
 
 def age(seconds: float | None) -> str:
     """Format an age by its largest unit, as kubectl does."""
-    if seconds is None:
-        return UNKNOWN
-    count = max(int(seconds), 0)
-    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if count >= 2 * length:
-            return f"{count // length}{unit}"
-    return f"{count}s"
+    return UNKNOWN if seconds is None else "{}{}".format(*times.rounded_age(seconds))

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 
 from api_types import names
 from apiserver_client import credentials, errors, session
+from apiserver_client.connection import Connection
 from component_base import clock
 from fleet.port_forward import Caller
 from fleet.reading import Reader
@@ -102,15 +103,19 @@ def caller(options: Namespace) -> Caller:
     return Caller(options.kubeconfig or "", options.context or "", options.user, tuple(options.groups))
 
 
-@contextlib.asynccontextmanager
-async def connected(options: Namespace) -> AsyncIterator[session.Session]:
-    """Open a session as the flags name it. Raises errors.ApiServerError, WrongUsage."""
+def connection(options: Namespace) -> Connection:
+    """Return the connection that the flags name. Raises errors.ApiServerError, WrongUsage."""
     if options.groups and not options.user:
         raise WrongUsage("--as-group: want --as USER too: the apiserver impersonates no group alone")
     found = credentials.find(options.kubeconfig, options.context)
-    to = dataclasses.replace(found, impersonated_user=options.user, impersonated_groups=tuple(options.groups))
+    return dataclasses.replace(found, impersonated_user=options.user, impersonated_groups=tuple(options.groups))
+
+
+@contextlib.asynccontextmanager
+async def connected(options: Namespace) -> AsyncIterator[session.Session]:
+    """Open a session as the flags name it. Raises errors.ApiServerError, WrongUsage."""
     limits = session.Timeouts(read=options.request_timeout, request=options.request_timeout)
-    async with session.connect(to, user_agent="koordctl", timeouts=limits) as api:
+    async with session.connect(connection(options), user_agent="koordctl", timeouts=limits) as api:
         yield api
 
 

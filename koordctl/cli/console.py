@@ -7,15 +7,11 @@ import secrets
 import sys
 import webbrowser
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
-from api_types import names
-from apiserver_client import credentials, errors
+from apiserver_client import errors
+from apiserver_client.connection import Connection
 from component_base import listening
-from koordctl.cli import answer, output
-
-if TYPE_CHECKING:
-    from apiserver_client.connection import Connection
+from koordctl.cli import answer, command
 
 _EXTRA = "koordctl console needs more packages: pip install 'koord-suite[koordctl,console]'"
 
@@ -23,10 +19,8 @@ _EXTRA = "koordctl console needs more packages: pip install 'koord-suite[koordct
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the flags of the command."""
     add = parser.add_argument
-    add("--kubeconfig", metavar="FILE", help="kubeconfig file (default: as kubectl)")
-    add("--context", metavar="NAME", help="context of the kubeconfig")
-    add("-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})")
-    add("--request-timeout", type=float, default=60.0, metavar="SECONDS", help="limit of one request (default: 60)")
+    command.add_connection_arguments(parser)
+    command.add_namespace_argument(parser)
     add("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
     add("--no-browser", action="store_true", help="print the address only")
     add(
@@ -37,19 +31,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Serve until Ctrl-C; return the exit code."""
     try:
-        to = credentials.find(options.kubeconfig, options.context)
-        return _serve(options, to)
+        return _serve(options, command.connection(options))
     except ModuleNotFoundError as error:
-        return _fail(f"{_EXTRA} ({error})", answer.WRONG_USAGE)
+        return command.fail(f"{_EXTRA} ({error})", answer.WRONG_USAGE)
+    except command.WrongUsage as error:
+        return command.fail(str(error), answer.WRONG_USAGE)
     except (errors.ApiServerError, listening.CannotListen) as error:
-        return _fail(str(error), answer.NOT_READ)
+        return command.fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
         return answer.FINE
-
-
-def _fail(text: str, code: int) -> int:
-    sys.stderr.writelines(f"{output.printable(line, 2_000)}\n" for line in text.splitlines())
-    return code
 
 
 def _serve(options: Namespace, to: Connection) -> int:
@@ -58,11 +48,10 @@ def _serve(options: Namespace, to: Connection) -> int:
     from console.history.prometheus import Prometheus  # noqa: PLC0415
     from console.web import server  # noqa: PLC0415
     from console.web.app import PagesApp  # noqa: PLC0415
-    from fleet.port_forward import Caller  # noqa: PLC0415
 
     opened = server.listen(options.port)
     token = secrets.token_urlsafe(32)
-    caller = Caller(options.kubeconfig or "", options.context or "")
+    caller = command.caller(options)
     poller = Poller(to, options.namespace, request_timeout_seconds=options.request_timeout)
     pages = PagesApp(
         poller,

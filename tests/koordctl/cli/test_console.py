@@ -64,3 +64,8 @@ def test_without_the_packages_of_the_extra_the_fix_is_named(tmp_path, capsys, mo
     monkeypatch.setitem(sys.modules, "console.web.app", None)
     assert main(["console", "--kubeconfig", kubeconfig(tmp_path), "--no-browser"]) == 2
     assert "koord-suite[koordctl,console]" in capsys.readouterr().err
+
+
+def test_a_group_alone_is_wrong_usage_as_for_every_command(tmp_path, capsys):
+    assert main(["console", "--kubeconfig", kubeconfig(tmp_path), "--as-group", "viewers", "--no-browser"]) == 2
+    assert "want --as USER too" in capsys.readouterr().err

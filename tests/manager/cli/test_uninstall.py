@@ -185,7 +185,7 @@ async def test_limits_are_restored_once_no_agent_has_a_reason_to_lower_them(serv
 
 
 async def test_nodes_keep_mid_resources_until_kubelets_have_put_restored_limits_in_force(server, monkeypatch):
-    """A kubelet admits each resize anew: without the Mid resources of the pod on its node it defers it."""
+    """A kubelet admits each resize like a new pod: it defers one whose Mid resources its node does not have."""
     monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
     installation(server)
     server.add("pods", lowered_pod("slow", **running_with("300m", "50m")), "shop")
