@@ -62,7 +62,7 @@ def format_duration(seconds: int) -> str:
 
 
 def rounded_age(seconds: float) -> tuple[int, str]:
-    """Return an age as a count of its largest unit (d, h, m, s), as kubectl shows it. Fewer than two are of the next one."""
+    """Return an age as a count of its largest unit (d, h, m, s), as kubectl shows it, of which it has at least two."""
     count = max(int(seconds), 0)
     for length, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if count >= 2 * length:

@@ -18,6 +18,7 @@ from koordctl.check import rights
 from koordctl.check.results import Result, Verdict, found, passed, skipped
 from koordctl.check.seen import Seen
 from koordctl.cli.answer import age
+from manager.mid_resource.reasons import Reason
 from manager.slo_config import condition
 
 OLDEST_KUBERNETES: Final = (1, 30)
@@ -28,6 +29,8 @@ PARTS: Final = {"agent": AGENT, "manager": MANAGER, "scheduler": SCHEDULER}
 _KINDS: Final = {AGENT: "DaemonSet", MANAGER: "Deployment", SCHEDULER: "Deployment"}
 _CODES: Final = {AGENT: "AgentsReady", MANAGER: "ManagerReady", SCHEDULER: "SchedulerReady"}
 _MOST_NAMED: Final = 3
+_SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
+"""Where every agent reports, such a node has none, as a virtual node: no fault of the installation."""
 
 
 def results(seen: Seen, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[Result]:
@@ -181,8 +184,8 @@ def _reports(snapshot: Snapshot, installed: Installation) -> Iterator[Result]:
         yield skipped("Reports", "no agent is installed")
     for category in (Category.REPORTS, Category.SCHEDULING, Category.PREDICTION):
         for each in _of_nodes(snapshot, category):
-            # Every agent reports: a node without one, such as a virtual node, is no fault of the installation.
-            yield replace(each, verdict=Verdict.WARNING) if len(fresh) >= wanted else each
+            has_no_agent = each.kind.code in _SILENT and len(fresh) >= wanted
+            yield replace(each, verdict=Verdict.WARNING) if has_no_agent else each
     predicted = sum(node.prod_peak.cpu is not None for node in fresh)
     if fresh and predicted == len(fresh):
         yield passed("NoPrediction", f"the reports of all {predicted} measured nodes carry a prediction")

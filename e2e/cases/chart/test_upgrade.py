@@ -20,7 +20,18 @@ from tools.localcluster.access import Cluster
 SHARE = 37
 EDIT = slo_config.changed(midCPUThresholdPercent=SHARE)
 ON_DISK = '--set-json=koordlet.extraArgs=["--enable-debug-pages"]'
-CHECKED = ("CustomResourceDefinition", "AgentsReady", "ManagerReady", "Leader", "SchedulerReady", "Reports")
+CHECKED = (
+    *("KubernetesVersion", "CustomResourceDefinition", "NodeMetricFieldsDropped", "AgentsReady", "ManagerReady"),
+    *(
+        "Leader",
+        "VersionSkew",
+        "PriorityClasses",
+        "ColocationConfigApplied",
+        "Reports",
+        "SchedulerReady",
+        "MidPodsWait",
+    ),
+)
 ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in ("koordlet", "manager", "scheduler")]
 
 

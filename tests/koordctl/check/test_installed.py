@@ -138,6 +138,29 @@ async def test_a_node_without_an_interval_is_held_to_the_default(server):
     assert (await run(server))[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("reason", "verdict"), [("NeverReported", "warning"), ("SampleTooOld", "warning"), ("NodeMetricMissing", "failed")]
+)
+async def test_a_silent_node_is_a_warning_where_every_agent_reports(server, reason, verdict):
+    status = objects.mid_status(reason)
+    server.add("nodes", {"metadata": {"name": "virtual", "annotations": status}})
+    if verdict == "warning":
+        server.add("nodemetrics", {"metadata": {"name": "virtual"}, "spec": {}})
+    code, lines = await run(server)
+    assert lines["Reports"][0] == "passed"
+    assert lines[reason][0] == verdict
+    assert code == (1 if verdict == "failed" else 0)
+
+
+async def test_a_silent_node_is_a_fault_where_an_agent_is_missing(server):
+    server.patch("daemonsets", "koordlet", {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}, NAMESPACE)
+    status = objects.mid_status("NeverReported")
+    server.add("nodes", {"metadata": {"name": "n2", "annotations": status}})
+    server.add("nodemetrics", {"metadata": {"name": "n2"}, "spec": {}})
+    code, lines = await run(server)
+    assert (code, lines["NeverReported"][0], lines["Reports"][0]) == (1, "failed", "failed")
+
+
 async def test_a_lease_without_renewal_has_no_leader_whatever_its_time(server):
     code, lines = await run(server, renewing=False)
     assert code == 1
