@@ -42,13 +42,12 @@ def latencies(begin: float, seconds: float, period_seconds: float, iterations: i
     """Return the latency in seconds of each request that arrives within the time, on the monotonic clock."""
     gc.disable()
     found = []
-    due, end = begin, begin + seconds
-    while due < end:
+    for number in range(round(seconds / period_seconds)):  # counted: a sum of periods drifts by rounding
+        due = begin + number * period_seconds
         if (wait := due - time.monotonic()) > 0:
             time.sleep(wait)
         work(iterations)
         found.append(time.monotonic() - due)
-        due += period_seconds
     return found
 
 
