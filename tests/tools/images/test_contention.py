@@ -16,7 +16,7 @@ def run(*words):
 
 
 def test_every_request_counts_also_those_that_a_busy_service_begins_late():
-    """20 requests of about 15 ms arrive within 0.1 s: the last one waits for all before it, also if 15 turn out as 8."""
+    """20 requests of about 15 ms (8 at least) arrive within 0.1 s: the last one waits for all before it."""
     (iterations,) = json.loads(run("calibrate", "--work-micros=15000").stdout).values()
     served = run("serve", f"--at={time.time() + 2}", "--seconds=0.1", "--workers=1", "--period-millis=5",
                  f"--iterations={iterations}")  # fmt: skip
