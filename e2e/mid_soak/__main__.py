@@ -6,15 +6,17 @@ them allocates twice its memory. Every minute the latency of a Prod service is m
 an equal peer that fills the machine. At the end the suite is uninstalled.
 
 Prints a table. Exit code 1 if a Prod pod was killed or restarted, a Mid pod came to a node that had evicted, an
-eviction or a patch was too early, the service waited longer than 0.6 of what it waits beside the peer, or anything was
-left changed.
+eviction or a patch was too early, the service waited longer than 0.6 of what it waits beside the peer, anything was
+left changed, or something of this never happened, so that the run does not show it.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import math
 import random
+import statistics
 import sys
 import time
 
@@ -38,7 +40,10 @@ FLAGS = (
 )
 REPLICAS = 6
 SERVICE, PEER = "prod-burstable", "peer-burstable"
-PHASE_SECONDS = (90.0, 240.0)
+QUIET_SECONDS, BUSY_SECONDS = (400.0, 600.0), (90.0, 240.0)
+"""How long phases last: after a busy one, the node is calm long enough to admit Mid pods again."""
+VALID = "pairs of latencies, valid"
+LEAST_PEER_MICROS = 5 * contention.WORK_MICROS
 CLOSED_SLACK_SECONDS = 1.0
 """Time stamps of the annotation are whole seconds."""
 
@@ -54,7 +59,7 @@ class MidSoak:
         self._began = time.monotonic()
         self._began_at = dt.datetime.now(dt.UTC)
         self._next = {"phase": 0.0, "prod": 0.0, "pair": 60.0, "hog": 90.0}
-        self._most_mid = 0
+        self._mid_running: list[int] = []
         self.lowered_seen = 0
         self.pairs: list[Pair] = []
         self.records: Records | None = None
@@ -94,7 +99,7 @@ class MidSoak:
         return True
 
     def _step(self, elapsed: float, arena: Arena) -> None:
-        if self._is_due("phase", elapsed, *PHASE_SECONDS):
+        if self._is_due("phase", elapsed, *(QUIET_SECONDS if self._load.is_busy else BUSY_SECONDS)):
             self._load.is_busy = not self._load.is_busy
             progress.report(f"{elapsed / 60:.0f} min: Prod is {'busy' if self._load.is_busy else 'quiet'}")
         if self._is_due("prod", elapsed, 10, 30):
@@ -105,7 +110,7 @@ class MidSoak:
             beside_mid, beside_peer = (arena.measure(SERVICE, antagonist).p99 for antagonist in (None, PEER))
             self.pairs.append(Pair(beside_mid, beside_peer))
         self.lowered_seen = max(self.lowered_seen, len(self._load.lowered()))
-        self._most_mid = max(self._most_mid, sum(pod["status"]["phase"] == "Running" for pod in self._load.mid_pods()))
+        self._mid_running.append(sum(pod["status"]["phase"] == "Running" for pod in self._load.mid_pods()))
 
     def _check_restarts(self) -> None:
         for pod in self._stage.cluster_client.list("Pod"):
@@ -138,28 +143,41 @@ class MidSoak:
         self.problems += checks.patch_problems(patches)
         self.problems += checks.rate_problems(evictions, self._arguments.interval - CLOSED_SLACK_SECONDS)
         self.problems += checks.loop_problems(evictions, closed, bindings, readmit)
-        self.problems += checks.latency_problems(self.pairs, 5 * contention.WORK_MICROS)
+        self.problems += checks.latency_problems(self.pairs, LEAST_PEER_MICROS)
+        self.problems += checks.void_problems(
+            self._seen(), dict.fromkeys(self._seen(), 1) | {VALID: len(self.pairs) // 4}
+        )
+
+    def _seen(self) -> dict[str, int]:
+        """Return the counts without which a run shows nothing."""
+        assert self.records is not None
+        return {
+            "Mid pods that ran at once, at most": max(self._mid_running, default=0),
+            "Mid pods that allocated twice their memory": self._load.hogs,
+            "Mid pods with a lowered limit at once, at most": self.lowered_seen,
+            "evictions": len(self.records.evictions),
+            "times the node was closed, and admitted Mid pods again": sum(
+                each.until < math.inf for each in self.records.closed
+            ),
+            VALID: len(checks.valid_pairs(self.pairs, LEAST_PEER_MICROS)),
+        }
 
     def table(self) -> str:
         """Return the results as a table."""
         assert self.records is not None
-        patches, evictions, bindings, closed = self.records
-        valid = [pair for pair in self.pairs if pair.beside_peer >= 5 * contention.WORK_MICROS]
-        ratios = sorted(pair.beside_mid / pair.beside_peer for pair in valid)
-        ratio = f"{ratios[len(ratios) // 2]:.2f}" if ratios else "void"
+        valid = checks.valid_pairs(self.pairs, LEAST_PEER_MICROS)
+        ratios = [pair.beside_mid / pair.beside_peer for pair in valid]
+        ratio = f"{statistics.median(ratios):.2f}" if ratios else "void"
         rows = {
             "minutes": f"{self._arguments.minutes:g}",
             "Prod pods created": self._load.made,
             "Prod pods killed for want of memory": len(self._load.killed),
-            "Mid pods that allocated twice their memory": self._load.hogs,
-            "Mid pods that ran at once, at most": self._most_mid,
-            "Mid pods bound": len(bindings),
-            "evictions": len(evictions),
-            "times the node was closed": len(closed),
-            "patches of CPU limits": len(patches),
-            "patches within a minute, at most": checks.most_within(patches),
-            "Mid pods with a lowered limit at once, at most": self.lowered_seen,
-            "pairs of latencies, valid": f"{len(self.pairs)}, {len(valid)}",
+            "Mid pods bound": len(self.records.bindings),
+            "Mid pods that ran at once, mean": f"{statistics.fmean(self._mid_running or [0]):.1f}",
+            **self._seen(),
+            "patches of CPU limits": len(self.records.patches),
+            "patches within a minute, at most": checks.most_within(self.records.patches),
+            "pairs of latencies": len(self.pairs),
             "p99 of Prod beside Mid to that beside a peer, median": ratio,
             "problems": len(self.problems),
         }

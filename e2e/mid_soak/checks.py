@@ -27,6 +27,13 @@ class Pair(NamedTuple):
     beside_peer: float
 
 
+def void_problems(seen: Mapping[str, int], least: Mapping[str, int]) -> Iterator[str]:
+    """Yield a problem for each count that is so small that the run shows nothing of it."""
+    for name, want in least.items():
+        if seen[name] < want:
+            yield f"the run shows too little: {name}: {seen[name]}, want at least {want}"
+
+
 def most_within(times: Sequence[float], window_seconds: float = PATCH_WINDOW_SECONDS) -> int:
     """Return the largest number of times within any window of that length."""
     most, begin = 0, 0
@@ -68,10 +75,15 @@ def loop_problems(
                 yield f"{pod} came to the node {bound - each.since:.0f} s after it was closed"
 
 
+def valid_pairs(pairs: Sequence[Pair], least_peer_micros: float) -> Sequence[Pair]:
+    """Return the pairs in which the peer filled the machine."""
+    return [each for each in pairs if each.beside_peer >= least_peer_micros]
+
+
 def latency_problems(pairs: Sequence[Pair], least_peer_micros: float) -> Iterator[str]:
     """Yield a problem if the service waits too long beside Mid, by medians. Pairs with a weak peer are void."""
-    valid = [each for each in pairs if each.beside_peer >= least_peer_micros]
-    if len(valid) < 3:
+    valid = valid_pairs(pairs, least_peer_micros)
+    if not valid:
         return
     beside_mid, beside_peer = (sorted(column)[len(valid) // 2] for column in zip(*valid, strict=True))
     if beside_mid > MOST_RATIO * beside_peer:

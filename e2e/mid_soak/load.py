@@ -13,7 +13,7 @@ from tools.localcluster.errors import ClusterProblem
 
 MID_NAME, MID_CPU_MILLIS, MID_MEMORY_MIB = "mid-worker", 60, 48
 PROD_SLOTS, PROD_CPU = 3, "200m"
-_BUSY_CORES, _QUIET_CORES = 0.5, 0.05
+_BUSY_CORES, _QUIET_CORES = 1.0, 0.05
 _APP = f"app={MID_NAME}"
 
 Pod = dict[str, Any]

@@ -43,3 +43,8 @@ def test_compares_latency_by_medians_of_valid_pairs_only():
     assert list(checks.latency_problems([fine] * 3 + [void] * 9, 2000)) == []
     assert list(checks.latency_problems([void] * 9, 2000)) == []
     assert list(checks.latency_problems([Pair(4000, 5000)] * 3, 2000))
+
+
+def test_finds_a_run_that_shows_nothing():
+    assert list(checks.void_problems({"evictions": 1}, {"evictions": 1})) == []
+    assert list(checks.void_problems({"evictions": 0}, {"evictions": 1}))
