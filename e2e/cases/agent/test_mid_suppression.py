@@ -35,7 +35,10 @@ def test_down_within_ten_seconds_up_after_calm_and_restored_by_the_upgrade_that_
         assert down_at - passed_at <= DOWN_SECONDS
         lowered = waiting.until("limit and quota agree", stage.quota_millis, lambda seen: seen == stage.limit_millis())
         assert 10 <= lowered < MID_MILLIS
-    assert stage.suite.agent_metric("koordlet_suppression_lowered_pods") == 1
+    waiting.until(
+        "the agent counts the pod", lambda: stage.suite.agent_metric("koordlet_suppression_lowered_pods"),
+        lambda seen: seen == 1, within_seconds=10,
+    )  # fmt: skip
     (status,) = stage.pod()["status"]["containerStatuses"]
     assert status["restartCount"] == 0
 

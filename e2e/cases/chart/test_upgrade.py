@@ -16,6 +16,7 @@ from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import CHART, RELEASE, Suite
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 SHARE = 37
 EDIT = slo_config.changed(midCPUThresholdPercent=SHARE)
@@ -32,6 +33,7 @@ CHECKED = (
         "MidPodsWait",
     ),
 )
+HELM_TEST = ("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs")
 ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in ("koordlet", "manager", "scheduler")]
 
 
@@ -174,10 +176,18 @@ def test_the_notes_show_the_configuration_in_force_after_a_broken_edit(
         )
 
 
-def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
-    output = cluster.run(
-        "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
-    )
+def test_helm_test_fails_while_the_configuration_is_rejected(cluster: Cluster, cluster_client: ClusterClient) -> None:
+    slo_config.write(cluster_client, "{broken")
+    with pytest.raises(ClusterProblem):
+        cluster.run(*HELM_TEST, timeout_seconds=330)
+    log = cluster.run("logs", f"{RELEASE}-test", "--namespace", SUITE_NAMESPACE)
+    assert "ColocationConfigRejected" in log, log
+
+
+@pytest.mark.usefixtures("suite")
+def test_helm_test_reports_each_part_as_working(cluster: Cluster, cluster_client: ClusterClient) -> None:
+    slo_config.write(cluster_client, slo_config.BASE)
+    output = cluster.run(*HELM_TEST, timeout_seconds=330)
     passed = {words[3] for words in map(str.split, output.splitlines()) if words[1:3] == ["\u2714", "passed"]}
     assert passed >= set(CHECKED), output
     assert "failed" not in output, output
