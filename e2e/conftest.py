@@ -83,7 +83,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
-    # Tests of the chart come last: they need the helm that the first case builds.
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
         if item.get_closest_marker("timeout") is None:

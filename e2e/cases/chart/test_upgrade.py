@@ -81,6 +81,17 @@ def _history_began(report: dict[str, Any]) -> str:
     return report["status"]["prediction"]["since"]
 
 
+def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
+    cluster_client: ClusterClient, suite: Suite
+) -> None:
+    """Show as a control that without the live data an upgrade removes the users' edits. First: it replaces no pod."""
+    slo_config.write(cluster_client, EDIT)
+    suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
+    document = json.loads(slo_config.read(cluster_client))
+    assert "midCPUThresholdPercent" not in document
+    assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
+
+
 def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str
 ) -> None:
@@ -133,15 +144,13 @@ def test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod(
     assert still["status"]["phase"] == "Running"
 
 
-def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
-    cluster_client: ClusterClient, suite: Suite
-) -> None:
-    """Show as a control that without the live data an upgrade removes the users' edits."""
-    slo_config.write(cluster_client, EDIT)
-    suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
-    document = json.loads(slo_config.read(cluster_client))
-    assert "midCPUThresholdPercent" not in document
-    assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
+def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
+    output = cluster.run(
+        "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
+    )
+    passed = {words[3] for words in map(str.split, output.splitlines()) if words[1:3] == ["\u2714", "passed"]}
+    assert passed >= set(CHECKED), output
+    assert "failed" not in output, output
 
 
 def _notes(cluster: Cluster, suite: Suite) -> str:
@@ -172,12 +181,3 @@ def test_the_notes_show_the_configuration_in_force_after_a_broken_edit(
                 and (("has not accepted the document" in notes) is is_rejected)
             ),
         )
-
-
-def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
-    output = cluster.run(
-        "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
-    )
-    passed = {words[3] for words in map(str.split, output.splitlines()) if words[1:3] == ["\u2714", "passed"]}
-    assert passed >= set(CHECKED), output
-    assert "failed" not in output, output
