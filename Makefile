@@ -25,16 +25,20 @@ demo: $(STAMP) ## Show the suite at work on a real cluster, step by step (about 
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: test
-test: $(STAMP) ## Run all tests but the cluster ones, on all cores
-	@$(BIN)/pytest tests --numprocesses auto --dist worksteal
+test: helm ## Run all tests but the cluster ones, on all cores
+	@$(BIN)/pytest tests --numprocesses auto --dist worksteal --durations=25
+
+.PHONY: helm
+helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or on PATH (needs Go the first time)
+	@$(BIN)/python -m tools.localcluster client helm
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
-	@$(BIN)/pytest e2e tests/charts $(if $(PROVIDER),--provider $(PROVIDER))
+	@$(BIN)/pytest e2e --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: e2e-long
 e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade times, idle clusters, the demo
-	@$(BIN)/pytest e2e --long
+	@$(BIN)/pytest e2e --long --durations=25
 
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables

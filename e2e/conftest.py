@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support import node_thresholds, slo_config, waiting
+from e2e.support import admission_agreement, host_components, node_thresholds, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.scheduling import SchedulingHelper
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
-from tools.localcluster import layout, progress, running
+from tools.localcluster import layout, progress, running, standalone_control_plane
 from tools.localcluster.access import Cluster
 from tools.localcluster.providers.registry import PROVIDERS
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 LAST = (
     "test_apiserver_outage",
@@ -53,7 +54,7 @@ LONG = (
     "test_no_prediction",
     "test_predictor_package",
 )
-"""Cases that take minutes: outages, degrade times, idle clusters, own images. Only `make e2e-long` runs them.
+"""Cases that take minutes: outages, degrade times, idle clusters, own builds. Only `make e2e-long` runs them.
 
 Of other files it runs the cases with the mark `long`.
 """
@@ -83,7 +84,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
-    # Tests of the chart come last: they need the helm that the first case builds.
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
         if item.get_closest_marker("timeout") is None:
@@ -172,6 +172,19 @@ def _clear_stage(cluster_client: ClusterClient) -> None:
     waiting.until(
         "they are gone", lambda: [cluster_client.find("Namespace", name) for name in left], lambda seen: not any(seen)
     )
+
+
+@pytest.fixture(scope="session")
+def shared_plane() -> Iterator[ControlPlane]:
+    """Return an API server without controllers, for modules that get along with objects of one another.
+
+    It has the CRD, the suite's namespace and its PriorityClasses. A start and an end take a dozen seconds.
+    """
+    with standalone_control_plane.running() as plane:
+        host_components.prepare(plane)
+        with contextlib.closing(plane.connect()) as api:
+            admission_agreement.add_priority_classes(api)
+        yield plane
 
 
 @pytest.fixture(scope="session")

@@ -58,12 +58,16 @@ def policy_apis(*before: Any) -> list[Any]:
 def running(namespaces: Iterable[str], **apiserver_flags: object) -> Iterator[tuple[ControlPlane, Connection]]:
     """Start an API server with the PriorityClasses and with namespaces, each labelled `rules` with its name."""
     with standalone_control_plane.running(**apiserver_flags) as plane, contextlib.closing(plane.connect()) as api:
-        for name, value in PRIORITIES.items():
-            body = {"metadata": {"name": name}, "value": value}
-            api.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        add_priority_classes(api)
         for name in (PLAIN, *namespaces):
             api.send("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": {"rules": name}}})
         yield plane, api
+
+
+def add_priority_classes(api: Connection) -> None:
+    """Create the PriorityClasses."""
+    for name, value in PRIORITIES.items():
+        api.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value})
 
 
 def stored(api: Connection, namespace: str, pod: dict[str, Any]) -> dict[str, Any] | None:

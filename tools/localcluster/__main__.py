@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.localcluster import errors, fake_nodes, image_archives, progress, running
+from tools.localcluster import errors, fake_nodes, go_binaries, image_archives, progress, running
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.providers.registry import PROVIDERS
 
@@ -86,6 +86,12 @@ def set_fake_nodes(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def client(arguments: argparse.Namespace) -> int:
+    """Print the path of a client program, which is built where there is none."""
+    print(go_binaries.client(arguments.name))
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m tools.localcluster", description=__doc__.splitlines()[0])
@@ -107,6 +113,9 @@ def parser() -> argparse.ArgumentParser:
     faking = verbs.add_parser("fake-nodes", help="set the number of fake nodes")
     faking.add_argument("count", type=int, metavar="N")
     faking.set_defaults(act=set_fake_nodes)
+    finding = verbs.add_parser("client", help="print the path of helm or kubectl, which is built where there is none")
+    finding.add_argument("name", choices=go_binaries.CLIENTS)
+    finding.set_defaults(act=client)
     return top
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from e2e.support import admission_agreement as agreement
 from e2e.support import chart_rendering, waiting
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.apiserver_requests import Connection
@@ -82,9 +81,9 @@ def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[tuple[ControlPlane, Connection]]:
-    with agreement.running([SUITE_NAMESPACE]) as (plane, api):
-        yield plane, api
+def plane(shared_plane: ControlPlane) -> Iterator[tuple[ControlPlane, Connection]]:
+    with contextlib.closing(shared_plane.connect()) as api:
+        yield shared_plane, api
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
@@ -10,15 +11,16 @@ import msgspec
 from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import MidContainer
 from apiserver_client import session
-from e2e.support import admission_agreement as agreement
 from e2e.support.mid_pod_examples import MID_CPU
 from koordlet.cluster import pods
 from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.resize import Outcome
 from tools.localcluster.apiserver_requests import MERGE_PATCH, Connection
+from tools.localcluster.standalone_control_plane import ControlPlane
 
-PODS = "/api/v1/namespaces/default/pods"
+NAMESPACE = "resize-writers"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 def _container(name: str, cpu: str, mid: str, **more: Any) -> dict[str, Any]:
@@ -49,14 +51,15 @@ def _containers(api: Connection) -> dict[str, MidContainer]:
     return {each.key: each for each in mid.containers}
 
 
-def test_lowered_limits_are_read_back_and_restored() -> None:
-    with agreement.running([]) as (plane, api):
-        api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+def test_lowered_limits_are_read_back_and_restored(shared_plane: ControlPlane) -> None:
+    with contextlib.closing(shared_plane.connect()) as api:
+        api.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        api.send("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         _create(api)
 
         def send(pod: pods.PodOnNode, **limits: int) -> Outcome:
             async def once() -> Outcome:
-                async with session.open_session(str(plane.kubeconfig), user_agent="test/1") as connected:
+                async with session.open_session(str(shared_plane.kubeconfig), user_agent="test/1") as connected:
                     return (await resize.send(connected, Change(pod, limits, is_lowering=True))).outcome
 
             return asyncio.run(once())

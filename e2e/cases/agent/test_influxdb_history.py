@@ -1,7 +1,8 @@
 """The exporter with a real InfluxDB 2: an InfluxDB that is down, hangs or refuses never affects a NodeMetric.
 
-Needs no cluster: two agents, one with the exporter and one without, measure the same files for the same objects, each
-with an apiserver of its own on loopback.
+The cases with influxd, which takes many minutes to build, are in the long run; the unit tests of the exporter have the
+responses of a scripted server. Needs no cluster: two agents, one with the exporter and one without, measure the same
+files for the same objects, each with an apiserver of its own on loopback.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def _points(influx: server.Influxd) -> int:
     return sum(count for count in counts if isinstance(count, int))
 
 
+@pytest.mark.long
 async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_tick(
     influx: server.Influxd, host: Path, tmp_path: Path, token_file: Path
 ) -> None:
@@ -249,6 +251,7 @@ def _predicts(reports: list[dict[str, Any]]) -> bool:
     return bool(reports) and "prodPeakMetric" in reports[-1]
 
 
+@pytest.mark.long
 async def test_a_bad_token_is_logged_once_and_a_good_one_in_the_same_file_ends_it(
     influx: server.Influxd, host: Path, tmp_path: Path, token_file: Path
 ) -> None:
@@ -289,6 +292,7 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown(
     assert "points not written" in log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "lines", "failure", "text"),
     [

@@ -15,7 +15,7 @@ from e2e.support.prediction_model import RESOURCES, RawSamples, node_peak, prod_
 from e2e.support.prod_pods import READ
 from e2e.support.slo_config import BASE
 
-TRAININGS = 4
+TRAININGS = 2  # of half a minute each, in which both loads change
 N = BASE["nodePredictPolicy"]["n"]
 HALF_LIFE_SECONDS = {
     "cpu": BASE["nodePredictPolicy"]["cpuHalfLifeSeconds"],

@@ -16,7 +16,7 @@ from e2e.support import chart_rendering, waiting
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.thirdparty.prometheus import operator_crds
 from koordctl.export import dashboards
-from tools.localcluster import apiserver_requests, standalone_control_plane
+from tools.localcluster import apiserver_requests
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -41,15 +41,8 @@ PARTS = ["koord-admission", "koord-load-watcher", "koord-manager", "koord-schedu
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with standalone_control_plane.running() as plane:
-        yield plane
-
-
-@pytest.fixture(scope="module")
-def api(plane: ControlPlane) -> Iterator[Connection]:
-    with contextlib.closing(plane.connect()) as connection:
-        connection.send("POST", "/api/v1/namespaces", {"metadata": {"name": SUITE_NAMESPACE}})
+def api(shared_plane: ControlPlane) -> Iterator[Connection]:
+    with contextlib.closing(shared_plane.connect()) as connection:
         for kind in ("podmonitors", "prometheusrules"):
             connection.send(
                 "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", operator_crds.definition(kind)
@@ -60,9 +53,9 @@ def api(plane: ControlPlane) -> Iterator[Connection]:
 
 
 @pytest.fixture(scope="module")
-def objects(plane: ControlPlane) -> list[dict[str, Any]]:
+def objects(shared_plane: ControlPlane) -> list[dict[str, Any]]:
     templates = ("monitoring/pod-monitors", "monitoring/rules", "monitoring/dashboards", "network-policies")
-    return chart_rendering.rendered(plane.binaries, VALUES, *templates)
+    return chart_rendering.rendered(shared_plane.binaries, VALUES, *templates)
 
 
 def _try(api: Connection, document: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Releases of the chart on a lone API server, where no pod starts: GitOps, rollback, a second release, other owners.
+"""Releases of the chart on a lone API server, where no pod starts: GitOps, rollback, other owners, what is kept.
 
 Rendering is what Argo CD does: `helm template` without a cluster, so without `lookup`, and without helm's hooks.
 """
@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.support import slo_config
+from e2e.support import slo_config, waiting
 from e2e.support.host_components import CRD_FILE
-from e2e.support.installation import CHART, RELEASE
+from e2e.support.installation import CHART, CRD, RELEASE
 from e2e.support.names import CONFIG_MAP, MID_CPU, SUITE_NAMESPACE
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, Connection
@@ -29,7 +29,6 @@ HERE = ("--namespace", SUITE_NAMESPACE)
 NODE, STATUS = "node-1", "koordinator.sh/mid-resource-status"
 HOOK = "helm.sh/hook"
 OFFERED = "6001"
-pytestmark = pytest.mark.long  # each case starts a control plane of its own
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -90,6 +89,7 @@ def _synchronize(run: Command, manifests: str) -> None:
     run("kubectl", "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
 
 
+@pytest.mark.long
 def test_argo_cd_applies_everything_keeps_a_config_of_its_own_and_the_uninstaller_cleans_up(
     plane: ControlPlane, api: Connection, run: Command
 ) -> None:
@@ -117,6 +117,7 @@ def test_argo_cd_applies_everything_keeps_a_config_of_its_own_and_the_uninstalle
     run("kubectl", "delete", "--ignore-not-found", "--filename=-", stdin=owned_elsewhere)
 
 
+@pytest.mark.long
 def test_a_rollback_restores_the_objects_and_the_document_and_leaves_node_and_pods(
     api: Connection, run: Command
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_rollback_restores_the_objects_and_the_document_and_leaves_node_and_po
     assert "deletionTimestamp" not in left["metadata"]
 
 
+@pytest.mark.long
 def test_a_second_release_and_objects_of_koordinator_are_named_with_their_values(api: Connection, run: Command) -> None:
     run("kubectl", "create", "namespace", SUITE_NAMESPACE)
     run("kubectl", "create", f"--filename={CRD_FILE}")
@@ -159,3 +161,28 @@ def test_a_second_release_and_objects_of_koordinator_are_named_with_their_values
     )
     refused = run("helm", "install", *other, "--set=priorityClasses.create=false", fails=True)
     assert "invalid ownership metadata" in refused
+
+
+def test_crd_and_priority_classes_stay_by_default_and_the_next_installation_takes_them_over(run: Command) -> None:
+    """Without the hook, whose Job runs in no lone API server; `test_uninstall.py` does the same with it."""
+    off = ("--set=crds.install=false", "--set=priorityClasses.create=false")
+    not_kept = ("--set=crds.keep=false", "--set=priorityClasses.keep=false")
+
+    def left() -> tuple[str, int]:
+        """Return the UID of the CRD, empty where there is none, and the number of the suite's PriorityClasses."""
+        crd = run("kubectl", "get", "crd", CRD, "--ignore-not-found", "--output=jsonpath={.metadata.uid}")
+        classes = run("kubectl", "get", "priorityclasses", "--selector=app.kubernetes.io/part-of=koord-suite", "-oname")
+        return crd, len(classes.split())
+
+    run("helm", "install", RELEASE, str(CHART), *HERE, *VALUES, "--create-namespace")
+    there = left()
+    assert there[0]
+    assert there[1] == 4
+    run("helm", "uninstall", RELEASE, *HERE, "--no-hooks")
+    assert left() == there
+    for install in (("install",), ("upgrade", *off), ("upgrade",)):
+        run("helm", install[0], RELEASE, str(CHART), *HERE, *VALUES, *install[1:])
+        assert left() == there, install
+    run("helm", "upgrade", RELEASE, str(CHART), *HERE, *VALUES, *not_kept)
+    run("helm", "uninstall", RELEASE, *HERE, "--no-hooks")
+    waiting.until("nothing is left", left, lambda seen: seen == ("", 0), within_seconds=30)

@@ -1,6 +1,7 @@
 """`helm uninstall` leaves no trace: a hook stops the manager first, then removes what the manager has written.
 
-The controls: without the hook the traces stay, and a running manager restores what is removed.
+The controls: without the hook the traces stay, and a running manager restores what is removed. Each uninstallation
+costs a new installation: those that only wait, or that a lone API server shows as well, are in the long run.
 """
 
 from __future__ import annotations
@@ -31,13 +32,18 @@ BANDS = ("prod", "mid", "batch", "free")
 
 
 @pytest.fixture
-def offering(
-    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]
-) -> Iterator[list[str]]:
-    """Return nodes with Mid resources; install the suite again afterwards."""
+def offering(cluster_client: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]) -> list[str]:
+    """Return nodes with Mid resources."""
+    del suite
     waiting.until("Mid on the real node", lambda: cluster_client.mid(node), within_seconds=180)
     fake_fleet.publish(cluster_client, fake_nodes[0])
-    yield [node, fake_nodes[0]]
+    return [node, fake_nodes[0]]
+
+
+@pytest.fixture
+def _installed_again(cluster_client: ClusterClient, suite: Suite) -> Iterator[None]:
+    """Install the suite again after the test."""
+    yield
     suite.install()
     for name in suite.pods("koordlet"):
         cluster_client.wait_running(SUITE_NAMESPACE, name)
@@ -73,6 +79,14 @@ def _running(cluster: Cluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
+def test_a_running_manager_restores_what_is_removed(cluster_client: ClusterClient, offering: list[str]) -> None:
+    """Show why the hook stops the manager first."""
+    name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
+    cluster_client.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
+    waiting.until("Mid is back", lambda: cluster_client.mid(name))
+
+
+@pytest.mark.usefixtures("_installed_again")
 def test_helm_uninstall_leaves_no_trace(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str]
 ) -> None:
@@ -88,6 +102,8 @@ def test_helm_uninstall_leaves_no_trace(
     assert _refused_to_the_hook(cluster) == []
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("_installed_again")
 def test_by_default_crd_and_priority_classes_stay_and_a_new_installation_takes_them_over(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
@@ -119,6 +135,7 @@ def _refused_to_the_hook(cluster: Cluster) -> list[str]:
     return [f"{event['verb']} {event['requestURI']}" for event in ended if event["responseStatus"]["code"] == 403]
 
 
+@pytest.mark.usefixtures("_installed_again")
 def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
@@ -133,15 +150,8 @@ def test_without_the_hook_traces_stay_until_the_command_removes_them(
     assert _traces(cluster) == []
 
 
-def test_a_running_manager_restores_what_is_removed(
-    cluster: Cluster, cluster_client: ClusterClient, offering: list[str]
-) -> None:
-    """Show why the hook stops the manager first."""
-    name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
-    cluster_client.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
-    waiting.until("Mid is back", lambda: cluster_client.mid(name))
-
-
+@pytest.mark.long
+@pytest.mark.usefixtures("_installed_again")
 def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str], fake_nodes: list[str]
 ) -> None:
@@ -162,6 +172,8 @@ def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
         cluster_client.delete("Lease", "koord-manager", SUITE_NAMESPACE)
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("_installed_again")
 def test_what_cannot_be_done_in_time_is_reported_and_can_be_repeated(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:

@@ -83,6 +83,17 @@ def _history_began(report: dict[str, Any]) -> str:
     return report["status"]["prediction"]["since"]
 
 
+def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
+    cluster_client: ClusterClient, suite: Suite
+) -> None:
+    """Show as a control that without the live data an upgrade removes the users' edits. First: it replaces no pod."""
+    slo_config.write(cluster_client, EDIT)
+    suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
+    document = json.loads(slo_config.read(cluster_client))
+    assert "midCPUThresholdPercent" not in document
+    assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
+
+
 def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str
 ) -> None:
@@ -133,17 +144,6 @@ def test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod(
     assert still["metadata"]["uid"] == started["metadata"]["uid"]
     assert [each["restartCount"] for each in still["status"]["containerStatuses"]] == [0]
     assert still["status"]["phase"] == "Running"
-
-
-def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
-    cluster_client: ClusterClient, suite: Suite
-) -> None:
-    """Show as a control that without the live data an upgrade removes the users' edits."""
-    slo_config.write(cluster_client, EDIT)
-    suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
-    document = json.loads(slo_config.read(cluster_client))
-    assert "midCPUThresholdPercent" not in document
-    assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
 
 
 def _notes(cluster: Cluster, suite: Suite) -> str:

@@ -17,7 +17,7 @@ from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from e2e.support.slo_config import KEY
 from tools.localcluster.access import Cluster
 
-REPLACEMENTS = 40
+REPLACEMENTS = 15
 LAST_GOOD = "koord-manager-last-good-config"
 USER = f"system:serviceaccount:{SUITE_NAMESPACE}:koord-manager"
 STATUS_ANNOTATION = "koordinator.sh/colocation-config-status"

@@ -100,6 +100,7 @@ def test_node_metrics_that_cannot_be_written_and_a_sample_that_grows_old(
     assert _wait_withdrawn(cluster_client, offering, 60 * DEGRADE_MINUTES + 30) == "SampleTooOld"
 
 
+@pytest.mark.long
 def test_pods_that_cannot_be_listed(cluster: Cluster, cluster_client: ClusterClient, offering: str) -> None:
     with manager_faults.without_rule(cluster, "clusterrole", "koord-suite-manager", "pods"):
         assert _wait_withdrawn(cluster_client, offering, 60 * DEGRADE_MINUTES + 60) == "SampleTooOld"

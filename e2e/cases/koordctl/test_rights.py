@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ import yaml
 
 from e2e.support import chart_rendering
 from e2e.support.command_lines import Output, run
-from e2e.support.host_components import CRD_FILE
-from e2e.support.names import SUITE_NAMESPACE
-from tools.localcluster import standalone_control_plane
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -32,17 +28,14 @@ CODES = {
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with standalone_control_plane.running() as plane:
-        plane.install(CRD_FILE, SUITE_NAMESPACE)
-        values = {"viewer": {"subjects": [{"kind": "User", "name": "viewer"}]}}
-        for document in [NODE, *chart_rendering.rendered(plane.binaries, values, "viewer-roles")]:
-            where = document["metadata"].get("namespace", "default")
-            words = ["apply", f"--kubeconfig={plane.kubeconfig}", f"--namespace={where}", "--filename=-"]
-            subprocess.run(
-                [str(plane.binaries / "kubectl"), *words], input=yaml.safe_dump(document), text=True, check=True
-            )
-        yield plane
+def plane(shared_plane: ControlPlane) -> ControlPlane:
+    values = {"viewer": {"subjects": [{"kind": "User", "name": "viewer"}]}}
+    for document in [NODE, *chart_rendering.rendered(shared_plane.binaries, values, "viewer-roles")]:
+        where = document["metadata"].get("namespace", "default")
+        words = ["apply", f"--kubeconfig={shared_plane.kubeconfig}", f"--namespace={where}", "--filename=-"]
+        program = str(shared_plane.binaries / "kubectl")
+        subprocess.run([program, *words], input=yaml.safe_dump(document), text=True, check=True)
+    return shared_plane
 
 
 def koordctl(plane: ControlPlane, identity: str, *words: str) -> Output:

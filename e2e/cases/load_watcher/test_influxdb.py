@@ -25,7 +25,7 @@ from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderF
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 
-pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds influxd
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # cold, the first test builds influxd, for minutes
 
 CAPACITY = KnownNode(4000, 16 << 30)
 NODES = {"node-1": CAPACITY, "node-2": CAPACITY, 'node, "3"': CAPACITY}

@@ -27,7 +27,7 @@ from e2e.thirdparty.prometheus.backfill import Sample
 from tools.localcluster import layout
 from tools.localcluster.access import Cluster
 
-pytestmark = pytest.mark.timeout(900, func_only=True)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900, func_only=True)]  # the kubelet renews Secrets in a minute
 
 POLICY = "TargetLoadPacking"
 CPU_PERCENT = {"packed": 35, "calm": 5, "hot": 60}

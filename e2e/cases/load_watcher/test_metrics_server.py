@@ -21,7 +21,7 @@ from scheduler_plugin.load_watcher.records import MetricType, Statistic
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
-pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds metrics-server
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # cold, the test builds metrics-server, for minutes
 
 WINDOW = records.window_ending_at("15m", 1_700_000_000)  # metrics-server knows none
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 
 from e2e.support import chart_rendering
-from e2e.support.host_components import CRD_FILE
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.waiting import until
-from tools.localcluster import standalone_control_plane
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 KEY = "koordinator.sh/retry-scheduling"
@@ -47,15 +45,9 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with standalone_control_plane.running() as plane:
-        plane.install(CRD_FILE, SUITE_NAMESPACE)
-        yield plane
-
-
-@pytest.fixture(scope="module")
-def kubectl(plane: ControlPlane) -> Kubectl:
+def kubectl(shared_plane: ControlPlane) -> Kubectl:
     """Install what the chart renders for the extender, and return kubectl."""
+    plane = shared_plane
 
     def run(*words: str, account: str = "", stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = [str(plane.binaries / "kubectl"), f"--kubeconfig={plane.kubeconfig}", "--namespace=default", *words]

@@ -30,7 +30,7 @@ def lone() -> Iterator[LoneScheduler]:
 def test_nothing_is_evicted_from_hot_nodes_for_a_pod_that_they_would_refuse(lone: LoneScheduler) -> None:
     lone.create_pod("important", cpu="25", priority=9000)
     lone.until("it is refused", lambda: lone.attempts("unschedulable") >= 1)
-    time.sleep(30)
+    time.sleep(15)  # longer than the longest backoff, and than the period in which refused pods are tried again
     assert len(lone.nodes_of("low-")) == 40
     assert lone.nodes_of("important") == [""]
     assert lone.of_extender("preemption_candidates_total", outcome="removed") >= 10
