@@ -45,6 +45,8 @@ class Days:
     prod_cpu_seconds: float = 0.0
     mid_cpu_seconds: float = 0.0
     latencies: list[Latency] = field(default_factory=list)
+    unmeasured: int = 0
+    """Probes that did not start in time."""
     spans: list[tuple[float, float]] = field(default_factory=list)
     """Begin and end of each day, in seconds since 1970."""
 
@@ -118,7 +120,10 @@ def run_day(machine: Machine, seconds: float, replicas: int, days: Days) -> None
     while (elapsed := time.monotonic() - began) < seconds:
         if elapsed >= next_probe:
             next_probe = elapsed + SAMPLE_SECONDS
-            days.latencies.append(machine.arena.measure(SERVICE, None, PROBE_SECONDS))
+            try:
+                days.latencies.append(machine.arena.measure(SERVICE, None, PROBE_SECONDS))
+            except contention.TooBusy:
+                days.unmeasured += 1
         machine.account(days)
         time.sleep(1.0)
     machine.account(days)
@@ -152,6 +157,7 @@ def table(without: Days, with_mid: Days, cpus: int, log: records.Records, kills:
             row(f"{name} of the Prod service, ms, median of {len(with_mid.latencies)} probes", *medians, digits=2)
         )
     rows += [
+        f"| probes that did not start in time | {without.unmeasured} | {with_mid.unmeasured} |",
         f"| evictions of Mid pods | | {within(list(log.evictions))} |",
         f"| changes of CPU limits (suppression) | | {within(list(log.patches))} |",
         f"| Prod pods killed or restarted | {kills} in all | |",

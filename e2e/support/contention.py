@@ -34,6 +34,10 @@ _POD_GROUPS = (Path("/sys/fs/cgroup/cpu/kubepods/cpu.shares"), Path("/sys/fs/cgr
 _MOST = {"cpu.shares": 262144, "cpu.weight": 10000}
 
 
+class TooBusy(ClusterProblem):
+    """The machine is too busy to start the programs of a measurement in time."""
+
+
 class Latency(NamedTuple):
     """Latency of the service in microseconds, and CPU that the antagonist got in cores."""
 
@@ -97,17 +101,18 @@ class Arena:
     def measure(self, service: str, antagonist: str | None, seconds: float = SECONDS) -> Latency:
         """Return the latency of the service in one pod, beside an antagonist in another one or alone.
 
-        Raises ClusterProblem when a program fails, also when the machine is too busy to start both in time.
+        Raises TooBusy when they do not start in time, and ClusterProblem when a program fails.
         """
-        *tries, last = _LEAD_SECONDS
+        late = ""
         with _pods_before_other_programs():
-            for lead_seconds in tries:
+            for lead_seconds in _LEAD_SECONDS:
                 try:
                     return self._measure(service, antagonist, seconds, lead_seconds)
                 except ClusterProblem as problem:
-                    if "late: " not in str(problem) and _LOST not in str(problem):
+                    late = str(problem)
+                    if "late: " not in late and _LOST not in late:
                         raise
-            return self._measure(service, antagonist, seconds, last)
+        raise TooBusy(late)
 
     def _measure(self, service: str, antagonist: str | None, seconds: float, lead_seconds: float) -> Latency:
         at = time.time() + lead_seconds
