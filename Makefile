@@ -77,7 +77,7 @@ imports: $(STAMP) ## Check the import contracts
 	@$(BIN)/lint-imports
 
 .PHONY: style
-style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md)
+style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md), and what is too large
 	@$(BIN)/python -m tools.style
 
 .PHONY: changes

@@ -15,6 +15,7 @@ from docs.generators import (
     findings_page,
     metrics_page,
     node_metric_page,
+    reliability_page,
 )
 
 DOCS: Final = pathlib.Path(__file__).parents[1]
@@ -22,7 +23,9 @@ DOCS: Final = pathlib.Path(__file__).parents[1]
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file by its path."""
+    reliability = DOCS / "reliability.md"
     return {
+        reliability: reliability_page.page(reliability.read_text(encoding="utf-8")),
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),

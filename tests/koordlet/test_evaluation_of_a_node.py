@@ -210,7 +210,7 @@ def published_without_evaluation(status):
     return shown
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32),
     evaluated=st.lists(st.sampled_from(controller_config.PREDICTOR_NAMES), max_size=6, unique=True),

@@ -404,7 +404,6 @@ TAKEN_OVER = [*RUNNING, ("freeze", 0)]
 
 @settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", "30")),
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.sampled_from([[], RUNNING, TAKEN_OVER]), st.lists(ACTIONS, max_size=40))

@@ -3,6 +3,7 @@
 import pytest
 
 from tools.style import __main__ as style
+from tools.style import sizes
 
 BANNED = style.pattern(style.entries(style.HERE / "banned_words.txt"))
 
@@ -41,9 +42,29 @@ def test_fails_on_a_banned_word_and_on_an_unused_exception(tmp_path, monkeypatch
     monkeypatch.setattr(style, "HERE", tmp_path)
     monkeypatch.setattr(style, "REPOSITORY", tmp_path)
     monkeypatch.setattr(style, "tracked_files", lambda paths: ["page.md"])
+    monkeypatch.setattr(style.sizes, "problems", lambda root: [])
     assert style.main([]) == 1
     printed = capsys.readouterr().out
     assert 'page.md:1: "says"' in printed
     assert "other.md: says: matches nothing" in printed
     (tmp_path / "exceptions.txt").write_text("page.md: says: a quotation\n")
     assert style.main([]) == 0
+
+
+def test_what_is_too_large_is_named(tmp_path):
+    for folder in (*sizes.MEASURED, "tests"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "small.py").write_text("def small():\n    a = 1\n    return a\n")
+    assert [*sizes.problems(tmp_path)] == []
+    (tmp_path / "fleet" / "long.py").write_text("a = 1\n" * 401)
+    (tmp_path / "manager" / "deep.py").write_text("def all_of_it():\n" + "    a = 1\n" * 60)
+    (tmp_path / "tests" / "test_long.py").write_text("a = 1\n" * 501)
+    for number in range(21):
+        (tmp_path / "koordlet" / f"m{number}.py").write_text("")
+    found = [line.partition(",")[0] for line in sizes.problems(tmp_path)]
+    assert found[:3] == [
+        "fleet/long.py: 401 lines",
+        "tests/test_long.py: 501 lines",
+        "manager/deep.py: all_of_it: 61 lines of a function",
+    ]
+    assert found[-2:] == ["koordlet: 22 modules", "koordlet: 22 entries"]

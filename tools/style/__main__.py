@@ -1,7 +1,7 @@
 """Refuse banned words in the product, the tools, the docs and the chart: `python -m tools.style [PATH...]`.
 
 `banned_words.txt` lists the words, `exceptions.txt` the exceptions. Exit code 1 means that a word was found, or that an
-exception matches nothing.
+exception matches nothing. Without a path, files and functions that are too large are refused too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from tools.style import sizes
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -88,7 +90,10 @@ def main(paths: Sequence[str]) -> int:
         print(f"tools/style/exceptions.txt: {each.path}: {each.word}: matches nothing, remove the line")
     if refused:
         print(f"{len(refused)} uses of banned words; docs/contributing/style.md lists replacements")
-    return 1 if refused or unused else 0
+    too_large = [] if paths else [*sizes.problems(REPOSITORY)]
+    for line in too_large:
+        print(line)
+    return 1 if refused or unused or too_large else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types.colocation import controller_config
@@ -73,7 +73,6 @@ def test_a_node_with_many_predictors_adds_few_series_and_displaces_none():
     assert {(name, "cpu") for name in controller_config.PREDICTOR_NAMES[:3]} <= found.keys()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 971), st.floats(0, 100), st.floats(-1000, 100)), min_size=1, max_size=20))
 def test_whatever_agents_report_the_fleet_is_between_its_nodes(nodes):
     wires = []

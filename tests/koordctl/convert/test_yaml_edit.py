@@ -109,7 +109,7 @@ STYLE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(STYLE, st.integers(0, 10**6))
 def test_manifests_of_any_style_give_what_the_rules_give(style, seed):
     pods = list(examples.drawn(3, seed))

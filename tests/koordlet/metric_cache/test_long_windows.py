@@ -103,7 +103,7 @@ appends = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(appends=appends, fine_slots=st.integers(4, 20), seconds=st.integers(1, 2000), back=st.integers(0, 30))
 def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, fine_slots, seconds, back):
     """The intervals are 15 s: four appends make a mean."""

@@ -247,7 +247,7 @@ def test_state_of_pods_that_are_gone_is_discarded():
     assert node.planner._pods == {}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 50))
 def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, count):
     draw = random.Random(seed)

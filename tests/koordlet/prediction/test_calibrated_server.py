@@ -135,7 +135,7 @@ def test_a_calibration_changes_no_prediction_of_another_predictor():
     target=st.sampled_from([0.5, 1.0, 5.0]),
     margin=st.sampled_from([None, 0.0, 50.0]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_peak_is_at_most_the_capacity_and_at_least_the_usage_now(cpu, memory, cores, target, margin):
     node = known().step(cores=cores)
     parameters = PredictParameters(
@@ -149,7 +149,7 @@ def test_a_peak_is_at_most_the_capacity_and_at_least_the_usage_now(cpu, memory, 
 
 
 @given(st.lists(st.integers(0, 8000), min_size=2, max_size=6).map(sorted))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_larger_request_of_a_cold_pod_never_lowers_the_peak(requests):
     node = known()
     for resource in Resource:

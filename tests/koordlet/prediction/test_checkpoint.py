@@ -65,7 +65,7 @@ def restarted(path, parameters=DEFAULTS):
     half_life=st.sampled_from([60, 43_200]),
     gap=st.integers(30, 300),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_restart_changes_no_prediction(tmp_path_factory, rounds, predictor, half_life, gap):
     """The limit is 1 %; weights are stored to the last bit, so the result is exact."""
     path = tmp_path_factory.mktemp("state") / "prediction"

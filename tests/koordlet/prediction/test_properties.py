@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import series as class_series
@@ -202,7 +202,6 @@ def no_lower(before, after, names):
 
 
 @given(histories, st.data(), core_counts)
-@settings(deadline=None)
 def test_predictors_of_percentiles_and_requests_are_monotone_in_every_single_sample(history, data, more):
     step = data.draw(st.integers(0, len(history) - 1))
     assert no_lower(cpu_peaks(history), cpu_peaks(raised(history, step, more)), OF_PERCENTILES)
@@ -218,7 +217,6 @@ def deviations_from_mean(values):
 
 
 @given(histories, st.data(), core_counts, st.sampled_from([1.0, 3.0, 5.0, 10.0]))
-@settings(deadline=None)
 def test_every_predictor_is_monotone_in_a_sample_not_far_below_the_mean(history, data, more, n):
     """d sig / dx_i = w_i (1 + N z_i), z_i = (x_i - mean) / stdev, and z_i only rises with x_i.
 
@@ -244,7 +242,6 @@ def test_n_sigma_falls_when_a_quiet_moment_becomes_as_busy_as_the_others():
 
 
 @given(histories, st.floats(1, 4), core_counts)
-@settings(deadline=None)
 def test_every_predictor_rises_with_usage_as_a_whole(history, factor, more):
     """All samples times a number, or all of a pod higher by the same: busier, not less even."""
     busier = [(factor * a + more, factor * b) for a, b in history]
@@ -252,7 +249,6 @@ def test_every_predictor_rises_with_usage_as_a_whole(history, factor, more):
 
 
 @given(histories, st.lists(st.integers(0, 64_000), max_size=4), st.booleans())
-@settings(deadline=None)
 def test_a_peak_is_never_below_the_sum_of_cold_requests(history, requests_millis, is_everyone_cold):
     newcomers = [Pod(f"new-{number}", cpu_request_millis=millis) for number, millis in enumerate(requests_millis)]
     parameters = replace(PARAMETERS, cold_start_period_seconds=86_400 if is_everyone_cold else 0)

@@ -1,7 +1,7 @@
 """A pod is warm by the time in which it was recorded, whatever clocks, restarts and suspends do."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -136,7 +136,6 @@ events = st.one_of(
 
 
 @given(st.lists(events, min_size=1, max_size=30))
-@settings(deadline=None)
 def test_recorded_time_is_never_more_than_the_time_of_trainings(history):
     machine = Machine()
     machine.train()

@@ -98,7 +98,7 @@ ticks = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ticks=ticks)
 def test_the_four_parts_add_up_to_the_usage_of_the_node(ticks):
     """Node = system + every pod, where the tick is known."""

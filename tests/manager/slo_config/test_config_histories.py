@@ -137,7 +137,7 @@ async def lived_through(steps):
                 assert written == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(STEPS)
 def test_every_history_ends_as_in_the_model(steps):
     asyncio.run(lived_through(steps))

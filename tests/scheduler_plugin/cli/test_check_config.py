@@ -284,7 +284,7 @@ def nested(inner):
     return st.sampled_from(places)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example({"a\nb": None})
 @given(ANYTHING.flatmap(nested))
 def test_any_document_gives_problems_of_one_line_each(document):

@@ -193,7 +193,8 @@ async def test_stop_finishes_partly_received_requests_and_closes_idle_connection
     await client.send(data)
     await client.response()
     await client.send(data[:100])
-    await asyncio.sleep(0.01)
+    await Client(reader, writer).send(data)
+    await Client(reader, writer).response()  # whatever came before it has been received too
     stopping = asyncio.create_task(server.stop())
     assert await reader.read(1) == b""
     await client.send(data[100:])
@@ -227,16 +228,18 @@ async def test_memory_grows_with_received_bytes_and_not_with_the_announced_lengt
     large = ExtenderServer("127.0.0.1", 0, record, max_body_bytes=2**25)
     await large.start()
     tracemalloc.start()
-    writers = [(await asyncio.open_connection("127.0.0.1", large.port))[1] for _ in range(20)]
-    for writer in writers:
-        writer.write(request(body=b"x" * 2**25)[:1000])
-    await asyncio.sleep(0.02)
+    unfinished = [(await asyncio.open_connection("127.0.0.1", large.port))[1] for _ in range(20)]
+    for each in unfinished:
+        each.write(request(body=b"x" * 2**25)[:1000])
+    reader, writer = await asyncio.open_connection("127.0.0.1", large.port)
+    await Client(reader, writer).send(request())
+    await Client(reader, writer).response()  # whatever came before it has been received too
     used, _peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    for writer in writers:
-        writer.close()
+    for each in unfinished:
+        each.close()
     assert used < 2**25
-    reader, writer = await asyncio.open_connection("127.0.0.1", large.port)
+    lengths.clear()
     for size in (2**20 + 1, 10, 2**17):
         writer.write(request(body=b"x" * size))
         await Client(reader, writer).response()

@@ -101,7 +101,7 @@ def uid_of(pod):
 
 
 TestAccounting = Accounting.TestCase
-TestAccounting.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+TestAccounting.settings = settings(max_examples=30, stateful_step_count=15)
 
 
 def test_the_annotation_replaces_the_default_and_a_malformed_one_permits_nothing():

@@ -129,7 +129,7 @@ def test_a_higher_target_never_raises_the_peak(scale):
     replaced=st.sets(st.integers(0, 5)),
     is_memory=st.booleans(),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_peak_is_never_below_the_usage_now(usage, replaced, is_memory):
     node = grown(3, MEMORY_SCALE if is_memory else None)
     node.replace(sorted(replaced))

@@ -99,7 +99,7 @@ HOSTILE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PODS, st.data())
 def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, data):
     """Whatever tenant a writes on its pods to defer them: where one of a was first, one of a that may go is first."""
@@ -126,7 +126,7 @@ def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, 
             assert after[0].namespace == "a"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(PODS)
 def test_the_order_is_total_and_complete(pods):
     expected = {pod.uid for pod in pods if not pod.protected and victims.gain(pod, NEED) > 0}
@@ -219,7 +219,7 @@ def test_pods_that_terminate_or_were_evicted_leave_and_others_are_no_pods_of_mid
     assert odd[0].leaving_since is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
 def test_memory_is_released_only_from_the_threshold_on_and_never_more_than_is_used(capacity, used, threshold):
     amount = shortage.memory_to_release(capacity, used, threshold)

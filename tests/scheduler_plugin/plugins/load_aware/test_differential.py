@@ -72,7 +72,7 @@ def expected(args, host, pod, now):
 
 
 @pytest.mark.timeout(60 + EXAMPLES // 20)
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.integers(0, 2**64))
 def test_reasons_and_scores_are_those_of_the_references(seed):
     drawn = RandomCluster(seed)

@@ -1,0 +1,78 @@
+"""The matrix of faults in docs/reliability.md, from the catalogue beside the tests. The rest of the page is by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from docs.generators import markdown
+from tests.reliability import matrix
+from tests.reliability.cells import Cell, Component, Fault, NotConcerned, NotTested, Proof
+
+_SECTION: Final = re.compile(
+    r"(?P<start><!-- matrix: written by make update from tests/reliability -->)\n.*?(?P<end><!-- end -->)", re.DOTALL
+)
+
+
+def page(text: str) -> str:
+    """Return the page with its matrix generated again. Raises ValueError where the page has no place for it."""
+    written, count = _SECTION.subn(lambda found: f"{found['start']}\n{_matrix()}\n{found['end']}", text)
+    if count != 1:
+        raise ValueError(f"reliability.md: {count} places for the matrix, want one")
+    return written
+
+
+def _matrix() -> str:
+    cells = [cell for fault in matrix.FAULTS for cell in fault.cells.values()]
+    kinds = (Proof, NotTested, NotConcerned)
+    tested, untested, other = (sum(isinstance(cell, kind) for cell in cells) for kind in kinds)
+    counts = (
+        f"\n{len(matrix.FAULTS)} kinds of fault and {len(Component)} components: {tested} cells have a test,\n"
+        f"{untested} can happen and have none, {other} cannot happen (empty). A number is the time limit of the\n"
+        "recovery that a test asserts, in seconds; *holds* is a cell whose test takes no time, *no* one without a\n"
+        "test, with its reason below.\n"
+    )
+    head = ("fault", *Component)
+    rows = ((fault.name, *(_sign(fault.cells[each]) for each in Component)) for fault in matrix.FAULTS)
+    return counts + markdown.table(head, rows) + "".join(map(_section, matrix.FAULTS))
+
+
+def _sign(cell: Cell) -> str:
+    match cell:
+        case Proof(seconds=None):
+            return "holds"
+        case Proof(seconds=seconds):
+            return str(seconds)
+        case NotTested():
+            return "no"
+        case NotConcerned():
+            return ""
+
+
+def _section(fault: Fault) -> str:
+    proofs = [(each, cell) for each in Component if isinstance(cell := fault.cells[each], Proof)]
+    rows = (
+        (each, cell.holds, ", ".join(map(markdown.code, cell.tests)), f"{cell.seconds} s" if cell.seconds else "")
+        for each, cell in proofs
+    )
+    table = markdown.table(("component", "what holds", "test", "within"), rows) if proofs else ""
+    return (
+        f"\n### {fault.name[0].upper()}{fault.name[1:]}\n\n{fault.what[0].upper()}{fault.what[1:]}.\n{table}"
+        f"{_reasons('Not tested', fault, NotTested)}{_reasons('Cannot happen', fault, NotConcerned)}"
+    )
+
+
+def _reasons(title: str, fault: Fault, kind: type[NotTested | NotConcerned]) -> str:
+    """Return one sentence for the cells of a kind, those of one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for each in Component:
+        if isinstance(cell := fault.cells[each], kind):
+            by_reason.setdefault(cell.reason, []).append(each)
+    if not by_reason:
+        return ""
+    return f"\n{title}: {'; '.join(_joined(names, reason) for reason, names in by_reason.items())}.\n"
+
+
+def _joined(names: Iterable[str], reason: str) -> str:
+    return f"{', '.join(names)} ({reason})"

@@ -1,0 +1,57 @@
+"""Cells of the matrix of faults: a proof, a gap with its reason, or a fault that cannot hit a component."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Component(enum.StrEnum):
+    """A part of the suite that a fault can hit."""
+
+    AGENT = "koordlet"
+    MANAGER = "koord-manager"
+    EXTENDER = "scheduler plugin"
+    LOAD_WATCHER = "load watcher"
+    WEBHOOK = "admission webhook"
+    LIMITER = "limiter"
+
+
+class Proof(NamedTuple):
+    """What must hold under a fault, and the tests that fail where it does not."""
+
+    holds: str
+    tests: tuple[str, ...]
+    """`file.py` or `file.py::test`."""
+    seconds: int | None = None
+    """Time limit of the recovery that a test asserts; None where nothing has to recover or no test takes the time."""
+
+
+class NotTested(NamedTuple):
+    """A fault that can hit the component, and no test of it."""
+
+    reason: str
+
+
+class NotConcerned(NamedTuple):
+    """A fault that cannot hit the component."""
+
+    reason: str
+
+
+Cell = Proof | NotTested | NotConcerned
+
+
+class Fault(NamedTuple):
+    """One kind of fault, with a cell for each component."""
+
+    name: str
+    what: str
+    """What happens to the component."""
+    cells: Mapping[Component, Cell]
+
+
+def proof(holds: str, *tests: str, seconds: int | None = None) -> Proof:
+    """Return a cell with its tests."""
+    return Proof(holds, tests, seconds)

@@ -1,0 +1,203 @@
+"""Faults of what a component reads: configuration, the CRD, and stale, hostile or foreign inputs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+
+AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
+LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+
+_VIEW = "tests/koordlet/cluster/test_view.py"
+_CONFIG_MAP = "e2e/cases/faults/test_config_map_faults.py"
+_CRD = "e2e/cases/faults/test_crd_missing.py"
+_HTTP_SOURCE = "tests/scheduler_plugin/load_watcher/providers/test_http_source.py"
+_WATCHER = "tests/scheduler_plugin/load_watcher/test_watcher.py"
+_EMERGENCY = "tests/scheduler_plugin/state/test_emergency.py"
+_BY_FLAGS = NotConcerned("configured by its flags alone")
+
+FAULTS: Final = (
+    Fault(
+        "broken configuration",
+        "a document, a NodeMetric's spec or a file is not valid",
+        {
+            AGENT: proof(
+                "the spec before stays in force, and a condition names the field",
+                f"{_VIEW}::test_an_invalid_spec_leaves_the_previous_one_in_force",
+                "tests/koordlet/report/test_builder.py::test_what_is_wrong_with_the_spec_is_a_condition",
+            ),
+            MANAGER: proof(
+                "the last good one stays in force, also over a restart, and an Event names the key",
+                f"{_CONFIG_MAP}::test_a_broken_one_is_reported_with_path_value_and_expected_range",
+                f"{_CONFIG_MAP}::test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager",
+                "e2e/cases/manager/test_config_reaches_agents_and_nodes.py::test_an_invalid_edit_changes_nothing_and_is_reported_by_an_event",
+                seconds=60,
+            ),
+            EXTENDER: proof(
+                "an emergency that is not valid is ignored; thresholds of a node that are nonsense change nothing",
+                f"{_EMERGENCY}::test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid",
+                "e2e/cases/scheduler/test_load_aware_node_thresholds.py::test_nonsense_changes_nothing",
+            ),
+            LOAD_WATCHER: proof(
+                "every problem of the file is named with its path, at the start",
+                "tests/scheduler_plugin/load_watcher/test_settings.py::test_reports_every_problem_of_the_file_with_its_path",
+            ),
+            WEBHOOK: _BY_FLAGS,
+            LIMITER: _BY_FLAGS,
+        },
+    ),
+    Fault(
+        "replaced configuration",
+        "the ConfigMap is deleted and created",
+        {
+            AGENT: NotConcerned("reads the NodeMetric that the manager writes"),
+            MANAGER: proof(
+                "nothing is switched off; a deletion counts after a minute, and a restored one is followed",
+                "e2e/cases/faults/test_config_map_replaced.py",
+                f"{_CONFIG_MAP}::test_a_deleted_one_means_the_defaults_and_colocation_off",
+                f"{_CONFIG_MAP}::test_with_a_restored_one_mid_is_published_again",
+                "tests/manager/slo_config/test_config_replacements.py",
+                seconds=60,
+            ),
+            EXTENDER: proof(
+                "without the document nothing is frozen any more",
+                f"{_EMERGENCY}::test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid",
+                seconds=20,
+            ),
+            LOAD_WATCHER: _BY_FLAGS,
+            WEBHOOK: _BY_FLAGS,
+            LIMITER: _BY_FLAGS,
+        },
+    ),
+    Fault(
+        "CRD gone",
+        "the CRD of NodeMetric is deleted, and created again",
+        {
+            AGENT: proof(
+                "the fix is named, no restart, and the next report comes by itself",
+                f"{_CRD}::test_each_component_reports_what_is_missing_and_the_fix",
+                f"{_CRD}::test_every_component_continues_after_the_crd_is_created",
+                f"{_CRD}::test_agent_and_scheduler_did_not_restart",
+                seconds=150,
+            ),
+            MANAGER: proof(
+                "Mid is withdrawn by the age of the last sample, also by a manager that starts without the CRD",
+                f"{_CRD}::test_mid_is_withdrawn_when_the_last_sample_is_too_old",
+                f"{_CRD}::test_a_manager_that_starts_without_the_crd_leads_and_withdraws",
+                "tests/manager/test_leader.py::test_a_crd_that_is_deleted_and_created_again_ends_no_leader",
+                seconds=90,
+            ),
+            EXTENDER: proof(
+                "the fix is named, no restart, and kube-scheduler does not wait without limit",
+                f"{_CRD}::test_each_component_reports_what_is_missing_and_the_fix",
+                f"{_CRD}::test_agent_and_scheduler_did_not_restart",
+                "tests/scheduler_plugin/app/test_extender_app.py::test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd",
+            ),
+            LOAD_WATCHER: NotTested("it has no windows of reports then, as without a provider (provider loss)"),
+            WEBHOOK: NotConcerned("reads no NodeMetric"),
+            LIMITER: NotConcerned("reads no NodeMetric"),
+        },
+    ),
+    Fault(
+        "stale inputs",
+        "what it reads is not renewed",
+        {
+            AGENT: proof(
+                "a pod that cannot be measured is charged its request; before the first list no class is learnt",
+                "tests/koordlet/test_unmeasurable_pods.py",
+                "tests/koordlet/metric_cache/test_series.py::test_before_the_first_list_of_pods_no_class_is_known",
+            ),
+            MANAGER: proof(
+                "Mid is withdrawn when the last sample is too old, and running Mid pods stay",
+                "e2e/cases/faults/test_agent_away.py",
+                "tests/manager/mid_resource/test_controller.py::test_an_old_sample_withdraws_to_the_bound_requests_and_then_removes_the_keys",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                "a stale report counts as configured; where most are stale, pods are scheduled all the same",
+                "e2e/cases/scheduler/test_load_aware_stale_reports.py",
+                "e2e/cases/scheduler/test_blindness.py",
+                seconds=30,
+            ),
+            LOAD_WATCHER: proof(
+                "windows keep their age, and a source without changes is left out",
+                f"{_WATCHER}::test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age",
+                f"{_WATCHER}::test_g8_a_source_without_changes_for_ten_minutes_is_dropped_until_it_changes",
+            ),
+            WEBHOOK: NotConcerned("reads the pod of the request only"),
+            LIMITER: proof(
+                "an old file is reported, and stays in force",
+                "tests/koordlet/cli/limiter/test_limiter.py::test_an_old_file_is_reported_and_stays_in_force",
+            ),
+        },
+    ),
+    Fault(
+        "hostile inputs",
+        "a tenant, a node or a peer sends what harms most",
+        {
+            AGENT: proof(
+                "a pod gets no UID of another one, and moves no usage out of Prod",
+                "tests/koordlet/cluster/test_pods.py::test_the_uid_of_a_pod_is_never_given_to_another_whatever_the_order",
+                "tests/koordlet/cluster/test_pods.py::test_an_annotation_moves_no_usage_out_of_prod_and_makes_nothing_reclaimable",
+                "tests/component_base/test_slow_clients.py",
+            ),
+            MANAGER: proof(
+                "work, memory and Events of a node are bounded; reports that are impossible change nothing",
+                "tests/manager/test_hostile_nodes.py",
+                "e2e/cases/faults/test_nonsense_reports.py",
+            ),
+            EXTENDER: proof(
+                "3,000 hostile peers cost at most 32 MiB, and kube-scheduler is served meanwhile",
+                "e2e/cases/scheduler/test_hostile_peers.py",
+                "tests/scheduler_plugin/extender/test_fuzz.py",
+            ),
+            LOAD_WATCHER: proof(
+                "an endless response fails at a size; a node gets no series of another one",
+                f"{_HTTP_SOURCE}::test_an_endless_response_fails_at_the_size_limit",
+                "tests/scheduler_plugin/load_watcher/test_known_nodes.py::test_a_node_that_claims_what_another_has_gets_nothing_of_it",
+            ),
+            WEBHOOK: proof(
+                "nonsense is answered and changes nothing",
+                "e2e/cases/admission/test_mid_limits_webhook.py::test_nonsense_from_any_client_is_answered_and_changes_nothing",
+            ),
+            LIMITER: proof(
+                "no path, link or forged UID leads out of its subtree",
+                "e2e/cases/agent/test_limiter.py::test_a_forged_uid_changes_nothing_outside_of_the_subtree",
+                "e2e/cases/agent/test_limiter.py::test_paths_and_links_are_refused_and_limits_stay",
+                "tests/koordlet/cli/limiter/test_limiter.py",
+            ),
+        },
+    ),
+    Fault(
+        "upstream-shaped inputs",
+        "objects, configurations and callers of Koordinator and Trimaran, as they are",
+        {
+            AGENT: proof(
+                "without a policy Koordinator's defaults are in force",
+                "tests/koordlet/cluster/test_spec_in_force.py::test_without_a_policy_the_defaults_of_koordinator_are_in_force",
+            ),
+            MANAGER: proof(
+                "Mid follows from a report of Koordinator's agent, and beside its CRD",
+                "e2e/cases/manager/test_upstream_agent.py",
+                "e2e/cases/manager/test_foreign_crd.py",
+                "e2e/cases/scheduler/test_upstream_configurations.py",
+                seconds=20,
+            ),
+            EXTENDER: proof(
+                "documented configurations load unchanged; reports of Koordinator's agent are guarded",
+                "tests/scheduler_plugin/config/test_upstream_configurations.py",
+                "tests/scheduler_plugin/plugins/test_mid_guard.py::test_upstreams_agent_is_guarded_where_its_report_suffices",
+            ),
+            LOAD_WATCHER: proof(
+                "Trimaran's client reads its document",
+                "tests/scheduler_plugin/load_watcher/test_stock_client.py",
+            ),
+            WEBHOOK: proof(
+                "beside Koordinator's pod webhook nothing sets limits, and the notes warn",
+                "e2e/cases/admission/test_chart_admission.py::test_beside_koordinators_pod_webhook_nothing_sets_limits_and_the_notes_warn",
+            ),
+            LIMITER: NotConcerned("reads the file of its own agent only"),
+        },
+    ),
+)

@@ -1,0 +1,327 @@
+"""Faults of what a component is connected to: the API server, etcd, kube-scheduler, providers, credentials."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+
+AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
+LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+
+_LINKS = "e2e/cases/faults/test_links.py"
+_WATCHES = "tests/apiserver_client/test_watch_faults.py"
+_CERTIFICATES = "tests/apiserver_client/test_certificates.py"
+_EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
+_WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
+_TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"
+_NO_ACCESS = {LIMITER: NotConcerned("has no connection to the API server, and no token")}
+_SAME_INFORMER = {LOAD_WATCHER: NotTested("its watches are those of apiserver_client, which the other cells cover")}
+_FOLLOWS = "it is noticed, and every edit since is followed"
+_NOT_CALLED = "does not call the extender"
+
+FAULTS: Final = (
+    Fault(
+        "watch expired (410)",
+        "the API server has compacted the version of a watch",
+        {
+            AGENT: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
+                f"{_WATCHES}::test_an_expired_version_means_a_new_list",
+                seconds=120,
+            ),
+            MANAGER: proof(
+                "what was deleted meanwhile is dropped, and every edit is followed",
+                f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
+                "tests/manager/cache/test_object_watches.py::test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped_and_a_later_one_stays",
+                "tests/manager/test_leader.py::test_continues_after_a_list_that_expires_between_two_pages",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
+                seconds=120,
+            ),
+            **_SAME_INFORMER,
+            WEBHOOK: NotConcerned("watches nothing"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "silent peer",
+        "the connection stays open, and nothing comes any more",
+        {
+            AGENT: proof(_FOLLOWS, f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes", seconds=120),
+            MANAGER: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                "tests/manager/cache/test_watch_health.py",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                f"{_FOLLOWS}; callers that send nothing cost no other caller its turn",
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                "tests/scheduler_plugin/extender/test_tls.py::test_peers_that_never_finish_their_handshake_keep_no_caller_out",
+                seconds=120,
+            ),
+            LOAD_WATCHER: proof(
+                "a provider fails after the time-out, and the others count",
+                "tests/scheduler_plugin/load_watcher/test_watcher.py::test_a_hanging_provider_fails_after_the_time_out",
+                "tests/scheduler_plugin/load_watcher/providers/test_http_source.py::test_a_slow_response_fails_after_the_time_out",
+            ),
+            WEBHOOK: NotTested("the API server is its only caller"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "API server restart",
+        "the API server is killed, and comes back",
+        {
+            AGENT: proof(
+                "no sample is missing, training goes on, and reports are in time again",
+                "e2e/cases/faults/test_apiserver_outage.py",
+                f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
+                seconds=120,
+            ),
+            MANAGER: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
+                "tests/scheduler_plugin/state/test_cluster.py::test_a_pod_re_created_during_a_watch_outage_replaces_the_old_one",
+                seconds=120,
+            ),
+            **_SAME_INFORMER,
+            WEBHOOK: NotTested("no pod is created while the API server is away"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "API server overload",
+        "the API server answers 429 or 500 only",
+        {
+            AGENT: proof(
+                "few requests, and every edit is followed afterwards",
+                f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
+                seconds=120,
+            ),
+            MANAGER: proof(
+                "few requests, and every edit is followed afterwards",
+                f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
+                "tests/manager/cache/test_work_queue.py::test_events_do_not_end_a_backoff",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                "few requests, and every edit is followed afterwards",
+                f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
+                seconds=120,
+            ),
+            **_SAME_INFORMER,
+            WEBHOOK: NotTested("it asks the API server for its certificate only"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "etcd restart",
+        "etcd ends and starts with its data",
+        {
+            **dict.fromkeys(
+                (AGENT, MANAGER, EXTENDER, LOAD_WATCHER, WEBHOOK),
+                NotTested("seen as errors of the API server (API server overload) and as ended watches"),
+            ),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "etcd restore",
+        "etcd goes back to an older state",
+        {
+            AGENT: proof(
+                "the older state replaces the known one",
+                "tests/koordlet/cluster/test_view.py::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
+                f"{_WATCHES}::test_a_list_of_an_older_version_counts_as_after_a_restore_of_etcd",
+            ),
+            MANAGER: proof(
+                "the older state replaces the known one, and edits and reports are followed",
+                "tests/manager/test_leader.py::test_follows_edits_and_reports_after_etcd_was_restored",
+                "tests/manager/cache/test_object_watches.py::test_a_list_of_an_older_version_asks_for_a_resync",
+            ),
+            EXTENDER: proof(
+                "the older state replaces the known one",
+                "tests/scheduler_plugin/state/test_informer.py::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
+            ),
+            **_SAME_INFORMER,
+            WEBHOOK: NotTested("it reads its Secret each minute, and makes it again where it is lost (corrupt state)"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "network partition",
+        "two parts do not reach one another",
+        {
+            AGENT: proof(
+                "away from the API server it measures on, and reports once it is back",
+                "e2e/cases/faults/test_apiserver_outage.py",
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                seconds=120,
+            ),
+            MANAGER: proof(
+                "away from the API server it stops to lead before another may; without an agent Mid is withdrawn",
+                "tests/manager/leader_election/test_runner.py::test_a_leader_that_cannot_renew_stops_before_another_may_acquire",
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                "e2e/cases/faults/test_agent_away.py",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                "kube-scheduler places pods without it; away from the API server, nodes pass rather than none",
+                f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
+                "tests/scheduler_plugin/plugins/load_aware/test_plugin.py::test_expired_nodes_pass_while_this_process_does_not_see_the_reports",
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                seconds=120,
+            ),
+            LOAD_WATCHER: proof(
+                "without any provider the last windows keep their age",
+                "tests/scheduler_plugin/load_watcher/test_watcher.py::test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age",
+            ),
+            WEBHOOK: proof(
+                "pods are created without it, and limited again once it is back",
+                f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
+                seconds=30,
+            ),
+            LIMITER: NotConcerned("has no network"),
+        },
+    ),
+    Fault(
+        "slow extender",
+        "the extender answers later than httpTimeout",
+        {
+            EXTENDER: proof(
+                "pods are placed without it, and kube-scheduler calls it again",
+                f"{_EXTENDER_FAULTS}::test_a_slow_extender",
+            ),
+            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK, LIMITER), NotConcerned(_NOT_CALLED)),
+        },
+    ),
+    Fault(
+        "garbage from the extender",
+        "kube-scheduler gets no JSON, half of it, other types, other nodes, an error or status 500",
+        {
+            EXTENDER: proof(
+                "pods are placed without it, and kube-scheduler calls it again",
+                f"{_EXTENDER_FAULTS}::test_an_extender_that_returns_garbage",
+            ),
+            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK, LIMITER), NotConcerned(_NOT_CALLED)),
+        },
+    ),
+    Fault(
+        "provider loss",
+        "a source of measurements or a database is away",
+        {
+            AGENT: proof(
+                "without its InfluxDB no report changes and no tick waits",
+                "e2e/cases/agent/test_influxdb_history.py::test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown",
+                "e2e/cases/agent/test_influxdb_history.py::test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_tick",
+                seconds=120,
+            ),
+            MANAGER: NotConcerned("has no provider"),
+            EXTENDER: proof(
+                "nodes fall back to requests, and are measured again once the provider is back",
+                "e2e/cases/scheduler/test_trimaran_fallback_levels.py::test_nodes_change_their_fallback_level_and_return",
+                seconds=60,
+            ),
+            LOAD_WATCHER: proof(
+                "another provider replaces it; one whose server has stopped fails with its address",
+                "tests/scheduler_plugin/load_watcher/test_watcher.py::test_g7_one_provider_replaces_another_that_is_down",
+                "e2e/cases/load_watcher/test_prometheus.py::test_it_returns_the_values_of_proc_and_nothing_without_prometheus",
+            ),
+            WEBHOOK: NotConcerned("has no provider"),
+            LIMITER: NotConcerned("has no provider"),
+        },
+    ),
+    Fault(
+        "token expiry",
+        "the token ends, and its file has another one",
+        {
+            **dict.fromkeys(
+                (AGENT, MANAGER, EXTENDER),
+                proof(
+                    "the next request uses the token of the file",
+                    f"{_LINKS}::test_a_token_that_ends_is_replaced_by_the_one_in_the_file",
+                    "tests/apiserver_client/test_authentication.py::test_a_token_file_is_read_again_after_a_401_and_the_call_repeated_once",
+                    seconds=120,
+                ),
+            ),
+            LOAD_WATCHER: proof(
+                "the next request to a provider uses the renewed token, and no log shows either",
+                f"{_TOKEN_FILE}::test_a_renewed_token_is_used_by_the_next_request",
+                f"{_TOKEN_FILE}::test_without_its_file_a_provider_fails_until_the_file_exists",
+                "e2e/cases/load_watcher/test_installed_provider.py",
+                seconds=240,
+            ),
+            WEBHOOK: NotTested("its connection is that of apiserver_client, which the other cells cover"),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "certificate rotation",
+        "an authority or a certificate is replaced",
+        {
+            **dict.fromkeys(
+                (AGENT, MANAGER),
+                proof(
+                    "the next connection uses it; half replaced files leave the last ones in use",
+                    f"{_CERTIFICATES}::test_a_new_authority_is_trusted_and_the_old_one_no_longer",
+                    f"{_CERTIFICATES}::test_a_new_client_certificate_is_used_from_the_next_request_on",
+                    f"{_CERTIFICATES}::test_half_replaced_files_leave_the_last_certificates_in_use",
+                ),
+            ),
+            EXTENDER: proof(
+                "it serves new connections with a renewed certificate, and trusts no removed authority",
+                "tests/scheduler_plugin/extender/test_tls.py::test_a_renewed_certificate_serves_new_connections",
+                "tests/scheduler_plugin/extender/test_tls.py::test_an_authority_that_is_removed_is_not_trusted_any_more",
+                f"{_CERTIFICATES}::test_a_new_authority_is_trusted_and_the_old_one_no_longer",
+            ),
+            LOAD_WATCHER: proof(
+                "the next request uses a renewed authority",
+                "tests/scheduler_plugin/load_watcher/providers/test_http_source.py::test_a_renewed_authority_counts_from_the_next_request_on",
+            ),
+            WEBHOOK: proof(
+                "it renews its certificate in time; the one before stays trusted, and no pod is missed",
+                "tests/manager/cli/admission/test_certificate.py::test_it_is_renewed_90_days_before_its_end",
+                f"{_WEBHOOK}::test_the_certificate_is_kept_and_a_lost_one_is_made_again",
+                f"{_WEBHOOK}::test_a_bundle_that_was_overwritten_is_restored",
+                seconds=30,
+            ),
+            **_NO_ACCESS,
+        },
+    ),
+    Fault(
+        "RBAC lost and back",
+        "a rule of its role is removed, and granted again",
+        {
+            AGENT: proof(
+                "the missing rule is named, and patches are tried once in five minutes; no test grants it again",
+                "tests/koordlet/mid_suppression/test_suppressor.py::test_without_right_or_resource_one_patch_in_five_minutes_and_a_condition",
+                "e2e/cases/chart/test_newcomer_errors.py::test_a_service_account_without_rbac",
+            ),
+            MANAGER: proof(
+                "Mid is withdrawn in time, the missing rule is named, and it goes on once the rule is back",
+                "tests/manager/test_leader.py::test_reports_a_missing_permission_with_its_rule_and_waits_for_it",
+                "tests/manager/slo_config/test_controller.py::test_leads_on_while_the_config_maps_cannot_be_read_and_restores_the_last_good_one_later",
+                "e2e/cases/faults/test_withdrawal_under_faults.py",
+                seconds=120,
+            ),
+            EXTENDER: proof(
+                "the missing rule is named; no test grants it again",
+                "e2e/cases/chart/test_newcomer_errors.py::test_a_service_account_without_rbac",
+            ),
+            LOAD_WATCHER: NotTested("its watches are those of apiserver_client, which names the rule"),
+            WEBHOOK: NotTested("it serves the certificate that it has"),
+            **_NO_ACCESS,
+        },
+    ),
+)

@@ -1,0 +1,256 @@
+"""Faults of a process, of its node, and of what it keeps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+
+AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
+LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+
+_LINKS = "e2e/cases/faults/test_links.py"
+_EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
+_WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
+_UPGRADE = "e2e/cases/chart/test_upgrade.py"
+_CHECKPOINT = "tests/koordlet/prediction/test_checkpoint.py"
+_CHECKPOINTER = "tests/koordlet/prediction/test_checkpointer.py"
+_DATABASE = "tests/scheduler_plugin/load_watcher/test_database.py"
+_SAME_FILE = NotTested("its optional file of measurements is written by the module that the load watcher's tests cover")
+_NO_FILE = NotConcerned("writes no file")
+
+FAULTS: Final = (
+    Fault(
+        "kill",
+        "the process gets SIGKILL",
+        {
+            AGENT: proof(
+                "it runs again, and with a checkpoint its prediction is the same",
+                "e2e/cases/faults/test_agent_killed.py",
+                seconds=60,
+            ),
+            MANAGER: proof(
+                "the standby publishes what the newest reports give",
+                "e2e/cases/faults/test_leader.py::test_the_standby_writes_the_right_value_within_lease_and_five_seconds",
+                "tests/manager/leader_election/test_runner.py::test_a_candidate_leads_when_the_lease_of_a_dead_leader_has_expired",
+                seconds=20,
+            ),
+            EXTENDER: proof(
+                "pods are placed without it, none is lost, and no node is filled as if it were empty",
+                f"{_EXTENDER_FAULTS}::test_a_dead_extender",
+                "e2e/cases/faults/test_extender_restart.py",
+            ),
+            LOAD_WATCHER: proof(
+                "it serves the windows of its file at once",
+                "tests/scheduler_plugin/load_watcher/test_process.py::test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9",
+                f"{_DATABASE}::test_g1_a_killed_writer_leaves_complete_snapshots",
+            ),
+            WEBHOOK: NotTested("a test ends it by SIGTERM: pods are created meanwhile (network partition)"),
+            LIMITER: NotTested("its limits are values of the kernel, which outlive it"),
+        },
+    ),
+    Fault(
+        "freeze",
+        "the process is stopped and resumed",
+        {
+            AGENT: NotTested("for the manager it is an agent that is away (stale inputs)"),
+            MANAGER: proof(
+                "another leads, and the resumed one writes nothing",
+                "e2e/cases/faults/test_leader.py::test_it_writes_nothing_after_its_successors_first_write",
+                "tests/manager/leader_election/test_elector.py::test_a_resumed_process_may_not_write_before_it_has_read_the_lease",
+                seconds=30,
+            ),
+            EXTENDER: proof(
+                "pods are placed without it, and it discards what it missed",
+                f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
+            ),
+            LOAD_WATCHER: NotTested("for the extender it is a provider that does not answer (provider loss)"),
+            WEBHOOK: NotTested("the API server stops to wait for it and lets pods pass, by the chart's failurePolicy"),
+            LIMITER: NotTested("its limits are values of the kernel"),
+        },
+    ),
+    Fault(
+        "disk full",
+        "a write fails with ENOSPC",
+        {
+            AGENT: proof(
+                "the last checkpoint stays, and a condition names the disk",
+                f"{_CHECKPOINT}::test_a_full_disk_is_reported_and_leaves_the_old_checkpoint",
+                f"{_CHECKPOINT}::test_errors_of_the_disk_have_a_reason_each",
+            ),
+            MANAGER: _NO_FILE,
+            EXTENDER: _SAME_FILE,
+            LOAD_WATCHER: proof(
+                "it reports the disk and keeps the rows that it has",
+                f"{_DATABASE}::test_reports_a_full_disk_and_keeps_the_existing_rows",
+            ),
+            WEBHOOK: NotTested("it writes one certificate of a few KiB into a volume of its pod"),
+            LIMITER: NotConcerned("writes files of cgroups only"),
+        },
+    ),
+    Fault(
+        "read-only file system",
+        "its folder cannot be written",
+        {
+            AGENT: proof(
+                "the history stays in memory, and the reason is reported",
+                f"{_CHECKPOINTER}::test_an_unwritable_folder_keeps_history_in_memory_only",
+                f"{_CHECKPOINTER}::test_an_unwritable_folder_is_reported_at_start",
+                "e2e/cases/chart/test_newcomer_errors.py::test_a_state_folder_that_cannot_be_written",
+            ),
+            MANAGER: _NO_FILE,
+            EXTENDER: _SAME_FILE,
+            LOAD_WATCHER: proof(
+                "it runs in memory",
+                "tests/scheduler_plugin/load_watcher/test_watcher.py::test_runs_in_memory_without_a_usable_file",
+            ),
+            WEBHOOK: NotTested("its folder is a volume of its pod"),
+            LIMITER: proof(
+                "a pod that cannot be written does not prevent the next",
+                "tests/koordlet/cli/limiter/test_limiter.py::test_one_pod_that_fails_does_not_prevent_the_next",
+            ),
+        },
+    ),
+    Fault(
+        "corrupt state",
+        "what it has stored is truncated, changed or not its own",
+        {
+            AGENT: proof(
+                "the checkpoint is refused with path and reason, or the change is harmless",
+                f"{_CHECKPOINT}::test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save",
+                "tests/koordlet/prediction/test_checkpoint_values.py",
+                "tests/koordlet/prediction/test_checkpoint_format.py",
+            ),
+            MANAGER: proof(
+                "a stored configuration or annotation that cannot be used counts as none, and is named",
+                "tests/manager/slo_config/test_controller.py::test_reports_a_stored_document_that_is_no_longer_valid",
+                "tests/manager/test_hostile_nodes.py::test_a_status_annotation_that_is_too_long_is_none",
+            ),
+            EXTENDER: _SAME_FILE,
+            LOAD_WATCHER: proof(
+                "the file is renamed, and a new one begun",
+                f"{_DATABASE}::test_renames_a_file_that_is_not_a_database_and_creates_a_new_one",
+                f"{_DATABASE}::test_renames_a_file_with_unreadable_rows",
+                f"{_DATABASE}::test_renames_a_file_with_a_foreign_or_broken_schema",
+            ),
+            WEBHOOK: proof(
+                "a certificate that is not usable is made again, while the one before stays trusted",
+                "tests/manager/cli/admission/test_certificate.py::test_what_a_secret_may_hold_by_mistake_is_made_again",
+                f"{_WEBHOOK}::test_the_certificate_is_kept_and_a_lost_one_is_made_again",
+                seconds=30,
+            ),
+            LIMITER: proof(
+                "its input file is refused as a whole, and limits stay",
+                "tests/koordlet/cli/limiter/test_input_file.py::test_a_hostile_file_is_refused",
+                "tests/koordlet/cli/limiter/test_limiter.py::test_a_hostile_input_file_changes_nothing_and_never_blocks",
+            ),
+        },
+    ),
+    Fault(
+        "clock step",
+        "the wall clock of its node is set",
+        {
+            AGENT: proof(
+                "samples keep their ages, no pod becomes warm, and no limit moves",
+                "tests/koordlet/prediction/test_recorded_history.py::test_a_step_of_the_clock_neither_warms_nor_ages_a_series",
+                "tests/koordlet/test_node_observer.py::test_samples_keep_their_ages_when_the_clock_is_set",
+                "tests/koordlet/mid_suppression/test_suppressor.py::test_a_clock_that_is_set_changes_nothing",
+            ),
+            MANAGER: proof(
+                "a wrong clock is named, and holds up no write",
+                "tests/manager/mid_resource/test_clock_skew.py",
+                "tests/manager/mid_resource/test_write_pace.py::test_a_recreated_node_and_a_clock_that_is_set_back_hold_nothing_up",
+            ),
+            EXTENDER: proof(
+                "assumed pods and the guard follow a clock that cannot be set",
+                "tests/scheduler_plugin/state/test_cluster.py::test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_not",
+                "tests/scheduler_plugin/plugins/test_mid_guard.py::test_nothing_is_left_after_the_degrade_time_by_the_guards_own_clock",
+            ),
+            LOAD_WATCHER: proof(
+                "windows of the future end now, and stored ones are ignored",
+                "tests/scheduler_plugin/load_watcher/test_watcher.py::test_an_end_in_the_future_counts_as_now",
+                f"{_DATABASE}::test_ignores_snapshots_from_the_future",
+            ),
+            WEBHOOK: NotTested("its certificate is valid by the wall clock of the API server too"),
+            LIMITER: NotTested("the age of its input file is only reported"),
+        },
+    ),
+    Fault(
+        "kubelet restart",
+        "the kubelet of a node ends and starts",
+        {
+            AGENT: proof(
+                "a lowered CPU limit stays in the kernel; a kubelet that starts later is found",
+                "e2e/cases/agent/test_mid_suppression_lasts.py::test_a_lowered_limit_outlives_agent_container_and_kubelet",
+                "tests/koordlet/collectors/cgroup/test_discovery.py::test_a_kubelet_that_starts_later_is_found_by_the_next_full_scan",
+                seconds=120,
+            ),
+            MANAGER: proof(
+                "Mid pods that run are admitted again, by the floor",
+                "e2e/cases/manager/test_colocation_off_with_mid_pod_running.py::test_the_pod_survives_a_restart_of_the_kubelet",
+                "e2e/cases/faults/test_agent_away.py",
+            ),
+            EXTENDER: NotConcerned("talks to the API server only"),
+            LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
+            WEBHOOK: NotConcerned("called by the API server only"),
+            LIMITER: proof(
+                "limits and the kubelet's restart do not disturb one another",
+                "e2e/cases/agent/test_limiter.py::test_the_kubelet_restarts_beside_it",
+                seconds=60,
+            ),
+        },
+    ),
+    Fault(
+        "containerd restart",
+        "the container runtime of a node ends and starts",
+        {
+            AGENT: NotTested("it reads cgroups, which containers keep while containerd is away"),
+            MANAGER: NotConcerned("talks to the API server only"),
+            EXTENDER: NotConcerned("talks to the API server only"),
+            LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
+            WEBHOOK: NotConcerned("called by the API server only"),
+            LIMITER: NotTested("it writes cgroups, which containers keep while containerd is away"),
+        },
+    ),
+    Fault(
+        "node reboot",
+        "the machine starts again, with any clock",
+        {
+            AGENT: proof(
+                "the history goes on, and ages by a day at most; no machine is rebooted by a test",
+                "tests/koordlet/prediction/test_recorded_history.py::test_after_a_reboot_with_any_clock_the_history_goes_on_and_ages_by_a_day_at_most",
+                "tests/koordlet/prediction/test_evaluation.py::test_scores_age_by_a_day_at_most_after_a_boot_in_another_century",
+            ),
+            MANAGER: NotTested("the local cluster has one node, which is the machine of the tests"),
+            EXTENDER: NotTested("as for koord-manager"),
+            LOAD_WATCHER: NotTested("as for koord-manager"),
+            WEBHOOK: NotTested("as for koord-manager"),
+            LIMITER: NotTested("the kernel forgets every limit; the next round writes them, as for a new pod"),
+        },
+    ),
+    Fault(
+        "rolling upgrade",
+        "parts of two versions run beside one another",
+        {
+            AGENT: proof(
+                "it reads the checkpoint of the version before, and an upgrade keeps the history",
+                "tests/koordlet/prediction/test_checkpointed_calibration.py::test_a_checkpoint_of_the_version_before_is_read",
+                f"{_UPGRADE}::test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid",
+                seconds=150,
+            ),
+            MANAGER: proof(
+                "Mid stays published; annotations of the version before are understood",
+                "tests/manager/mid_resource/test_old_annotation.py::test_an_upgrade_keeps_values_without_a_prediction",
+                f"{_UPGRADE}::test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid",
+                f"{_UPGRADE}::test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod",
+            ),
+            EXTENDER: NotTested("its pods are replaced by the upgrade above; no case mixes two of its versions"),
+            LOAD_WATCHER: proof(
+                "a file of a later version is renamed",
+                f"{_DATABASE}::test_renames_a_file_of_a_later_version",
+            ),
+            WEBHOOK: NotTested("two replicas of one version share a certificate; no case mixes versions"),
+            LIMITER: NotTested("it is in the pod of its agent, of the same version"),
+        },
+    ),
+)

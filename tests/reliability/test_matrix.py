@@ -1,0 +1,42 @@
+"""The matrix of faults is complete, and pytest collects every test that it names."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.reliability import matrix
+from tests.reliability.cells import Component, Proof
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+PROOFS = [cell for fault in matrix.FAULTS for cell in fault.cells.values() if isinstance(cell, Proof)]
+NAMED = {test for proof in PROOFS for test in proof.tests}
+
+
+@pytest.mark.parametrize("fault", matrix.FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_has_a_cell_for_each_component_and_each_cell_a_test_or_a_reason(fault):
+    assert fault.cells.keys() == set(Component)
+    for cell in fault.cells.values():
+        assert (cell.tests and cell.holds) if isinstance(cell, Proof) else cell.reason
+
+
+def test_no_fault_is_listed_twice():
+    assert len({fault.name for fault in matrix.FAULTS}) == len(matrix.FAULTS)
+
+
+def collected(*words):
+    """Return what pytest collects, as `file` and as `file::test`."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *words]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("[")[0] for line in listed.splitlines() if "::" in line}
+    return names | {name.partition("::")[0] for name in names}
+
+
+@pytest.mark.timeout(300)
+def test_pytest_collects_every_named_test():
+    files = sorted({test.partition("::")[0] for test in NAMED})
+    cases = [file for file in files if file.startswith("e2e/")]
+    found = collected(*(file for file in files if file not in cases))
+    found |= collected(*cases) | collected(*cases, "--long")  # of so many files each run has its own part
+    assert NAMED - found == set()
