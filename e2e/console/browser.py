@@ -46,6 +46,8 @@ class Watched:
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.requested: list[str] = []
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
 
     def axe(self) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ class Stage:
         self._random = random.Random(18)
         self._load = {name: self._load_of(number) for number, name in enumerate(self.names, start=1)}
         self._ended = threading.Event()
+        self._reports = threading.Thread(target=self._report_on, daemon=True)
         self._has_reported = False
 
     def _load_of(self, number: int) -> dict[str, Any]:
@@ -100,6 +101,11 @@ class Stage:
         spec = {"priorityClassName": "koord-prod", "nodeSelector": selector, "containers": [container]}
         self.lone.api.send("POST", "/api/v1/namespaces/search/pods", {"metadata": {"name": name}, "spec": spec})
 
+    def until_scheduler_has_refused(self) -> None:
+        """Wait until kube-scheduler has written why the waiting pods fit nowhere."""
+        path = "/api/v1/namespaces/search/events?fieldSelector=reason=FailedScheduling"
+        self.lone.until("the Events of the scheduler", lambda: len(self.lone.api.send("GET", path)["items"]) >= 4)
+
     def report_all(self) -> None:
         """Write a report of each node, with a little movement."""
         for number, name in enumerate(self.names, start=1):
@@ -164,14 +170,18 @@ class Stage:
             ],
         }
 
-    def report_on(self) -> None:
-        """Report until the end; runs in a thread."""
+    def begin(self) -> None:
+        """Report every few seconds, until the end."""
+        self._reports.start()
+
+    def _report_on(self) -> None:
         while not self._ended.wait(_REPORT_SECONDS):
             self.report_all()
 
     def end(self) -> None:
-        """End the reports."""
+        """End the reports, before the control plane ends."""
         self._ended.set()
+        self._reports.join()
 
 
 def _amounts(millis: int, gib: float) -> dict[str, str]:
@@ -189,10 +199,8 @@ def running(count: int = NODE_COUNT) -> Iterator[Stage]:
         stage.build()
         stage.add_waiting_pods()
         lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, 120)
-        reports = threading.Thread(target=stage.report_on, daemon=True)
-        reports.start()
+        stage.begin()
         try:
             yield stage
         finally:
             stage.end()
-            reports.join()
