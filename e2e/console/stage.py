@@ -21,6 +21,8 @@ NODE_COUNT = 24
 NAMESPACES = ("checkout", "search", "recommendations", "reports")
 _CORES, _MEMORY_GIB = 16, 64
 _REPORT_SECONDS = 5
+_WITHIN_SECONDS = 400
+"""Time limit of each step, on a busy machine."""
 _SILENT, _WITHOUT_PREDICTION, _BUSY = 5, 11, 9
 """Nodes in trouble."""
 _PREDICTORS = (("n-sigma-v2", 0.4, 38), ("max", 0.2, 33), ("calibrated", 0.7, 47), ("borg-default", 2.6, 55))
@@ -60,7 +62,7 @@ class Stage:
         for name in self.names:
             status = {**dict.fromkeys(("capacity", "allocatable"), amounts), "conditions": [ready]}
             self.lone.api.send("POST", NODES, {"metadata": {"name": name}, "status": status})
-        self.lone.until("the NodeMetrics are there", lambda: self._metrics() >= len(self.names), 120)
+        self.lone.until("the NodeMetrics are there", lambda: self._metrics() >= len(self.names), _WITHIN_SECONDS)
         for name in self.names:
             self._add_pods(name)
         self.report_all()
@@ -104,7 +106,9 @@ class Stage:
     def until_scheduler_has_refused(self) -> None:
         """Wait until kube-scheduler has written why the waiting pods fit nowhere."""
         path = "/api/v1/namespaces/search/events?fieldSelector=reason=FailedScheduling"
-        self.lone.until("the Events of the scheduler", lambda: len(self.lone.api.send("GET", path)["items"]) >= 4)
+        self.lone.until(
+            "the Events of the scheduler", lambda: len(self.lone.api.send("GET", path)["items"]) >= 4, _WITHIN_SECONDS
+        )
 
     def report_all(self) -> None:
         """Write a report of each node, with a little movement."""
@@ -198,7 +202,7 @@ def running(count: int = NODE_COUNT) -> Iterator[Stage]:
         stage = Stage(lone, count)
         stage.build()
         stage.add_waiting_pods()
-        lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, 120)
+        lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, _WITHIN_SECONDS)
         stage.begin()
         try:
             yield stage

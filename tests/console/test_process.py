@@ -13,6 +13,7 @@ import httpx2
 import psutil
 import pytest
 
+from console.web import server
 from tests.koordctl import serving
 from tools.localcluster.host import ports
 
@@ -133,3 +134,10 @@ def test_koordctl_console_listens_on_loopback_only(tmp_path):
                 assert listening(process.pid) == {("127.0.0.1", port)}
             finally:
                 process.kill()
+
+
+def test_a_connection_sends_at_once():
+    with contextlib.closing(server.listen(0)) as opened, socket.create_connection(opened.getsockname()):
+        opened.setblocking(True)
+        with contextlib.closing(opened.accept()[0]) as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1

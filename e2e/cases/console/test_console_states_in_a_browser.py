@@ -10,7 +10,7 @@ from e2e.console import browser, pictures, states
 from e2e.support import lone_manager
 
 NODE = {"metadata": {"name": "worker-1"}}
-SHORT_MS, LATE_MS, STALE_MS = 60_000, 60_000, 180_000
+SHORT_MS, LATE_MS, STALE_MS = 90_000, 90_000, 240_000
 MAY_LIST = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
     {"apiGroups": ["slo.koordinator.sh"], "resources": ["nodemetrics"], "verbs": ["get", "list"]},
