@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
@@ -76,30 +77,100 @@ class NamespaceState:
     is_quota_malformed: bool = False
 
 
+class _Sum:
+    """Sum of the known ones of several amounts; not known where none of them is."""
+
+    __slots__ = ("_known", "_sums", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._known = [0, 0]
+        self._sums = [0, 0]
+
+    def add_known(self, amounts: Amounts) -> None:
+        """Add the amounts of one that was counted."""
+        for index, amount in enumerate(amounts):
+            if amount is not None:
+                self._known[index] += 1
+                self._sums[index] += amount
+
+    @property
+    def measured(self) -> int:
+        """Return how many have a known CPU."""
+        return self._known[0]
+
+    def total(self) -> Amounts:
+        """Return the sum."""
+        return Amounts(
+            *(value if known or not self.count else None for value, known in zip(self._sums, self._known, strict=True))
+        )
+
+
+class _Namespace:
+    """Sums of one namespace, by class: prod, mid or other."""
+
+    __slots__ = ("requests", "used")
+
+    def __init__(self) -> None:
+        self.requests = {band: _Sum() for band in _BANDS}
+        self.used = {band: _Sum() for band in _BANDS}
+
+    def state(self, name: str, quota: Amounts | None) -> NamespaceState:
+        """Return the sums; a quota is None where it is malformed."""
+        pods = sum(each.count for each in self.used.values())
+        return NamespaceState(
+            name=name,
+            pods=pods,
+            unmeasured=pods - sum(each.measured for each in self.used.values()),
+            prod_requests=self.requests["prod"].total(),
+            prod_used=self.used["prod"].total(),
+            mid_requests=self.requests["mid"].total(),
+            mid_used=self.used["mid"].total(),
+            other_used=self.used["other"].total(),
+            mid_quota=Amounts(0, 0) if quota is None else quota,
+            is_quota_malformed=quota is None,
+        )
+
+
+_BANDS: Final = ("prod", "mid", "other")
+
+
+class NamespaceSums:
+    """Sums of the pods of each namespace. Pods and usages are added one by one and not kept."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Namespace] = defaultdict(_Namespace)
+        self._of_pods: dict[int, _Sum] = {}
+        """Where the usage of a pod counts, by the hash of its node and name: a fifth of the memory of the names."""
+
+    def add(self, pod: PodState) -> None:
+        """Add a pod with its usage, or with one that is not known yet."""
+        band = pod.band if pod.band in _BANDS else "other"
+        found = self._found[pod.namespace]
+        found.requests[band].count += 1
+        found.requests[band].add_known(pod.requests)
+        found.used[band].count += 1
+        found.used[band].add_known(pod.used)
+        if pod.used == UNKNOWN:
+            self._of_pods[hash((pod.node, pod.namespace, pod.name))] = found.used[band]
+
+    def add_usage(self, node: str, namespace: str, name: str, used: Amounts) -> None:
+        """Add the usage of a pod that was added without one; that of any other pod is ignored."""
+        found = self._of_pods.pop(hash((node, namespace, name)), None)
+        if found is not None:
+            found.add_known(used)
+
+    def states(self, quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:
+        """Return the namespaces in the order of their names; a quota is None where it is malformed."""
+        return [found.state(name, quotas.get(name, UNKNOWN)) for name, found in sorted(self._found.items())]
+
+
 def namespaces(found: Iterable[PodState], quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:
     """Sum the pods of each namespace, in the order of the names; a quota is None where it is malformed."""
-    groups: dict[str, list[PodState]] = defaultdict(list)
+    sums = NamespaceSums()
     for pod in found:
-        groups[pod.namespace].append(pod)
-    return [_namespace(name, group, quotas.get(name, UNKNOWN)) for name, group in sorted(groups.items())]
-
-
-def _namespace(name: str, group: list[PodState], quota: Amounts | None) -> NamespaceState:
-    prod = [pod for pod in group if pod.band == "prod"]
-    mid = [pod for pod in group if pod.band == "mid"]
-    other = [pod for pod in group if pod.band not in ("prod", "mid")]
-    return NamespaceState(
-        name=name,
-        pods=len(group),
-        unmeasured=sum(pod.used.cpu is None for pod in group),
-        prod_requests=total(pod.requests for pod in prod),
-        prod_used=total(pod.used for pod in prod),
-        mid_requests=total(pod.requests for pod in mid),
-        mid_used=total(pod.used for pod in mid),
-        other_used=total(pod.used for pod in other),
-        mid_quota=Amounts(0, 0) if quota is None else quota,
-        is_quota_malformed=quota is None,
-    )
+        sums.add(pod)
+    return sums.states(quotas)
 
 
 def total(given: Iterable[Amounts]) -> Amounts:

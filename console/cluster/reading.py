@@ -15,7 +15,7 @@ from apiserver_client import errors, objects, resources, session
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedNodeMetric, PendingPod
 from fleet import wire
-from fleet.pod_state import NamespaceState, namespaces
+from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot, Unread
 from manager.cache import store
@@ -75,10 +75,7 @@ async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
 async def by_namespace(api: session.Session, now: dt.datetime) -> Listed[NamespaceState]:
     """Read all pods and sum them by namespace."""
     reader = Reader(api, now)
-    pods = await reader.pods(None)
-    if pods is None:
-        return Listed(None, tuple(reader.unread))
-    return Listed(tuple(namespaces(pods, await reader.mid_quotas(None))), tuple(reader.unread))
+    return Listed(await reader.namespaces(), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

@@ -1,6 +1,7 @@
 """History of a day from a Prometheus, where one is named: the metrics of the agents and of the manager.
 
-Few queries at once, each with a limit of time and size; a failure is a sentence on the page, never an error.
+Few reads at once, each with a limit of time and size, and no page waits long for one. A failure is a sentence on the
+page, never an error, and holds for all pages for some seconds: a Prometheus that is silent delays one of them.
 """
 
 from __future__ import annotations
@@ -15,69 +16,127 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import httpx2
+import msgspec
 
 from console.history.memory import SERIES, Point
 
 _RANGE_SECONDS: Final = 24 * 3600
 _STEP_SECONDS: Final = 900
-_TIMEOUT_SECONDS: Final = 5.0
+_PAGE_SECONDS: Final = 2.0
+"""Time that a page waits for a read; a later one shows it."""
+_READ_SECONDS: Final = 10.0
+"""Limit of the queries of one read together."""
 _KEEP_SECONDS: Final = 60.0
+_SILENT_SECONDS: Final = 20.0
+"""Time without another read after a failure."""
 _MOST_KEPT: Final = 64
-_LONGEST_ANSWER_BYTES: Final = 2**20
-_QUERIES: Final[Mapping[str, str]] = {
-    "used": 'sum(koordlet_usage_cpu_cores{{kind="node"{agent}}})',
-    "prod_used": 'sum(koordlet_usage_cpu_cores{{kind="prod"{agent}}})',
-    "prod_peak": "sum(max by (node, instance) (koordlet_prod_peak_cpu_cores{{{of_agent}}}))",
-    "mid": "sum(max by (node) (koord_manager_node_mid_cpu_cores{{{manager}}}))",
-    "mid_requests": 'sum(max by (node) (koord_manager_node_mid_cpu_term_cores{{term="allocated"{and_manager}}}))',
+_LONGEST_ANSWER_BYTES: Final = 2**18
+_LONGEST_TEXT: Final = 300
+QUERIES: Final[Mapping[str, str]] = {
+    "used": 'sum(max by (node, instance) (koordlet_usage_cpu_cores{{kind="node"{node}}}))',
+    "prod_used": 'sum(max by (node, instance) (koordlet_usage_cpu_cores{{kind="prod"{node}}}))',
+    "prod_peak": 'sum(max by (node, instance) (koordlet_prod_peak_cpu_cores{{predictor!=""{node}}}))',
+    "mid": 'sum(max by (node) (koord_manager_node_mid_cpu_cores{{node!=""{node}}}))',
+    "mid_requests": 'sum(max by (node) (koord_manager_node_mid_cpu_term_cores{{term="allocated"{node}}}))',
 }
-"""Query of each series; a node is chosen by the label `node` of the monitoring objects of the chart."""
+"""Query of each series. A node is chosen by the label `node`, which the monitoring objects of the chart set; the
+largest of equal series is taken, because two replicas of Prometheus may be read as one."""
+
+
+class _Series(msgspec.Struct):
+    values: list[tuple[float, str]] = []
+
+
+class _Data(msgspec.Struct):
+    result: list[_Series]
+
+
+class _Reply(msgspec.Struct):
+    data: _Data | None = None
+    error: str = ""
+
+
+class _NoHistory(Exception):
+    """Prometheus refuses, or what answers is none; the text is for the page."""
 
 
 class Prometheus:
-    """Client of one Prometheus."""
+    """Client of one Prometheus, for one event loop."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._kept: OrderedDict[str, tuple[float, Mapping[str, Any]]] = OrderedDict()
+        self._reads: OrderedDict[str, tuple[float, asyncio.Task[Mapping[str, Any]]]] = OrderedDict()
+        """The read of each node and when it began, the oldest first."""
         self._slots = asyncio.Semaphore(2)
+        self._authorities = httpx2.create_ssl_context(trust_env=False)
+        """Made once: it takes 20 ms, in which no page is served."""
+        self._problem = ""
+        self._silent_until = 0.0
 
     async def cpu(self, node: str = "") -> Mapping[str, Any]:
         """Return the points of CPU of a node, or of all nodes, or why there are none, as values of a page."""
-        async with self._slots:
-            kept = self._kept.get(node)
-            if kept is None or time.monotonic() >= kept[0]:
-                kept = (time.monotonic() + _KEEP_SECONDS, await self._read(node))
-                self._kept[node] = kept
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-        return kept[1]
+        began, read = self._reads.get(node, (0.0, None))
+        if read is None or (read.done() and time.monotonic() >= began + _KEEP_SECONDS):
+            read = asyncio.create_task(self._read(node))
+            self._reads[node] = time.monotonic(), read
+            self._reads.move_to_end(node)
+            self._forget_some()
+        await asyncio.wait({read}, timeout=_PAGE_SECONDS)
+        if not read.done():
+            return _problem(f"takes longer than {_PAGE_SECONDS:.0f} s; the next refresh may show the chart")
+        return read.result()
+
+    def _forget_some(self) -> None:
+        for node in [name for name, (_, read) in self._reads.items() if read.done()]:
+            if len(self._reads) <= _MOST_KEPT:
+                return
+            del self._reads[node]
 
     async def _read(self, node: str) -> Mapping[str, Any]:
-        chosen = f"node={json.dumps(node)}" if node else ""
-        more = f",{chosen}" if chosen else ""
-        parts = {"agent": more, "of_agent": chosen, "manager": chosen, "and_manager": more}
-        end = time.time() // _STEP_SECONDS * _STEP_SECONDS
-        try:
-            async with httpx2.AsyncClient(timeout=_TIMEOUT_SECONDS, trust_env=False, follow_redirects=False) as client:
-                series = [await self._range(client, _QUERIES[name].format(**parts), end) for name in SERIES]
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, RecursionError) as error:
-            return {"prometheus_problem": f"Prometheus does not answer: {error or type(error).__name__}"}
-        times = sorted({at for each in series for at in each})
-        return {"prometheus_points": [Point(at, tuple(each.get(at) for each in series)) for at in times]}
+        async with self._slots:
+            if time.monotonic() < self._silent_until:
+                del self._reads[node]
+                return _problem(self._problem)
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    return {"prometheus_points": await self._points(f",node={json.dumps(node)}" if node else "")}
+            except TimeoutError:
+                self._problem = f"did not answer within {_READ_SECONDS:.0f} s"
+            except (httpx2.HTTPError, httpx2.InvalidURL, _NoHistory, OSError, ValueError) as error:
+                self._problem = f"does not answer: {error or type(error).__name__}"
+            self._silent_until = time.monotonic() + _SILENT_SECONDS
+            del self._reads[node]
+            return _problem(self._problem)
 
-    async def _range(self, client: httpx2.AsyncClient, query: str, end: float) -> dict[int, float]:
-        """Return the values of a query by time. Raises what a foreign server can make of its answer."""
-        asked = {"query": query, "start": str(end - _RANGE_SECONDS), "end": str(end), "step": str(_STEP_SECONDS)}
+    async def _points(self, node: str) -> list[Point]:
+        end = int(time.time()) // _STEP_SECONDS * _STEP_SECONDS
+        steps = range(end - _RANGE_SECONDS, end + 1, _STEP_SECONDS)
+        async with httpx2.AsyncClient(
+            verify=self._authorities, timeout=None, trust_env=False, follow_redirects=False
+        ) as client:
+            series = [await self._series(client, QUERIES[name].format(node=node), steps) for name in SERIES]
+        points = [Point(at, tuple(each.get(at) for each in series)) for at in steps]
+        return [point for point in points if any(value is not None for value in point.values)]
+
+    async def _series(self, client: httpx2.AsyncClient, query: str, steps: range) -> Mapping[float, float]:
+        """Return the values of a query by time. Raises _NoHistory and httpx2.HTTPError."""
+        asked = {"query": query, "start": str(steps[0]), "end": str(steps[-1]), "step": str(steps.step)}
         content = bytearray()
-        async with client.stream("GET", f"{self._url}/api/v1/query_range", params=asked) as answer:
-            async for piece in answer.aiter_bytes():
+        headers = {"Accept-Encoding": "identity"}  # what a small answer unpacks to has no limit
+        async with client.stream("GET", f"{self._url}/api/v1/query_range", params=asked, headers=headers) as answer:
+            async for piece in answer.aiter_raw():
                 content += piece
                 if len(content) > _LONGEST_ANSWER_BYTES:
-                    raise ValueError("its answer is too long")
-        document = json.loads(content)
-        if answer.status_code != HTTPStatus.OK:
-            raise ValueError(str(document.get("error", answer.status_code))[:300])
-        found = document["data"]["result"]
-        values = {int(at): float(value) for at, value in found[0]["values"]} if found else {}
-        return {at: value for at, value in values.items() if math.isfinite(value)}
+                    raise _NoHistory(f"its answer is longer than {_LONGEST_ANSWER_BYTES // 1024} KiB")
+        try:
+            reply = msgspec.json.decode(content, type=_Reply)
+            if reply.error or reply.data is None or answer.status_code != HTTPStatus.OK:
+                raise _NoHistory(f"status {answer.status_code} {reply.error[:_LONGEST_TEXT]}".rstrip())
+            found = {at: float(value) for each in reply.data.result[:1] for at, value in each.values}
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise _NoHistory(f"status {answer.status_code} and no result of a query; check the address") from None
+        return {at: value for at, value in found.items() if math.isfinite(value)}
+
+
+def _problem(text: str) -> dict[str, Any]:
+    return {"prometheus_problem": f"Prometheus {text}"}

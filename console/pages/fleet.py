@@ -47,7 +47,7 @@ def context(seen: Seen, query: str, sort: str, page: str, namespace: str) -> dic
         "more_findings": max(len(found) - _MOST_FINDINGS, 0),
         "bins": _bins(nodes),
         "limit": seen.usage_limit_percent,
-        "rows": [_row(node) for node in ordered[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
+        "rows": _rows(ordered[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]),
         "first": (number - 1) * PAGE_SIZE + 1,
         "matching": len(ordered),
         "page": number,
@@ -86,13 +86,14 @@ def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
         ("Mid", "mid", [part("mid", 0, shares["mid"])]),
         ("Mid requested", "mid_requests", [part("mid-request", 0, shares["mid_requests"])]),
     )
+    amounts = numbers.column([sums[key] for _, key, _ in lanes], resource)
     return {
         "name": "CPU" if resource == "cpu" else "Memory",
         "unit": "cores" if resource == "cpu" else "GiB",
         "whole": numbers.amount(whole, resource),
         "lanes": [
-            Lane(name, numbers.amount(sums[key], resource), numbers.percent(shares[key]), parts)
-            for name, key, parts in lanes
+            Lane(name, amount, numbers.percent(shares[key]), parts)
+            for (name, key, parts), amount in zip(lanes, amounts, strict=True)
         ],
     }
 
@@ -107,7 +108,13 @@ def _bins(nodes: Sequence[NodeState]) -> list[int]:
     return counts
 
 
-def _row(node: NodeState) -> dict[str, Any]:
+def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
+    mid = numbers.column([node.mid.cpu for node in nodes])
+    requested = numbers.column([node.mid_requests.cpu for node in nodes])
+    return [_row(*each) for each in zip(nodes, mid, requested, strict=True)]
+
+
+def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:
     whole = node.allocatable.cpu
     return {
         "name": node.name,
@@ -115,8 +122,8 @@ def _row(node: NodeState) -> dict[str, Any]:
         "used": numbers.percent(node.used_percent("cpu")),
         "requests": numbers.percent(percent(node.prod_requests.cpu, whole)),
         "peak": numbers.percent(percent(node.prod_peak.cpu, whole)),
-        "mid": numbers.cores(node.mid.cpu),
-        "mid_requests": numbers.cores(node.mid_requests.cpu),
+        "mid": mid,
+        "mid_requests": requested,
         "memory": numbers.percent(node.used_percent("memory")),
         "age": numbers.age(node.sample_age_seconds),
         "sign": shown.sign_of(node),

@@ -48,18 +48,18 @@ def context(
         "states": sorted(states.items(), key=lambda each: -each[1]),
         "events": shown.events([each for each in events.items or () if each.reason in TAKEN][:_MOST_EVENTS], now),
         "events_unread": events.items is None,
-        "namespaces": [_namespace(each, requested.cpu) for each in listed[:_MOST_NAMESPACES]],
+        "namespaces": _namespaces(listed[:_MOST_NAMESPACES], requested.cpu),
         "more_namespaces": max(len(listed) - _MOST_NAMESPACES, 0),
         "namespaces_unread": sums.items is None,
     }
 
 
 def _shares(mid: int | None, requested: int | None, used: int | None, resource: str) -> tuple[Any, ...]:
+    amounts = numbers.column([mid, requested, used], resource)
     return (
-        numbers.amount(mid, resource),
-        numbers.amount(requested, resource),
+        *amounts[:2],
         numbers.percent(percent(requested, mid)),
-        numbers.amount(used, resource),
+        amounts[2],
         (part("mid-request", 0, percent(requested, mid)),),
         (part("mid", 0, percent(used, mid)),),
     )
@@ -71,15 +71,22 @@ def thinned(points: Sequence[Point]) -> Sequence[Point]:
     return points[::-step][::-1]
 
 
+def _namespaces(found: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
+    columns = {
+        name: numbers.column([getattr(each, name).cpu for each in found])
+        for name in ("prod_requests", "prod_used", "mid_requests", "mid_used", "mid_quota")
+    }
+    return [
+        {name: column[row] for name, column in columns.items()} | _namespace(each, whole)
+        for row, each in enumerate(found)
+    ]
+
+
 def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
     return {
         "name": each.name,
-        "pods": each.pods,
-        "prod_requests": numbers.cores(each.prod_requests.cpu),
-        "prod_used": numbers.cores(each.prod_used.cpu),
-        "mid_requests": numbers.cores(each.mid_requests.cpu),
-        "mid_used": numbers.cores(each.mid_used.cpu),
-        "mid_quota": "malformed" if each.is_quota_malformed else numbers.cores(each.mid_quota.cpu),
+        "pods": f"{each.pods:,}",
+        "unmeasured": f"{each.unmeasured:,}",
         "part": part("mid-request", 0, percent(each.mid_requests.cpu, whole)),
-        "unmeasured": each.unmeasured,
+        **({"mid_quota": "malformed"} if each.is_quota_malformed else {}),
     }

@@ -55,7 +55,9 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
         "closed": found.explanation.closed if found.explanation else "",
         "newest": _newest(found.explanation),
         "eviction": found.explanation.eviction if found.explanation else (),
-        "findings": shown.items(findings.by_severity(findings.of_node(node)), namespace),
+        "findings": shown.items(
+            (each for each in findings.by_severity(findings.of_node(node)) if not shown.is_fine(each)), namespace
+        ),
         "bar": shown.bar_of(node),
         "limit": seen.usage_limit_percent,
         "facts": _facts(node),
@@ -66,12 +68,12 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
         ],
         "windows": list(_windows(node, report)),
         "statistics": _STATISTICS,
-        "peak_terms": list(_peak_terms(report)),
+        "peak_terms": _peak_terms(report),
         "prediction": report.prediction,
         "scores": prediction.of_node(evaluation_report.pack(report.prediction.evaluation))
         if report.prediction and report.prediction.evaluation
         else [],
-        "pods": [_pod(pod) for pod in _largest(found.pods or ())],
+        "pods": _pods(_largest(found.pods or ())),
         "pod_count": len(found.pods or ()),
         "pods_unread": found.pods is None,
         "unread": [each for each in found.unread if each.is_right],
@@ -120,18 +122,23 @@ def _sums(node: NodeState, found: Explanation | None) -> Iterator[dict[str, Any]
             "name": "CPU" if resource == "cpu" else "Memory",
             "unit": "cores" if resource == "cpu" else "GiB",
             "resource": mid,
-            "terms": [_term(each, resource, whole) for each in terms if each.term in _TERMS],
+            "terms": _terms([each for each in terms if each.term in _TERMS], resource, whole),
             "inputs": [each for each in terms if each.term not in _TERMS],
             "time": next((each.time for each in terms if each.term == "allocated_prod"), ""),
         }
 
 
-def _term(term: Term, resource: str, whole: int | None) -> dict[str, Any]:
+def _terms(terms: Sequence[Term], resource: str, whole: int | None) -> list[dict[str, Any]]:
+    amounts = numbers.column([each.value for each in terms], resource)
+    return [_term(term, amount, whole) for term, amount in zip(terms, amounts, strict=True)]
+
+
+def _term(term: Term, amount: str, whole: int | None) -> dict[str, Any]:
     share = percent(term.value, whole)
     return {
         "sign": _TERMS[term.term][0],
         "name": _TERMS[term.term][1],
-        "amount": numbers.amount(term.value, resource),
+        "amount": amount,
         "part": part(_STYLES.get(term.term, "term"), 0, share),
         "source": term.source,
         "is_result": term.term == "published",
@@ -155,28 +162,33 @@ def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, lis
         )
 
 
-def _peak_terms(report: DetailedReport) -> Iterator[tuple[str, str, str]]:
+def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
     prod = report.prediction.prod if report.prediction else None
-    for field, text in _PEAK_TERMS:
-        value = getattr(prod, field) if prod else None
-        if value:
-            amounts = amounts_of(value)
-            yield text, numbers.cores(amounts.cpu), numbers.gib(amounts.memory)
+    known = [(text, value) for field, text in _PEAK_TERMS if (value := getattr(prod, field, None))]
+    amounts = [amounts_of(value) for _, value in known]
+    cpu = numbers.column([each.cpu for each in amounts])
+    memory = numbers.column([each.memory for each in amounts], "memory")
+    return list(zip((text for text, _ in known), cpu, memory, strict=True))
 
 
 def _largest(pods: Sequence[PodState]) -> list[PodState]:
     return sorted(pods, key=lambda pod: (-(pod.used.cpu or -1), pod.namespace, pod.name))[:_MOST_PODS]
 
 
-def _pod(pod: PodState) -> dict[str, str]:
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "band": pod.band.title(),
-        "requests": numbers.cores(pod.requests.cpu),
-        "used": numbers.cores(pod.used.cpu),
-        "slack": numbers.cores(pod.slack.cpu),
-        "memory_requests": numbers.gib(pod.requests.memory),
-        "memory_used": numbers.gib(pod.used.memory),
-        "phase": pod.phase,
+def _pods(pods: Sequence[PodState]) -> list[dict[str, str]]:
+    columns = {
+        "requests": numbers.column([pod.requests.cpu for pod in pods], least_digits=2),
+        "used": numbers.column([pod.used.cpu for pod in pods], least_digits=2),
+        "slack": numbers.column([pod.slack.cpu for pod in pods], least_digits=2),
+        "memory_requests": numbers.column([pod.requests.memory for pod in pods], "memory", 1),
+        "memory_used": numbers.column([pod.used.memory for pod in pods], "memory", 1),
     }
+    return [
+        {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "band": pod.band.title(),
+            **{name: column[row] for name, column in columns.items()},
+        }
+        for row, pod in enumerate(pods)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Final
 
 from api_types.kubernetes import times
@@ -13,20 +14,25 @@ _GIB: Final = 2**30
 
 def cores(millis: float | None) -> str:
     """Format milli-cores as cores."""
-    if millis is None:
-        return UNKNOWN
-    value = millis / 1000
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return amount(millis, "cpu")
 
 
 def gib(count: float | None) -> str:
     """Format bytes as GiB."""
-    return UNKNOWN if count is None else f"{count / _GIB:,.0f}" if abs(count) >= 100 * _GIB else f"{count / _GIB:.1f}"
+    return amount(count, "memory")
 
 
 def amount(value: float | None, resource: str) -> str:
     """Format milli-cores or bytes, by the resource `cpu` or `memory`."""
-    return cores(value) if resource == "cpu" else gib(value)
+    return column([value], resource)[0]
+
+
+def column(values: Sequence[float | None], resource: str = "cpu", least_digits: int = 0) -> list[str]:
+    """Format the amounts of a column, each with as many digits as the largest: their points are below one another."""
+    unit, most_digits = (1000, 2) if resource == "cpu" else (_GIB, 1)
+    largest = max((abs(value) / unit for value in values if value is not None), default=0.0)
+    digits = max(0 if largest >= 100 else 1 if largest >= 10 else most_digits, least_digits)
+    return [UNKNOWN if value is None else f"{value / unit:,.{digits}f}" for value in values]
 
 
 def percent(value: float | None, digits: int = 0) -> str:

@@ -84,7 +84,8 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
         "scale": _SCALE_PERCENT,
         "columns": columns,
         "rows": [
-            (node.name, _cells(node, columns)) for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+            (node.name, node.predictor, _cells(node, columns))
+            for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
         ],
         "page": number,
         "pages": pages,

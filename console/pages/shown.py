@@ -41,6 +41,11 @@ def sign_of(node: NodeState) -> Sign:
     return Sign(style, sign, node.reason or "unknown", f"{node.text or _TEXTS.get(node.reason, '')}{detail}")
 
 
+def is_fine(found: Finding) -> bool:
+    """Check whether a finding only repeats that the Mid resources of a node were calculated."""
+    return found.kind.code in _SHORT
+
+
 class Lane(NamedTuple):
     """A bar of a term on the scale of the allocatable, in percent."""
 

@@ -37,7 +37,8 @@ PAGES: Final = (
 )
 _FIRST_SECONDS: Final = 3.0
 """Time that the first request waits for the first snapshot; later ones get what is there."""
-_DETAIL_SECONDS: Final = 10.0
+_DETAIL_SECONDS: Final = 2.0
+"""Time that a page waits for what only it shows."""
 RecordReader = Callable[[session.Session, str], Awaitable[Records]]
 
 
@@ -105,14 +106,14 @@ class PagesApp:
     async def mid(self, request: Request) -> Response:
         """Show the Mid of the fleet."""
         seen, now = await self._seen(), clock.utc_now()
-        (events, problem), (sums, _) = await asyncio.gather(
+        (events, problem), (sums, other_problem) = await asyncio.gather(
             self._detail(("events", "manager"), lambda api: reading.manager_events(api, now)),
             self._detail(("namespaces",), lambda api: reading.by_namespace(api, now)),
         )
         values = mid.context(seen, self._poller.history, events or Listed(None), sums or Listed(None), now)
         if self._prometheus:
             values |= await self._prometheus.cpu()
-        return self._page("mid.html", request, seen, values | {"problem": problem})
+        return self._page("mid.html", request, seen, values | {"problem": problem or other_problem})
 
     async def prediction(self, request: Request) -> Response:
         """Compare the predictors."""

@@ -18,7 +18,10 @@ _STOP_SECONDS: Final = 1
 
 def listen(port: int) -> socket.socket:
     """Open the port on loopback; 0 takes any free one. Raises listening.CannotListen."""
-    return listening.listen(LOOPBACK, port, purpose="the pages", fix="choose another port, or 0 for a free one")
+    opened = listening.listen(LOOPBACK, port, purpose="the pages", fix="choose another port, or 0 for a free one")
+    # Of its connections too. Without it a page on a kept connection waits 40 ms for the acknowledgement of its head.
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
 
 
 def server(app: Access) -> uvicorn.Server:

@@ -18,6 +18,7 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-default-apps", "--no-first-run", "--disable-gpu",
 )  # fmt: skip
+_TIMEOUT_MS = 90_000  # the machine may be busy
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 
 
@@ -43,9 +44,12 @@ class Watched:
             java_script_enabled=javascript,
             bypass_csp=False,
         )
+        self.context.set_default_timeout(_TIMEOUT_MS)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.requested: list[str] = []
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
 
     def axe(self) -> list[dict[str, Any]]:

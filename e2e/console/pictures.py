@@ -1,27 +1,19 @@
 """`python -m e2e.console.pictures [FOLDER]`: take the pictures of the documentation, of every page in every state.
 
-Each is a small PNG of `koordctl console` over the fleet of `stage`. The states are real: a kubeconfig without rights,
-an apiserver that accepts and does not answer, one that is not there, one that has ended.
+Each is a small PNG of `koordctl console` over the fleet of `stage`; the states are those of `states`.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
-import re
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
 from PIL import Image
 from playwright.sync_api import Browser
 
-from e2e.console import browser, stage
+from e2e.console import browser, stage, states
 from tools.localcluster.content_cache import REPOSITORY
 
 TARGET = REPOSITORY / "docs" / "assets" / "console"
@@ -38,30 +30,6 @@ _MOST_BYTES = 150_000
 _TALLEST = 1500
 _COLOURS = 128
 _HISTORY_SECONDS = 130
-_URL = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
-
-
-@contextlib.contextmanager
-def console(kubeconfig: Path, *flags: str) -> Iterator[str]:
-    """Run `koordctl console` as a user does; yield the address that it prints."""
-    words = [sys.executable, "-m", "koordctl", "console", "--no-browser", "--kubeconfig", str(kubeconfig), *flags]
-    process = subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert _URL.fullmatch(address), address
-        yield address
-    finally:
-        process.terminate()
-        process.communicate(timeout=15)
-
-
-def entered(opened: Browser, address: str, theme: str) -> tuple[browser.Watched, str]:
-    """Open the address in a context with a theme; return it and the address without the token."""
-    watched = browser.Watched(opened, theme)
-    watched.page.goto(address)
-    watched.page.wait_for_selector("main")
-    return watched, address.partition("/?")[0]
 
 
 def save(watched: browser.Watched, file: Path) -> None:
@@ -76,8 +44,8 @@ def save(watched: browser.Watched, file: Path) -> None:
 
 def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
     """Take every page in both themes, with some minutes of history."""
-    with console(kubeconfig) as address:
-        watched, base = entered(opened, address, "light")
+    with states.console(kubeconfig) as address:
+        watched, base = states.entered(opened, address, "light")
         end = time.monotonic() + _HISTORY_SECONDS
         while time.monotonic() < end:
             watched.page.goto(base + "/mid")
@@ -95,37 +63,26 @@ def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
 def take_states(opened: Browser, made: stage.Stage, target: Path) -> None:
     """Take the states: loading, failed, without rights, stale."""
     kubeconfig = made.lone.plane.kubeconfig
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        take_state(opened, elsewhere(kubeconfig, port), target / "state-loading.png", "Reading the cluster")
-    take_state(opened, elsewhere(kubeconfig, port), target / "state-unreachable.png", "cannot be read")
-    made.lone.api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "stranger"}})
-    stranger = Path(made.lone.kubeconfig("stranger", namespace="default"))
-    take_state(opened, stranger, target / "state-without-rights.png", "neither Nodes nor NodeMetrics")
-    with console(kubeconfig) as address:
-        watched, _ = entered(opened, address, "light")
+    with states.unreachable(kubeconfig) as address:
+        take_state(opened, address, target / "state-unreachable.png", "cannot be read")
+    with states.of_user(made.lone, "stranger") as address:
+        take_state(opened, address, target / "state-without-rights.png", "neither Nodes nor NodeMetrics")
+    with states.silent(made.lone) as (address, _):
+        take_state(opened, address, target / "state-loading.png", "Reading the cluster")
+    with states.console(kubeconfig) as address:
+        watched, _ = states.entered(opened, address, "light")
         watched.page.get_by_role("heading", name="nodes use").wait_for()
         made.end()
         made.lone.plane.stop("kube-apiserver")
-        watched.page.get_by_text("Stale").wait_for(timeout=180_000)
+        watched.page.get_by_text("✘ Stale").wait_for(timeout=180_000)
         save(watched, target / "state-stale.png")
 
 
-def take_state(opened: Browser, kubeconfig: Path, file: Path, text: str) -> None:
+def take_state(opened: Browser, address: str, file: Path, text: str) -> None:
     """Take the page Fleet once it shows a text."""
-    with console(kubeconfig) as address:
-        watched, _ = entered(opened, address, "light")
-        watched.page.get_by_text(text).wait_for(timeout=60_000)
-        save(watched, file)
-
-
-def elsewhere(kubeconfig: Path, port: int) -> Path:
-    """Write a copy of a kubeconfig with the apiserver at another port."""
-    document = yaml.safe_load(kubeconfig.read_text())
-    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
-    copy = kubeconfig.with_name(f"elsewhere-{port}")
-    copy.write_text(yaml.safe_dump(document))
-    return copy
+    watched, _ = states.entered(opened, address, "light")
+    watched.page.get_by_text(text).wait_for(timeout=60_000)
+    save(watched, file)
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ NODE_COUNT = 24
 NAMESPACES = ("checkout", "search", "recommendations", "reports")
 _CORES, _MEMORY_GIB = 16, 64
 _REPORT_SECONDS = 5
+_WITHIN_SECONDS = 400
+"""Time limit of each step, on a busy machine."""
 _SILENT, _WITHOUT_PREDICTION, _BUSY = 5, 11, 9
 """Nodes in trouble."""
 _PREDICTORS = (("n-sigma-v2", 0.4, 38), ("max", 0.2, 33), ("calibrated", 0.7, 47), ("borg-default", 2.6, 55))
@@ -35,6 +37,7 @@ class Stage:
         self._random = random.Random(18)
         self._load = {name: self._load_of(number) for number, name in enumerate(self.names, start=1)}
         self._ended = threading.Event()
+        self._reports = threading.Thread(target=self._report_on, daemon=True)
         self._has_reported = False
 
     def _load_of(self, number: int) -> dict[str, Any]:
@@ -59,7 +62,7 @@ class Stage:
         for name in self.names:
             status = {**dict.fromkeys(("capacity", "allocatable"), amounts), "conditions": [ready]}
             self.lone.api.send("POST", NODES, {"metadata": {"name": name}, "status": status})
-        self.lone.until("the NodeMetrics are there", lambda: self._metrics() >= len(self.names), 120)
+        self.lone.until("the NodeMetrics are there", lambda: self._metrics() >= len(self.names), _WITHIN_SECONDS)
         for name in self.names:
             self._add_pods(name)
         self.report_all()
@@ -99,6 +102,13 @@ class Stage:
         container = {"name": "c", "image": "none", "resources": {"requests": requests}}
         spec = {"priorityClassName": "koord-prod", "nodeSelector": selector, "containers": [container]}
         self.lone.api.send("POST", "/api/v1/namespaces/search/pods", {"metadata": {"name": name}, "spec": spec})
+
+    def until_scheduler_has_refused(self) -> None:
+        """Wait until kube-scheduler has written why the waiting pods fit nowhere."""
+        path = "/api/v1/namespaces/search/events?fieldSelector=reason=FailedScheduling"
+        self.lone.until(
+            "the Events of the scheduler", lambda: len(self.lone.api.send("GET", path)["items"]) >= 4, _WITHIN_SECONDS
+        )
 
     def report_all(self) -> None:
         """Write a report of each node, with a little movement."""
@@ -164,14 +174,18 @@ class Stage:
             ],
         }
 
-    def report_on(self) -> None:
-        """Report until the end; runs in a thread."""
+    def begin(self) -> None:
+        """Report every few seconds, until the end."""
+        self._reports.start()
+
+    def _report_on(self) -> None:
         while not self._ended.wait(_REPORT_SECONDS):
             self.report_all()
 
     def end(self) -> None:
-        """End the reports."""
+        """End the reports, before the control plane ends."""
         self._ended.set()
+        self._reports.join()
 
 
 def _amounts(millis: int, gib: float) -> dict[str, str]:
@@ -188,11 +202,9 @@ def running(count: int = NODE_COUNT) -> Iterator[Stage]:
         stage = Stage(lone, count)
         stage.build()
         stage.add_waiting_pods()
-        lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, 120)
-        reports = threading.Thread(target=stage.report_on, daemon=True)
-        reports.start()
+        lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, _WITHIN_SECONDS)
+        stage.begin()
         try:
             yield stage
         finally:
             stage.end()
-            reports.join()

@@ -15,6 +15,7 @@ import yaml
 
 from charts.generators.alerts import ALERTS
 from charts.generators.dashboards import grafana
+from console.history import prometheus
 from docs.generators import metrics_page
 from koordctl.export import dashboards
 from tests.charts.test_alerts import promtool
@@ -50,10 +51,12 @@ def _without_strings(expression: str) -> str:
 
 
 def queries() -> Iterator[tuple[str, str, str]]:
-    """Yield title, query and legend of each query of each panel."""
+    """Yield title, query and legend of each query of each panel, and of each series of the console."""
     for name, panel in PANELS:
         for target in panel["targets"]:
             yield f"{name}: {panel['title']}", target["expr"], target["legendFormat"]
+    for name, query in prometheus.QUERIES.items():
+        yield f"console: {name}", query.format(node=',node="n1"'), ""
 
 
 def filled(expression: str) -> str:

@@ -1,5 +1,6 @@
 """Each page of fleets in every state: it is complete, small, and nothing of a tenant becomes markup."""
 
+import asyncio
 import dataclasses
 import html.parser
 
@@ -183,7 +184,36 @@ async def test_a_part_that_cannot_be_read_hides_no_other():
     assert "cores" in text
 
 
+async def test_a_read_that_takes_long_delays_no_page(monkeypatch):
+    async def endless(_key, _read):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("console.web.app._DETAIL_SECONDS", 0.1)
+    asgi, poller = browsers.app(fleets.seen(fleets.nodes(2)))
+    poller.detail = endless
+    async with browsers.client(asgi) as client:
+        for path in PATHS:
+            answer = await client.get(path)
+            assert answer.status_code == 200
+            named = "the read takes longer than" in answer.text
+            assert named is (path not in ("/", "/prediction"))
+
+
 # contents
+
+
+async def test_a_calculation_is_no_finding_of_a_node_and_a_fault_is():
+    seen = fleets.seen(fleets.nodes(12))
+    assert "<h2>Findings</h2>" not in await page("/nodes/worker-0001", seen)
+    assert "<h2>Findings</h2>" in await page("/nodes/worker-0003", seen)
+
+
+async def test_the_rights_that_are_missing_are_named_before_the_answers():
+    unread = tuple(Unread(what, f"GET {what}: 403", is_right=True) for what in ("nodes", "nodemetrics", "version"))
+    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
+    text = await page("/", fleets.seen((), snapshot=snapshot))
+    assert "It may not read <code>nodes</code>, <code>nodemetrics</code>, <code>version</code>." in text
+    assert "<li>GET nodes: 403</li>" in text
 
 
 async def test_pages_of_50_rows_and_a_search():

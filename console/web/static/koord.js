@@ -1,6 +1,8 @@
 // Draws each chart from the table beside it, and lets "/" jump to the search. The pages work without this file.
 "use strict";
 
+document.documentElement.classList.add("scripts");
+
 const DASHES = { peak: [6, 4], "mid-request": [2, 3], used: [1, 3] };
 const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400];
 const PLOTS = new WeakMap();

@@ -1,0 +1,93 @@
+"""The sums of namespaces: from pods in memory, and from pods and reports that are read and not kept."""
+
+import dataclasses
+import tracemalloc
+
+from fleet.node_state import UNKNOWN, Amounts
+from fleet.pod_state import NamespaceSums, PodState, namespaces
+from fleet.reading import Reader
+from tests.fakes import apiserver
+from tests.fleet import cluster
+
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+GIB = 2**30
+
+
+def pod(name="a", namespace="shop", band="prod", requests=UNKNOWN, used=UNKNOWN):
+    return PodState(namespace, name, "worker-1", band, "Running", requests, used)
+
+
+def test_what_is_not_known_is_no_zero_and_no_pods_are_zero():
+    (found,) = namespaces([pod(requests=Amounts(1000, GIB))], {})
+    assert (found.pods, found.unmeasured) == (1, 1)
+    assert found.prod_requests == Amounts(1000, GIB)
+    assert found.prod_used == UNKNOWN
+    assert found.mid_requests == found.mid_used == found.other_used == Amounts(0, 0)
+
+
+def test_the_known_amounts_are_summed_by_class():
+    pods = [
+        pod("a", requests=Amounts(2000, None), used=Amounts(500, None)),
+        pod("b", requests=Amounts(1000, GIB)),
+        pod("c", band="mid", requests=Amounts(300, 3), used=Amounts(200, 2)),
+        pod("d", band="batch", used=Amounts(70, 7)),
+        pod("e", band="free", used=Amounts(5, 5)),
+        pod("f", namespace="etl"),
+    ]
+    etl, shop = namespaces(pods, {"shop": None, "etl": Amounts(9, None)})
+    assert (etl.name, shop.name, shop.pods, shop.unmeasured) == ("etl", "shop", 5, 1)
+    assert (shop.prod_requests, shop.prod_used) == (Amounts(3000, GIB), Amounts(500, None))
+    assert (shop.mid_requests, shop.mid_used, shop.other_used) == (Amounts(300, 3), Amounts(200, 2), Amounts(75, 12))
+    assert (shop.is_quota_malformed, etl.is_quota_malformed, etl.mid_quota) == (True, False, Amounts(9, None))
+
+
+def test_a_usage_counts_once_and_only_for_the_pod_of_its_node():
+    sums = NamespaceSums()
+    sums.add(pod("a"))
+    sums.add(pod("b", used=Amounts(1, 1)))
+    for node, name in (
+        ("worker-2", "a"),
+        ("worker-1", "b"),
+        ("worker-1", "other"),
+        ("worker-1", "a"),
+        ("worker-1", "a"),
+    ):
+        sums.add_usage(node, "shop", name, Amounts(10, 10))
+    assert sums.states({})[0].prod_used == Amounts(11, 11)
+
+
+async def test_the_sums_of_what_is_read_are_those_of_the_pods(tmp_path):
+    usages = [cluster.usage_of(), cluster.usage_of("gone"), cluster.usage_of("web-0", namespace="other")]
+    pods = [cluster.pod(), cluster.pod("web-1"), cluster.pod("mid-0", namespace="etl", priority=7000, requests={})]
+    ended = cluster.pod("ended")
+    ended["status"]["phase"] = "Succeeded"
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing(*pods, ended)))
+        server.on("GET", METRICS, apiserver.Answer(cluster.listing(cluster.metric(pods=usages))))
+        server.on("GET", "/api/v1/namespaces", apiserver.Answer(cluster.listing()))
+        async with server.session() as api:
+            found = await Reader(api, cluster.NOW).namespaces()
+            pods_in_memory = await Reader(api, cluster.NOW).pods(None)
+    assert [each.name for each in found] == ["etl", "shop"]
+    assert list(found) == namespaces(pods_in_memory, {})
+    assert found[1].prod_used == Amounts(600, 2 * GIB)
+
+
+async def test_without_the_right_to_list_pods_there_are_no_sums():
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.forbidden("pods"), 403))
+        async with server.session() as api:
+            reader = Reader(api, cluster.NOW)
+            assert await reader.namespaces() is None
+    assert reader.unread[0].is_right
+
+
+def test_the_pods_of_a_large_cluster_are_not_kept():
+    sums, name = NamespaceSums(), "application-7d9f8b6c5-{:06d}"
+    template = pod(requests=Amounts(1000, GIB))
+    tracemalloc.start()
+    for number in range(20_000):
+        sums.add(dataclasses.replace(template, name=name.format(number)))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held / 20_000 < 130
