@@ -17,7 +17,12 @@ _PACKAGE: Final = _HERE.parent
 LOCK: Final = _PACKAGE / "front-end.lock.json"
 _IN_IMAGE: Final = _PACKAGE / "front-end"
 _IN_CHECKOUT: Final = _PACKAGE.parent / ".cache" / "front-end"
-_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
 
 
 class File(NamedTuple):

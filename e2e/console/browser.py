@@ -54,7 +54,7 @@ class Watched:
 
     def axe(self) -> list[dict[str, Any]]:
         """Return the violations of accessibility rules that axe finds on the page."""
-        script = (front_end.folder() / "axe.min.js").read_text()
+        script = (front_end.folder_of_tests() / "axe.min.js").read_text()
         self.page.evaluate(script)
         found = self.page.evaluate(
             "rules => axe.run(document, {runOnly: rules}).then(result => result.violations.map(each => ("

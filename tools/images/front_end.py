@@ -24,8 +24,15 @@ PACKAGES = {"npm": ("npm",)}
 
 
 def folder() -> Path:
-    """Return a folder with the files of all packages, those for tests too, and the lock file that they are from."""
-    return content_cache.folder("front-end", content_cache.digest(LOCK), _download)
+    """Return a folder with the files that the console serves, and the lock file that they are from."""
+    return content_cache.folder("front-end", content_cache.digest(LOCK), lambda target: _download(target, shipped=True))
+
+
+def folder_of_tests() -> Path:
+    """Return a folder with the files that only tests use."""
+    return content_cache.folder(
+        "front-end-of-tests", content_cache.digest(LOCK), lambda target: _download(target, shipped=False)
+    )
 
 
 def copy_into(target: Path) -> None:
@@ -33,11 +40,12 @@ def copy_into(target: Path) -> None:
     shutil.copytree(folder(), target, dirs_exist_ok=True)
 
 
-def _download(target: Path) -> None:
+def _download(target: Path, *, shipped: bool) -> None:
     debian_packages.ensure(PACKAGES)
     with progress.step("fetching the front-end files of the console"), tempfile.TemporaryDirectory() as scratch:
         for package in json.loads(LOCK.read_text())["packages"]:
-            _extract(package, _archive(package, Path(scratch)), target)
+            if package["shipped"] is shipped:
+                _extract(package, _archive(package, Path(scratch)), target)
     shutil.copyfile(LOCK, target / LOCK.name)
 
 

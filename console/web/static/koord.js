@@ -1,11 +1,13 @@
-// Draws each chart from the table beside it, and lets "/" jump to the search. The pages work without this file.
+// Draws each chart from the table beside it, keeps opened parts open, and lets "/" jump to the search. The pages work
+// without this file.
 "use strict";
 
 document.documentElement.classList.add("scripts");
 
-const DASHES = { peak: [6, 4], "mid-request": [2, 3], used: [1, 3] };
+const DASHES = { peak: [6, 4], "mid-request": [8, 3, 2, 3], used: [3, 3] };
 const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400];
 const PLOTS = new WeakMap();
+const OPENED = new Set();
 
 function colour(name) {
   const probe = document.createElement("i");
@@ -64,6 +66,25 @@ function redrawAll() {
   drawAll();
 }
 
+// A refresh brings every <details> closed: those that the user has opened are opened again.
+function named() {
+  const seen = {};
+  return [...document.querySelectorAll("details")].map((details) => {
+    const text = details.querySelector("summary").textContent;
+    seen[text] = (seen[text] || 0) + 1;
+    return [details, `${text} ${seen[text]}`];
+  });
+}
+
+function reopen() {
+  named().forEach(([details, name]) => OPENED.has(name) && (details.open = true));
+}
+
+document.addEventListener("click", (event) => {
+  const summary = event.target.closest("summary");
+  const found = summary && named().find(([details]) => details === summary.parentElement);
+  if (found) found[0].open ? OPENED.delete(found[1]) : OPENED.add(found[1]);
+});
 document.addEventListener("keydown", (event) => {
   const search = document.getElementById("search");
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || !search) return;
@@ -73,6 +94,9 @@ document.addEventListener("keydown", (event) => {
   search.select();
 });
 document.addEventListener("DOMContentLoaded", drawAll);
-document.addEventListener("htmx:after:swap", drawAll);
+document.addEventListener("htmx:after:swap", () => {
+  reopen();
+  drawAll();
+});
 window.addEventListener("resize", redrawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
