@@ -44,6 +44,14 @@ e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade time
 bench: $(STAMP) ## Measure, and print tables
 	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
 
+.PHONY: bench-pages
+bench-pages: $(STAMP) ## Measure again, and write output and commit into docs/benchmarks (hours; PAGES="extender-cost ..." for some)
+	@$(BIN)/python -m benchmarks.pages $(PAGES)
+
+.PHONY: bench-age
+bench-age: $(STAMP) ## Warn of benchmark pages whose measured code has changed since
+	@$(BIN)/python -m benchmarks.pages --check
+
 TRACES ?= benchmarks/backtest/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
@@ -56,7 +64,7 @@ bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder o
 	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check
-check: lint types imports style verify docs lint-workflows ## Check format, lint, types, imports, words, generated files, docs, workflows
+check: lint types imports style verify docs lint-workflows bench-age ## Check format, lint, types, imports, words, generated files, docs, workflows
 
 .PHONY: format
 format: $(STAMP) ## Format, and fix what ruff can fix

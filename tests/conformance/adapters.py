@@ -29,7 +29,7 @@ def stated(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> dict[str, 
     error = actual.get("error")
     if not error:
         return found
-    return found | {"error": expected["error"] if expected.get("error") is not None else error}
+    return found | {"error": expected.get("error") or error}
 
 
 def _numbers_differ(expected: float, actual: float, absolute: float, relative: float) -> bool:

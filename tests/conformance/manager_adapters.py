@@ -321,6 +321,8 @@ def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str
     ]
     if not any(mid in expected for mid in names.MID_RESOURCES) and any(value is not None for value in came.values()):
         wrong.append(f"expected no value, came {came}")
+    if expected.get("error") and any(value is not None for value in came.values()):
+        wrong.append(f"expected an error, came {came}")
     return "; ".join(wrong) or None
 
 

@@ -11,7 +11,9 @@ from typing import Final
 KILLED, SURVIVED = "killed", "survived"
 SECONDS: Final = 900.0
 """Limit of one test run; a mutant that does not end is killed."""
-_OF_TEXTS: Final = ("tests/docs", "tests/tools", "tests/charts", "tests/crds", "tests/e2e", "tests/changes")
+_OF_TEXTS: Final = (
+    *("tests/docs", "tests/tools", "tests/charts", "tests/crds", "tests/e2e", "tests/changes", "tests/reliability"),
+)
 
 
 def narrow(root: Path, file: str) -> list[str]:

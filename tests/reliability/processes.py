@@ -25,8 +25,9 @@ FAULTS: Final = (
         "the process gets SIGKILL",
         {
             AGENT: proof(
-                "it runs again, and with a checkpoint its prediction is the same",
+                "it runs again, with a checkpoint its prediction is the same, and a lowered CPU limit stays",
                 "e2e/cases/faults/test_agent_killed.py",
+                "e2e/cases/agent/test_mid_suppression_lasts.py::test_a_lowered_limit_outlives_agent_container_and_kubelet",
                 seconds=60,
             ),
             MANAGER: proof(
@@ -183,7 +184,6 @@ FAULTS: Final = (
                 "a lowered CPU limit stays in the kernel; a kubelet that starts later is found",
                 "e2e/cases/agent/test_mid_suppression_lasts.py::test_a_lowered_limit_outlives_agent_container_and_kubelet",
                 "tests/koordlet/collectors/cgroup/test_discovery.py::test_a_kubelet_that_starts_later_is_found_by_the_next_full_scan",
-                seconds=120,
             ),
             MANAGER: proof(
                 "Mid pods that run are admitted again, by the floor",
