@@ -13,6 +13,7 @@ from docs.generators import (
     decisions_index,
     diagrams,
     findings_page,
+    first_steps,
     metrics_page,
     node_metric_page,
 )
@@ -22,7 +23,9 @@ DOCS: Final = pathlib.Path(__file__).parents[1]
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file by its path."""
+    started = DOCS / "getting-started.md"
     return {
+        started: first_steps.page(started.read_text(encoding="utf-8")),
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),
