@@ -54,7 +54,7 @@ class Walkthrough:
     def prepare(self) -> None:
         """Measure how busy the machine is, remove what an earlier run has left, and fill the folder."""
         console = self.console
-        console.step("Measure this machine")
+        console.explain("Measure this machine")
         busy = self._busy_percent()
         console.patience = machine.patience(busy)
         if busy >= checks.BUSY_PERCENT:
