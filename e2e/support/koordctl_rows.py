@@ -19,6 +19,9 @@ DOCUMENT: Final = {
 """The configuration in force; a report stays fresh for ten minutes."""
 
 
+PATIENT_SECONDS: Final = 300.0
+
+
 class Row(NamedTuple):
     """A command line and its exit codes."""
 
@@ -150,8 +153,8 @@ def make_objects(lone: LoneManager) -> None:
     lone.configure(**DOCUMENT)
     lone.start()
     for name in NODES:
-        lone.add_node(name)
+        lone.add_node(name, PATIENT_SECONDS)
         lone.report(name, calculated_cores=4)
     lone.add_namespace("shop")
-    lone.until("Mid on each node", lambda: all(lone.mid_cores(name) for name in NODES))
+    lone.until("Mid on each node", lambda: all(lone.mid_cores(name) for name in NODES), PATIENT_SECONDS)
     lone.add_pod("mid-1", node="n1", namespace="shop")
