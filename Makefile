@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 venv: $(STAMP) ## Make the virtual environment, pinned by constraints.txt
 
 .PHONY: demo
-demo: $(STAMP) ## Show the suite at work on a real cluster, step by step (about 15 minutes the first time; needs root)
+demo: $(STAMP) ## Show the first ten minutes on a real cluster, with koordctl (15 minutes more the first time; needs root)
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: test

@@ -30,6 +30,7 @@ LAST = (
     "test_service_accounts",
     "test_foreign_crd",
     "test_uninstall",
+    "test_first_ten_minutes",
     "test_demo",
 )
 """Cases to run last: those that disturb the cluster, check for traces of the others, or remove the suite."""

@@ -13,6 +13,7 @@ from docs.generators import (
     decisions_index,
     diagrams,
     findings_page,
+    first_steps,
     metrics_page,
     node_metric_page,
     reliability_page,
@@ -23,9 +24,10 @@ DOCS: Final = pathlib.Path(__file__).parents[1]
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file by its path."""
-    reliability = DOCS / "reliability.md"
+    reliability, started = DOCS / "reliability.md", DOCS / "getting-started.md"
     return {
         reliability: reliability_page.page(reliability.read_text(encoding="utf-8")),
+        started: first_steps.page(started.read_text(encoding="utf-8")),
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),

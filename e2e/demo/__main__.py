@@ -1,12 +1,16 @@
-"""Start a cluster, run the walkthrough, list what to try next. The cluster stays up; the demo can be run again."""
+"""Start a cluster, show the first ten minutes, list what to try next. The cluster stays up; it can be run again."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+from e2e.demo import terminal
 from e2e.demo.console import Console, DemoStopped
+from e2e.demo.terminal import Terminal
 from e2e.demo.walkthrough import Walkthrough
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
@@ -17,19 +21,20 @@ ACCESS = 'eval "$(.venv/bin/python -m tools.localcluster env)"'
 NEXT = f"""
 What to try next (the cluster stays up):
   {ACCESS}          # KUBECONFIG, and kubectl and helm on the PATH
-  kubectl get nodemetrics --watch                        # measured and predicted, as it changes
+  .venv/bin/koordctl top nodes --watch                   # measured and predicted, as it changes
+  .venv/bin/koordctl console                             # the same in a browser
   kubectl -n koordinator-system edit configmap slo-controller-config
-                                                         # try a typo: an Event names it, the last good one stays
-  kubectl -n demo get pods                               # shop and the Mid workers are still running
+                                                         # try a typo: koordctl status names it, the last good one stays
   make cluster-down                                      # stops the cluster and leaves nothing behind
 """
 CLEAN_UP = f"""
 To clean up:
   make cluster-down                                      # stops the local cluster and leaves nothing behind
 To inspect the cluster before:
-  {ACCESS} && kubectl get pods --all-namespaces
+  {ACCESS} && .venv/bin/koordctl status
 To keep the cluster and remove only the demo and the suite:
-  kubectl delete namespace demo && helm --namespace koordinator-system uninstall koord-suite
+  kubectl delete namespace demo --ignore-not-found && kubectl delete deployment prod-web mid-worker
+  helm --namespace koordinator-system uninstall koord-suite
   .venv/bin/python -m tools.localcluster fake-nodes 0
 """
 INTERRUPTED = 130
@@ -55,8 +60,12 @@ def run() -> int:
         return code
     try:
         images = loading.load()
-        for chapter in Walkthrough(Console(running.cluster()), images).chapters():
-            chapter()
+        cluster = running.cluster()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            console = Console(Terminal(folder, terminal.environment(cluster)))
+            for chapter in Walkthrough(console, cluster, folder, images).chapters():
+                chapter()
     except (ClusterProblem, DemoStopped) as problem:
         print(f"\nthe demo stopped: {problem}", file=sys.stderr)
         return 1

@@ -1,15 +1,15 @@
-"""Output of the demo: a heading for each step, the commands of a user, their output, and the duration of waits."""
+"""Output of the demo: a heading for each step, the command lines of a user, their output, and the duration of waits."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 import textwrap
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tools.localcluster.access import Cluster
+from e2e.demo.steps import Line, Step
+from e2e.demo.terminal import Terminal
 
 T = TypeVar("T")
 
@@ -27,20 +27,21 @@ class NotYet(Exception):
 
 
 class Console:
-    """Runs commands on one cluster and prints what happens.
+    """Types command lines and prints what happens.
 
-    patience: factor on every time limit; above 1 on a busy machine.
+    patience: factor on every time limit; above 1 on a busy machine. names: words of later lines, by what was found.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        terminal: Terminal,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.cluster = cluster
         self.patience = 1.0
+        self.names: dict[str, str] = {}
+        self._terminal = terminal
         self._clock = clock
         self._sleep = sleep
         self._step = 0
@@ -65,16 +66,23 @@ class Console:
         """Print a fact that differs from the usual course of the demo."""
         print(textwrap.fill(text, _WIDTH, initial_indent="  \033[33m", subsequent_indent="  ") + "\033[0m", flush=True)
 
-    def run(self, *words: str, stdin: str | None = None, show: bool = True, timeout_seconds: float = 180) -> str:
-        """Print a kubectl (or helm) command, run it, print its output and return it. Raises ClusterProblem."""
-        typed = shlex.join(words if words[0] == "helm" else ("kubectl", *words))
-        print(f"\n  \033[36m$ {typed}{' <<END' if stdin else ''}\033[0m", flush=True)
-        if stdin:
-            print(textwrap.indent(stdin.rstrip(), "  | "))
-        output = self.cluster.run(*words, stdin=stdin, timeout_seconds=timeout_seconds * self.patience)
-        if show:
-            self.show(output)
-        return output
+    def perform(self, step: Step) -> None:
+        """Type the lines of a step. Raises DemoStopped where one has another result, or the time is over."""
+        self.step(step.title, step.text)
+        started, limit = self._clock(), step.within_seconds * self.patience
+        for line in step.lines:
+            self._type(line.with_names(self.names), started + limit)
+        self.confirm(f"done in {self._clock() - started:.0f} s, of at most {limit:.0f} s")
+
+    def _type(self, line: Line, end: float) -> None:
+        print(f"\n  \033[36m$ {line.text}\033[0m", flush=True)
+        while lacks := line.lacks(typed := self._terminal.run(line, end - self._clock())):
+            if not line.repeats or self._clock() >= end:
+                raise DemoStopped(f"$ {line.text}: {lacks}; it printed:\n{typed.output}")
+            self._sleep(1)
+        self.show(typed.output)
+        if line.finds:
+            self.names[line.finds] = line.name_in(typed)
 
     def show(self, output: str) -> None:
         """Print output, cut to the size of a screen."""

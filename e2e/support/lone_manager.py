@@ -166,13 +166,13 @@ class LoneManager:
 
     # nodes
 
-    def add_node(self, name: str) -> None:
+    def add_node(self, name: str, within_seconds: float = 60.0) -> None:
         """Create a node of 10 cores and 20 GiB; its NodeMetric is made by the manager."""
         amounts = {"cpu": str(CORES), "memory": str(20 * GIB), "pods": "110"}
         self.api.send(
             "POST", NODES, {"metadata": {"name": name}, "status": dict.fromkeys(("capacity", "allocatable"), amounts)}
         )
-        self.until(f"NodeMetric of {name}", lambda: self._has_metric(name))
+        self.until(f"NodeMetric of {name}", lambda: self._has_metric(name), within_seconds)
 
     def _has_metric(self, name: str) -> bool:
         with contextlib.suppress(RequestError):

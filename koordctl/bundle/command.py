@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Final
 
 from component_base import clock
 from fleet.reading import Reader
@@ -13,6 +14,8 @@ from koordctl.bundle.collecting import Collector
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
 from koordctl.cli.progress import Progress
+
+_WANTED: Final = "want a new file in a folder that exists"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +33,13 @@ def run(options: Namespace) -> int:
     async def read(reader: Reader) -> Answer:
         return await _bundle(reader, options)
 
-    return command.run(options, read)
+    return command.run(options, read, _check)
+
+
+def _check(options: Namespace) -> None:
+    """Raise WrongUsage where no file of this name can be made."""
+    if options.file is not None and (options.file.exists() or not options.file.parent.is_dir()):
+        raise command.WrongUsage(f"--file {options.file}: {_WANTED}")
 
 
 async def _bundle(reader: Reader, options: Namespace) -> Answer:
@@ -38,7 +47,7 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
     try:
         archive = Archive(path, clock.utc_now().timestamp())
     except OSError as error:
-        raise command.WrongUsage(f"--file {path}: {error.strerror}; want a new file in a folder that exists") from error
+        raise command.WrongUsage(f"--file {path}: {error.strerror}; {_WANTED}") from error
     with archive, Progress(sys.stderr) as progress:
         caller = command.caller(options)
         await Collector(reader.api, archive, options.namespace, caller, progress.report).collect()

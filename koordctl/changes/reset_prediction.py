@@ -27,11 +27,10 @@ def run(options: Namespace) -> int:
     async def read(reader: Reader) -> Answer:
         return await _reset(reader, options)
 
-    return command.run(options, read)
+    return command.run(options, read, asking.check)
 
 
 async def _reset(reader: Reader, options: Namespace) -> Answer:
-    asking.check(options)
     name = options.node
     metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
     prediction = metric.status.prediction if metric.status else None

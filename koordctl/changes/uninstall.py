@@ -34,11 +34,10 @@ def run(options: Namespace) -> int:
     async def read(reader: Reader) -> Answer:
         return await _uninstall(reader, options)
 
-    return command.run(options, read)
+    return command.run(options, read, asking.check)
 
 
 async def _uninstall(reader: Reader, options: Namespace) -> Answer:
-    asking.check(options)
     left = await _left(reader, options.namespace)
     if options.dry_run:
         return _answer(left, "would be removed", FINE)

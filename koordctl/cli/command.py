@@ -119,9 +119,13 @@ async def connected(options: Namespace) -> AsyncIterator[session.Session]:
         yield api
 
 
-def run(options: Namespace, read: Read) -> int:
-    """Connect, read once, or repeatedly with -w, print, and return the exit code."""
+def run(options: Namespace, read: Read, check: Callable[[Namespace], object] = lambda _options: None) -> int:
+    """Connect, read once, or repeatedly with -w, print, and return the exit code.
+
+    `check` raises WrongUsage for what is wrong whatever the cluster has; it is called before the connection is made.
+    """
     try:
+        check(options)
         return asyncio.run(_run(options, read))
     except WrongUsage as error:
         return fail(str(error), answer.WRONG_USAGE)

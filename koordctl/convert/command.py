@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from api_types.mid_pods import policy, template
 from api_types.mid_pods.documents import Refused
+from koordctl.cli.answer import FINE, NOTHING, WRONG_USAGE
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
 
-FINE, REFUSED, WRONG_USAGE, CANNOT_READ = 0, 1, 2, 3
 STDIN: Final = "-"
 
 
@@ -49,13 +49,13 @@ def run(options: Namespace) -> int:
     try:
         files = [_File(name, _read(name)) for name in options.files]
     except (OSError, UnicodeDecodeError) as error:
-        return _fail(f"{error}; want readable files in UTF-8", CANNOT_READ)
+        return _fail(f"{error}; want readable files in UTF-8", WRONG_USAGE)
     how = Options(options.scheduler, tuple(options.mid_class), options.policy_version)
     results, refusals = _converted(files, how)
     for text in refusals:
         _warn(text)
     if refusals:
-        return _fail("nothing was written", REFUSED)
+        return _fail("nothing was written", NOTHING)
     _show(results, sys.stdout if options.diff else sys.stderr)
     if options.in_place:
         for result in results:

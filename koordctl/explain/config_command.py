@@ -10,7 +10,7 @@ from apiserver_client import objects, resources
 from fleet.reading import Reader
 from fleet.snapshot import LAST_GOOD_CONFIG
 from koordctl.cli import command
-from koordctl.cli.answer import Answer
+from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.explain import config
 from manager.cache import store
 from manager.cli import explain_config, manifests
@@ -34,20 +34,22 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
+    try:
+        given = None if options.config is None else explain_config.outcome_of(options.config)
+    except manifests.Unusable as error:
+        return command.fail(str(error), WRONG_USAGE)
 
     async def read(reader: Reader) -> Answer:
-        try:
-            return await _explain(reader, options.node, options.config, options.suite_namespace)
-        except manifests.Unusable as error:
-            raise command.WrongUsage(str(error)) from error
+        return await _explain(reader, options, given)
 
     return command.run(options, read)
 
 
-async def _explain(reader: Reader, name: str | None, file: str | None, namespace: str) -> Answer:
+async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome | None) -> Answer:
+    """Explain the given configuration, or that of the cluster."""
+    name, file, namespace = options.node, options.config, options.suite_namespace
     node, metric = pods.Node(), None
-    outcome: evaluation.Outcome | None
-    outcome = explain_config.outcome_of(file) if file is not None else await reader.configuration(namespace)
+    outcome = given or await reader.configuration(namespace)
     if outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
     if name is not None:

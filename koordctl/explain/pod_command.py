@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
     async def read(reader: Reader) -> Answer:
         return await _explain(reader, options)
 
-    return command.run(options, read)
+    return command.run(options, read, lambda given: _name(given.pod, ""))
 
 
 async def _explain(reader: Reader, options: Namespace) -> Answer:

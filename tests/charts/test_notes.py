@@ -5,6 +5,7 @@ import shutil
 import pytest
 import yaml
 
+from koordctl import commands as koordctl
 from tests.charts import chart
 
 PROBE = """
@@ -58,7 +59,12 @@ def test_they_end_with_three_commands_of_koordctl_for_this_namespace(notes):
 
     expected = ["koordctl check --wait 2m", "koordctl top nodes", "koordctl config diff --preset balanced"]
     assert commands(notes()) == expected
-    assert commands(notes(namespace="elsewhere")) == [f"{command} --namespace elsewhere" for command in expected]
+    check, top, diff = expected
+    elsewhere = [f"{check} --namespace elsewhere", top, f"{diff} --suite-namespace elsewhere"]
+    assert commands(notes(namespace="elsewhere")) == elsewhere
+    for line in elsewhere:
+        words = line.split()[1:]
+        assert koordctl.parser(words).parse_args(words).run, "a flag does not exist"
 
 
 @pytest.mark.parametrize(("value", "word"), [("false", "OFF"), ("true", "ON")])

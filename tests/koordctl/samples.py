@@ -1,6 +1,6 @@
-"""Commands of docs/how-to/koordctl.md on a fixed fleet, with what they print.
+"""Commands of docs/how-to/koordctl.md and README.md on a fixed fleet, with what they print.
 
-`python -m tests.koordctl.samples` writes the output into the page.
+`python -m tests.koordctl.samples` writes the output into both pages. README.md has `status` without its findings.
 """
 
 import contextlib
@@ -19,8 +19,9 @@ from tests.fakes import fake_kubectl
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "koordctl.md"
-_BLOCK = re.compile(r"^```\n\$ (koordctl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE, README = ROOT / "docs" / "how-to" / "koordctl.md", ROOT / "README.md"
+_BLOCK = re.compile(r"^```(?:text)?\n\$ (koordctl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOW = dt.datetime.fromisoformat(cluster.NOW)
 _MID = "node(s) newest prediction leaves too little Mid"
 _TERMS = {
@@ -104,10 +105,15 @@ def output_of(run, line, to=None):
     return out.getvalue()
 
 
-def samples():
-    """Yield each command line of the page with the output that the page shows."""
-    for found in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+def samples(page=PAGE):
+    """Yield each command line of a page with the output that the page shows."""
+    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         yield found[1], found[2]
+
+
+def without_findings(text):
+    """Return the output of `status` before its findings."""
+    return text.partition("\nSEVERITY ")[0]
 
 
 def _write():
@@ -116,8 +122,11 @@ def _write():
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch, mock.patch.object(
         koordctl.sys, "argv", ["koordctl"]
     ), fleet(pathlib.Path(folder), monkeypatch) as run:  # fmt: skip
-        text = _BLOCK.sub(lambda found: f"```\n$ {found[1]}\n{output_of(run, found[1])}```", PAGE.read_text("utf-8"))
-        PAGE.write_text(text, encoding="utf-8")
+        for page, cut in ((PAGE, str), (README, without_findings)):
+            text = page.read_text("utf-8")
+            for line, old in samples(page):
+                text = text.replace(f"$ {line}\n{old}```", f"$ {line}\n{cut(output_of(run, line))}```")
+            page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,14 @@ def test_the_page_shows_what_the_commands_print(fleet):
         assert samples.output_of(fleet, line) == text, f"{line}: run python -m tests.koordctl.samples"
 
 
+def test_the_status_of_the_readme_is_that_of_the_page(fleet):
+    ((line, text),) = samples.samples(samples.README)
+    assert line == "koordctl status"
+    assert text == samples.without_findings(samples.output_of(fleet, line)), "run python -m tests.koordctl.samples"
+    assert "AgentsReady" not in text
+    assert "SEVERITY" in dict(samples.samples())[line]
+
+
 class Terminal(io.StringIO):
     encoding = "utf-8"
 

@@ -1,4 +1,7 @@
-"""`make demo` ends well on this machine, quiet or busy, and Ctrl-C reports how to clean up."""
+"""`make demo` ends well on this machine, quiet or busy, and Ctrl-C reports how to clean up.
+
+The steps with their own limits are in test_first_ten_minutes.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.demo.steps import STEPS
 from e2e.support.installation import Suite
 from tools.localcluster import content_cache
 from tools.localcluster.access import Cluster
 
 COMMAND = (sys.executable, "-u", "-m", "e2e.demo")
 FACTS = (
-    "shop is warm: its peak is predicted from its history",
-    "memory is reclaimed from the prediction and published as Mid resource",
-    "the agent's report counts the requests of both Mid pods",
-    "pod too-large is refused: Insufficient kubernetes.io/mid-cpu",
-    "pod only-here is refused: cpu usage exceed threshold",
-    "default-scheduler has bound pod stock",
-    "koord-scheduler has bound pod by-load",
+    *(step.title for step in STEPS),
+    "Load decides: an overloaded node gets no more pods",
+    "cpu usage exceed threshold",
+    "demo/by-load is Pending on fake-0",
 )
 END_SECONDS = 1500.0
 
@@ -34,6 +35,7 @@ def clean(cluster: Cluster, suite: Suite) -> Iterator[None]:
         pytest.skip("the demo loads its images onto the nodes, which an existing cluster does not allow")
     yield
     cluster.run("delete", "namespace", "demo", "--ignore-not-found", "--wait", timeout_seconds=180)
+    cluster.run("delete", "deployment", "prod-web", "mid-worker", "--namespace=default", "--ignore-not-found")
 
 
 def _accept_interrupts() -> None:

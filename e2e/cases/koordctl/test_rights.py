@@ -1,65 +1,131 @@
-"""Each command as an administrator, with the chart's role koord-viewer, and without any right, on a real apiserver."""
+"""Every command for three identities on a real API server: administrator, the viewer of the chart, nobody.
+
+Viewer and nobody are service accounts with tokens; the viewer is bound by the value `viewer.subjects` of the chart.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import http.cookiejar
+import io
 import json
+import re
+import shlex
+import signal
 import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-import yaml
 
-from e2e.support import chart_rendering
-from e2e.support.command_lines import Output, run
-from tools.localcluster.standalone_control_plane import ControlPlane
+from e2e.support import chart_rendering, koordctl_rows, lone_manager, waiting
+from e2e.support.koordctl_rows import ROWS, Row
+from koordctl import __main__ as koordctl
+from tools.localcluster import content_cache
 
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-IDENTITIES = ("", "viewer", "stranger")
-CODES = {
-    ("status",): (0, 0, 3),
-    ("check",): (1, 1, 3),  # nothing of the suite runs here
-    ("top", "nodes"): (0, 0, 3),
-    ("gain",): (0, 0, 3),
-    ("check", "--pre"): (0, 1, 1),
-    ("reset-prediction", "n1", "--yes"): (1, 1, 3),  # there is no NodeMetric
-    ("uninstall", "--dry-run"): (0, 0, 3),
-}
-"""Exit codes of the administrator, the viewer, and the user without any right."""
+PLACE = "default"
+READS = [row for row in ROWS if row.reads]
+FORBIDDEN = re.compile(r"403 Forbidden.*cannot (?:get|list|watch|create|patch) resource \"(?P<resource>\w+)\"")
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+
+class Ended(NamedTuple):
+    """Exit code and both outputs of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def forbidden(self) -> set[str]:
+        """Return the resources that the outputs name as forbidden."""
+        return set(FORBIDDEN.findall(self.out + self.err))
+
+
+Call = Callable[[str, Row], Ended]
 
 
 @pytest.fixture(scope="module")
-def plane(shared_plane: ControlPlane) -> ControlPlane:
-    values = {"viewer": {"subjects": [{"kind": "User", "name": "viewer"}]}}
-    for document in [NODE, *chart_rendering.rendered(shared_plane.binaries, values, "viewer-roles")]:
-        where = document["metadata"].get("namespace", "default")
-        words = ["apply", f"--kubeconfig={shared_plane.kubeconfig}", f"--namespace={where}", "--filename=-"]
-        program = str(shared_plane.binaries / "kubectl")
-        subprocess.run([program, *words], input=yaml.safe_dump(document), text=True, check=True)
-    return shared_plane
+def kubeconfigs() -> Iterator[dict[str, str]]:
+    """Return the kubeconfig of each identity."""
+    with lone_manager.running() as lone:
+        koordctl_rows.make_objects(lone)
+        for name in ("viewer", "nobody"):
+            lone.create({"kind": "ServiceAccount", "metadata": {"name": name, "namespace": PLACE}})
+        subject = {"kind": "ServiceAccount", "name": "viewer", "namespace": PLACE}
+        lone.create(*chart_rendering.rendered(lone.plane.binaries, {"viewer": {"subjects": [subject]}}, "viewer-roles"))
+        of_accounts = {name: lone.kubeconfig(name, PLACE) for name in ("viewer", "nobody")}
+        yield {"admin": str(lone.plane.kubeconfig), **of_accounts}
 
 
-def koordctl(plane: ControlPlane, identity: str, *words: str) -> Output:
-    who = [f"--as={identity}"] if identity else []
-    return run("koordctl", *words, f"--kubeconfig={plane.kubeconfig}", *who, within_seconds=120)
+@pytest.fixture
+def call(kubeconfigs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Return a function that runs a row as an identity, in a folder with the files of the rows."""
+    koordctl_rows.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["koordctl"])
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+    def run(identity: str, row: Row) -> Ended:
+        words = shlex.split(row.line.replace("BUNDLE", f"{identity}.tgz"))
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = koordctl.main([*words, f"--kubeconfig={kubeconfigs[identity]}"])
+        return Ended(code, out.getvalue(), err.getvalue())
+
+    return run
 
 
-@pytest.mark.parametrize("words", CODES, ids=" ".join)
-def test_the_exit_code_and_what_is_named(plane: ControlPlane, words: tuple[str, ...]) -> None:
-    found = [koordctl(plane, identity, *words) for identity in IDENTITIES]
-    assert tuple(each.code for each in found) == CODES[words], [each.text for each in found]
-    assert not any("Traceback" in each.text for each in found)
-    if CODES[words][2] == 3:
-        assert "403 Forbidden" in found[2].text
+@pytest.mark.parametrize("row", READS, ids=lambda row: row.line)
+def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None:
+    admin, viewer, nobody = (call(each, row) for each in ("admin", "viewer", "nobody"))
+    assert (admin.code, viewer.code, nobody.code) == (row.code, row.viewer, row.nobody), (admin, viewer, nobody)
+    assert not admin.forbidden
+    assert not viewer.forbidden or row.viewer == 3
+    if row.nobody == 3:
+        assert nobody.out == ""
+        assert row.lacks in nobody.forbidden, nobody.err
+    else:
+        assert row.lacks in nobody.out + nobody.err
+    if row.viewer == 3:
+        assert row.lacks in viewer.forbidden, viewer.err
 
 
-def test_the_viewer_lacks_no_right_that_check_wants(plane: ControlPlane) -> None:
-    document = json.loads(koordctl(plane, "viewer", "check", "-o", "json").text)
-    rights = next(each for each in document["checks"] if each["code"] == "Permissions")
+def test_the_viewer_lacks_no_right_that_check_wants(call: Call) -> None:
+    ended = call("viewer", Row("check -o json", 1))
+    rights = next(each for each in json.loads(ended.out)["checks"] if each["code"] == "Permissions")
     assert rights["verdict"] == "passed", rights
 
 
-def test_a_bundle_names_what_is_missing(plane: ControlPlane, tmp_path: Path) -> None:
-    for identity, code in (("viewer", 0), ("stranger", 3)):
-        file = tmp_path / f"{identity}.tgz"
-        assert koordctl(plane, identity, "bundle", "-f", str(file)).code == code
-        assert file.exists() is (code == 0)
+def test_a_bundle_of_nobody_is_not_left_behind(call: Call, tmp_path: Path) -> None:
+    row = next(row for row in ROWS if row.line.startswith("bundle"))
+    for identity in ("viewer", "nobody"):
+        call(identity, row)
+    assert sorted(path.name for path in tmp_path.glob("*.tgz")) == ["viewer.tgz"]
+
+
+@pytest.mark.parametrize(("identity", "is_forbidden"), [("admin", False), ("viewer", False), ("nobody", True)])
+def test_the_console_names_what_its_caller_may_not_read(
+    kubeconfigs: dict[str, str], identity: str, *, is_forbidden: bool
+) -> None:
+    words = ["console", "--no-browser", f"--kubeconfig={kubeconfigs[identity]}"]
+    argv = [sys.executable, "-um", "koordctl", *words]
+    with subprocess.Popen(argv, cwd=content_cache.REPOSITORY, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        url = program.stdout.readline().strip()
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        browser.open(url, timeout=30).read()
+
+        def page() -> str:
+            return str(browser.open(url.partition("?")[0], timeout=30).read().decode())
+
+        try:
+            wanted = "nodes is forbidden" if is_forbidden else koordctl_rows.NODES[0]
+            shown = waiting.until("the page has read the cluster", page, lambda text: wanted in text)
+        finally:
+            program.send_signal(signal.SIGINT)
+            program.wait(60)
+    assert ("is forbidden" in shown) is is_forbidden

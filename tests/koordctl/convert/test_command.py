@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_is_named(capsys, tmp_path, content):
     elif content is not None:
         path.write_bytes(content)
     code, out, err = run(capsys, path)
-    assert (code, out) == (3, "")
+    assert (code, out) == (2, "")
     assert "want readable files in UTF-8" in err
 
 

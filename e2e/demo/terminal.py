@@ -1,0 +1,67 @@
+"""Types command lines into a shell, in a folder and with an environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from e2e.demo.steps import Line, Typed
+from tools.localcluster.access import Cluster
+
+TOO_SLOW = 124
+"""Exit code of a command line that was ended because its time was over, as of timeout(1)."""
+_END_SECONDS = 10.0
+
+
+def environment(cluster: Cluster) -> dict[str, str]:
+    """Return the variables by which koordctl, kubectl and helm are found and reach the cluster; no browser opens."""
+    found = cluster.environment
+    programs = f"{Path(sys.executable).parent}:{found['PATH']}"
+    return {**os.environ, **found, "PATH": programs, "BROWSER": "true", "PYTHONUNBUFFERED": "1"}
+
+
+class Terminal:
+    """A shell in a folder. Standard output and standard error are one output, as on a screen."""
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._variables = dict(variables)
+
+    def run(self, line: Line, within_seconds: float) -> Typed:
+        """Run a command line to its end, or until its output ends it; after the time it is ended."""
+        argv = ["bash", "-o", "pipefail", "-c", f"exec {line.text}" if line.until else line.text]
+        with subprocess.Popen(
+            argv,
+            cwd=self.folder,
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        ) as program:
+            assert program.stdout is not None
+            is_late = threading.Event()
+
+            def end() -> None:
+                is_late.set()
+                os.killpg(program.pid, signal.SIGKILL)
+
+            timer = threading.Timer(max(within_seconds, 0.1), end)
+            timer.start()
+            try:
+                output = ""
+                for text in program.stdout:
+                    output += text
+                    if line.until and re.search(line.until, text):
+                        program.send_signal(signal.SIGINT)
+                code = program.wait(_END_SECONDS)
+            finally:
+                timer.cancel()
+        return Typed(TOO_SLOW if is_late.is_set() else code, output)
