@@ -1,4 +1,4 @@
-"""Command lines of koordctl with the exit code of each, for an administrator, for the viewer of the chart, for nobody.
+"""Command lines of koordctl, each with its exit codes: of an administrator, the viewer of the chart, a stranger.
 
 They are typed in a folder that `write_files` has filled, against the cluster of `objects`. Commands and formats are
 those of the program: a case compares them.
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     code: int
     """For an administrator, and for every identity where the command reads no cluster."""
     viewer: int | None = None
-    nobody: int | None = None
+    stranger: int | None = None
     lacks: str = "nodes"
     """A resource that the command names to a caller without any right."""
 
