@@ -16,7 +16,10 @@ _UPGRADE = "e2e/cases/chart/test_upgrade.py"
 _CHECKPOINT = "tests/koordlet/prediction/test_checkpoint.py"
 _CHECKPOINTER = "tests/koordlet/prediction/test_checkpointer.py"
 _DATABASE = "tests/scheduler_plugin/load_watcher/test_database.py"
-_SAME_FILE = NotTested("its optional file of measurements is written by the module that the load watcher's tests cover")
+_UNUSABLE_FILE = proof(
+    "a file of measurements that cannot be used costs no measurement",
+    "tests/scheduler_plugin/plugins/trimaran/test_feed.py::test_a_file_that_cannot_be_used_costs_no_measurement",
+)
 _NO_FILE = NotConcerned("writes no file")
 
 FAULTS: Final = (
@@ -46,7 +49,11 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/load_watcher/test_process.py::test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9",
                 f"{_DATABASE}::test_g1_a_killed_writer_leaves_complete_snapshots",
             ),
-            WEBHOOK: NotTested("a test ends it by SIGTERM: pods are created meanwhile (network partition)"),
+            WEBHOOK: proof(
+                "pods are created without it, and limited again once it is back",
+                f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
+                seconds=30,
+            ),
             LIMITER: NotTested("its limits are values of the kernel, which outlive it"),
         },
     ),
@@ -66,7 +73,11 @@ FAULTS: Final = (
                 f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
             ),
             LOAD_WATCHER: NotTested("for the extender it is a provider that does not answer (provider loss)"),
-            WEBHOOK: NotTested("the API server stops to wait for it and lets pods pass, by the chart's failurePolicy"),
+            WEBHOOK: proof(
+                "pods are created without it, and limited again once it is back",
+                f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
+                seconds=30,
+            ),
             LIMITER: NotTested("its limits are values of the kernel"),
         },
     ),
@@ -80,7 +91,7 @@ FAULTS: Final = (
                 f"{_CHECKPOINT}::test_errors_of_the_disk_have_a_reason_each",
             ),
             MANAGER: _NO_FILE,
-            EXTENDER: _SAME_FILE,
+            EXTENDER: _UNUSABLE_FILE,
             LOAD_WATCHER: proof(
                 "it reports the disk and keeps the rows that it has",
                 f"{_DATABASE}::test_reports_a_full_disk_and_keeps_the_existing_rows",
@@ -100,7 +111,7 @@ FAULTS: Final = (
                 "e2e/cases/chart/test_newcomer_errors.py::test_a_state_folder_that_cannot_be_written",
             ),
             MANAGER: _NO_FILE,
-            EXTENDER: _SAME_FILE,
+            EXTENDER: _UNUSABLE_FILE,
             LOAD_WATCHER: proof(
                 "it runs in memory",
                 "tests/scheduler_plugin/load_watcher/test_watcher.py::test_runs_in_memory_without_a_usable_file",
@@ -127,7 +138,7 @@ FAULTS: Final = (
                 "tests/manager/slo_config/test_controller.py::test_reports_a_stored_document_that_is_no_longer_valid",
                 "tests/manager/test_hostile_nodes.py::test_a_status_annotation_that_is_too_long_is_none",
             ),
-            EXTENDER: _SAME_FILE,
+            EXTENDER: _UNUSABLE_FILE,
             LOAD_WATCHER: proof(
                 "the file is renamed, and a new one begun",
                 f"{_DATABASE}::test_renames_a_file_that_is_not_a_database_and_creates_a_new_one",

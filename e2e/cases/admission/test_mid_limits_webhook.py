@@ -158,15 +158,21 @@ def _passes(api: Connection, pod: dict[str, Any]) -> bool:
     return True
 
 
-def test_pods_are_created_while_the_webhook_is_away(webhook: Webhook) -> None:
+@pytest.mark.parametrize("fault", ["ended", "killed", "frozen"])
+def test_pods_are_created_while_the_webhook_is_away(webhook: Webhook, fault: str) -> None:
     sample = examples.table()["plain resources"]
-    webhook.plane.stop("admission")
+    process = webhook.plane.process("admission").process
+    {"ended": lambda: webhook.plane.stop("admission"), "killed": process.kill, "frozen": process.suspend}[fault]()
     try:
         made = agreement.stored(webhook.api, LIMITED, sample)
         assert made is not None
         assert made["qosClass"] == "Guaranteed"
     finally:
-        webhook.start()
+        if fault == "frozen":
+            process.resume()
+        else:
+            webhook.plane.stop("admission")
+            webhook.start()
     until("pods are limited again", lambda: _is_limited(webhook.api), within_seconds=30)
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +81,40 @@ async def test_a_restarted_feed_uses_the_measurements_of_its_file(tmp_path: Path
     await measured(after, prometheus_client.CollectorRegistry(), now, file)
     (plugin,) = after.measured
     assert plugin.columns.packing_percent[after.vectors.find(["hot"])].tolist() == [75.0]
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Let every write to a file fail, as on a full disk."""
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("fault", ["corrupt", "unwritable", "full disk"])
+async def test_a_file_that_cannot_be_used_costs_no_measurement(tmp_path: Path, fault: str) -> None:
+    file = tmp_path / ("gone/windows.sqlite" if fault == "unwritable" else "windows.sqlite")
+    if fault == "corrupt":
+        file.write_bytes(b"no database")
+    running = parts()
+    running.cluster.node_changed(node("hot"))
+    running.cluster.metric_changed(report("hot", "3"))
+    with full_disk() if fault == "full disk" else contextlib.nullcontext():
+        await measured(running, prometheus_client.CollectorRegistry(), [NOW], file)
+    (plugin,) = running.measured
+    assert plugin.columns.packing_percent[running.vectors.find(["hot"])].tolist() == [75.0]
+    sizes = sizes_in(tmp_path)
+    if fault == "corrupt":
+        assert sizes.pop("windows.sqlite") > 1, "a new one, beside the one that is renamed"
+    assert [size for size in sizes.values() if size > len("no database")] == [], "nothing could be written"
 
 
 async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None:
