@@ -18,6 +18,8 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-default-apps", "--no-first-run", "--disable-gpu",
 )  # fmt: skip
+_NOT_OF_THE_PAGE = "net::ERR_NETWORK_CHANGED"
+"""What the browser reports where the machine gets a network interface, as with each pod of a local cluster."""
 _TIMEOUT_MS = 90_000  # the machine may be busy
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 
@@ -47,10 +49,14 @@ class Watched:
         self.context.set_default_timeout(_TIMEOUT_MS)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("console", lambda message: self._complain(f"{message.type}: {message.text}"))
         self.requested: list[str] = []
         self.page.on("request", lambda request: self.requested.append(request.url))
-        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("pageerror", lambda error: self._complain(f"error: {error}"))
+
+    def _complain(self, text: str) -> None:
+        if _NOT_OF_THE_PAGE not in text:
+            self.complaints.append(text)
 
     def axe(self) -> list[dict[str, Any]]:
         """Return the violations of accessibility rules that axe finds on the page."""

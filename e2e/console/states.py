@@ -36,7 +36,7 @@ def console(kubeconfig: Path, *flags: str) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.communicate(timeout=15)
+        process.communicate(timeout=60)
 
 
 def entered(opened: Browser, address: str, theme: str) -> tuple[browser.Watched, str]:
@@ -55,7 +55,7 @@ def silent(lone: LoneManager) -> Iterator[tuple[str, Callable[[], None]]]:
     proxy = FlakyApiserverProxy(places.addresses.apiserver_port, places.certificates / "ca.crt")
     apiserver.suspend()
     try:
-        with console(_elsewhere(kubeconfig, proxy.url)) as address:
+        with console(_elsewhere(kubeconfig, proxy.url), "--request-timeout=600") as address:
             yield address, apiserver.resume
     finally:
         apiserver.resume()
