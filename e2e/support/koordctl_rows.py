@@ -1,4 +1,4 @@
-"""Command lines of koordctl with the exit code of each, for an administrator, for the viewer of the chart, for nobody.
+"""Command lines of koordctl with the exit codes of each: for an administrator, the viewer of the chart, a stranger.
 
 They are typed in a folder that `write_files` has filled, against the cluster of `objects`. Commands and formats are
 those of the program: a case compares them.
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     code: int
     """For an administrator, and for every identity where the command reads no cluster."""
     viewer: int | None = None
-    nobody: int | None = None
+    stranger: int | None = None
     lacks: str = "nodes"
     """A resource that the command names to a caller without any right."""
 
@@ -58,8 +58,8 @@ ROWS: Final = (
     Row("config check good.json", 0),
     Row("config check bad.json", 1),
     Row("config render --preset balanced", 0),
-    Row("config diff good.json", 0, 0, 3),
-    Row("config diff --preset conservative", 1, 1, 3),
+    Row("config diff good.json", 0, 0, 3, "configmaps"),
+    Row("config diff --preset conservative", 1, 1, 3, "configmaps"),
     Row("scheduler check plugins.yaml", 0),
     Row("scheduler check unknown-plugin.yaml", 1),
     Row("simulate --pods pods.json --nodes nodes.json", 0),

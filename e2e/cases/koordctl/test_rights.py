@@ -1,6 +1,6 @@
-"""Every command for three identities on a real API server: administrator, the viewer of the chart, nobody.
+"""Every command for three identities on a real API server: administrator, the viewer of the chart, stranger.
 
-Viewer and nobody are service accounts with tokens; the viewer is bound by the value `viewer.subjects` of the chart.
+Viewer and stranger are service accounts with tokens; the viewer is bound by the value `viewer.subjects` of the chart.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def kubeconfigs() -> Iterator[dict[str, str]]:
     """Return the kubeconfig of each identity."""
     with lone_manager.running() as lone:
         koordctl_rows.make_objects(lone)
-        for name in ("viewer", "nobody"):
+        for name in ("viewer", "stranger"):
             lone.create({"kind": "ServiceAccount", "metadata": {"name": name, "namespace": PLACE}})
         subject = {"kind": "ServiceAccount", "name": "viewer", "namespace": PLACE}
         lone.create(*chart_rendering.rendered(lone.plane.binaries, {"viewer": {"subjects": [subject]}}, "viewer-roles"))
-        of_accounts = {name: lone.kubeconfig(name, PLACE) for name in ("viewer", "nobody")}
+        of_accounts = {name: lone.kubeconfig(name, PLACE) for name in ("viewer", "stranger")}
         yield {"admin": str(lone.plane.kubeconfig), **of_accounts}
 
 
@@ -81,15 +81,15 @@ def call(kubeconfigs: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("row", READS, ids=lambda row: row.line)
 def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None:
-    admin, viewer, nobody = (call(each, row) for each in ("admin", "viewer", "nobody"))
-    assert (admin.code, viewer.code, nobody.code) == (row.code, row.viewer, row.nobody), (admin, viewer, nobody)
+    admin, viewer, stranger = (call(each, row) for each in ("admin", "viewer", "stranger"))
+    assert (admin.code, viewer.code, stranger.code) == (row.code, row.viewer, row.stranger), (admin, viewer, stranger)
     assert not admin.forbidden
     assert not viewer.forbidden or row.viewer == 3
-    if row.nobody == 3:
-        assert nobody.out == ""
-        assert row.lacks in nobody.forbidden, nobody.err
+    if row.stranger == 3:
+        assert stranger.out == ""
+        assert row.lacks in stranger.forbidden, stranger.err
     else:
-        assert row.lacks in nobody.out + nobody.err
+        assert row.lacks in stranger.out + stranger.err
     if row.viewer == 3:
         assert row.lacks in viewer.forbidden, viewer.err
 
@@ -100,14 +100,14 @@ def test_the_viewer_lacks_no_right_that_check_wants(call: Call) -> None:
     assert rights["verdict"] == "passed", rights
 
 
-def test_a_bundle_of_nobody_is_not_left_behind(call: Call, tmp_path: Path) -> None:
+def test_a_bundle_of_stranger_is_not_left_behind(call: Call, tmp_path: Path) -> None:
     row = next(row for row in ROWS if row.line.startswith("bundle"))
-    for identity in ("viewer", "nobody"):
+    for identity in ("viewer", "stranger"):
         call(identity, row)
     assert sorted(path.name for path in tmp_path.glob("*.tgz")) == ["viewer.tgz"]
 
 
-@pytest.mark.parametrize(("identity", "is_forbidden"), [("admin", False), ("viewer", False), ("nobody", True)])
+@pytest.mark.parametrize(("identity", "is_forbidden"), [("admin", False), ("viewer", False), ("stranger", True)])
 def test_the_console_names_what_its_caller_may_not_read(
     kubeconfigs: dict[str, str], identity: str, *, is_forbidden: bool
 ) -> None:
