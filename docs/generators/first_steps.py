@@ -30,7 +30,7 @@ def page(text: str) -> str:
 def _step(number: int, step: Step) -> str:
     lines = "\n".join(part for line in step.lines for part in _wrapped(line))
     text = textwrap.fill(step.text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False)
-    finds = "".join(f"\n`{line.finds}` is a name from that list.\n" for line in step.lines if line.finds)
+    finds = "".join(f"\n`{line.finds}` in a command is the name of one of them.\n" for line in step.lines if line.finds)
     return f"### {number}. {step.title}\n\n{text}\n\n```shell\n{lines}\n```\n{finds}"
 
 

@@ -1,6 +1,6 @@
 """The first ten minutes: the one list of steps that the demo shows, its test runs, and getting started documents. Pure.
 
-A word of capitals, such as NODE, is a name that an earlier line has found.
+A word of capitals, such as NODE, is a placeholder of a name that an earlier line has found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Command lines of koordctl, each with its exit codes: of an administrator, the viewer of the chart, a stranger.
+"""Command lines of koordctl with the exit codes of each: for an administrator, the viewer of the chart, a stranger.
 
 They are typed in a folder that `write_files` has filled, against the cluster of `objects`. Commands and formats are
 those of the program: a case compares them.
@@ -58,8 +58,8 @@ ROWS: Final = (
     Row("config check good.json", 0),
     Row("config check bad.json", 1),
     Row("config render --preset balanced", 0),
-    Row("config diff good.json", 0, 0, 3),
-    Row("config diff --preset conservative", 1, 1, 3),
+    Row("config diff good.json", 0, 0, 3, "configmaps"),
+    Row("config diff --preset conservative", 1, 1, 3, "configmaps"),
     Row("scheduler check plugins.yaml", 0),
     Row("scheduler check unknown-plugin.yaml", 1),
     Row("simulate --pods pods.json --nodes nodes.json", 0),

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from api_types.mid_pods import policy, template
 from api_types.mid_pods.documents import Refused
-from koordctl.cli.answer import FINE, NOTHING, WRONG_USAGE
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
 
+FINE, REFUSED, WRONG_USAGE = 0, 1, 2
 STDIN: Final = "-"
 
 
@@ -55,7 +55,7 @@ def run(options: Namespace) -> int:
     for text in refusals:
         _warn(text)
     if refusals:
-        return _fail("nothing was written", NOTHING)
+        return _fail("nothing was written", REFUSED)
     _show(results, sys.stdout if options.diff else sys.stderr)
     if options.in_place:
         for result in results:

@@ -263,19 +263,19 @@ def on_terminal(
     words: Sequence[str], columns: int, *, typed: str = "", encoding: str = "utf-8", **variables: str
 ) -> Ended:
     """Run the program on a terminal of its own; both outputs are on it."""
-    near, far = pty.openpty()
-    fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    os.write(near, typed.encode())
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    os.write(screen, typed.encode())
     settings = {"COLUMNS": str(columns), "LINES": None, "NO_COLOR": None, "TERM": "xterm-256color", **variables}
-    child = forked(words, far, settings, encoding)
-    os.close(far)
+    child = forked(words, terminal, settings, encoding)
+    os.close(terminal)
     shown, end = b"", time.monotonic() + 120
-    while time.monotonic() < end and select.select([near], [], [], end - time.monotonic())[0]:
+    while time.monotonic() < end and select.select([screen], [], [], end - time.monotonic())[0]:
         try:
-            shown += os.read(near, 65_536)
+            shown += os.read(screen, 65_536)
         except OSError:  # the other end is closed
             break
-    os.close(near)
+    os.close(screen)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(code, shown.decode().replace("\r\n", "\n"), "")
 

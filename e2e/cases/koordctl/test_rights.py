@@ -1,6 +1,6 @@
-"""Every command for three identities on a real API server: administrator, the viewer of the chart, a stranger.
+"""Every command for three identities on a real API server: administrator, the viewer of the chart, stranger.
 
-Viewer and stranger are service accounts; the viewer is bound by the value `viewer.subjects` of the chart.
+Viewer and stranger are service accounts with tokens; the viewer is bound by the value `viewer.subjects` of the chart.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_the_viewer_lacks_no_right_that_check_wants(call: Call) -> None:
     assert rights["verdict"] == "passed", rights
 
 
-def test_a_bundle_of_a_stranger_is_not_left_behind(call: Call, tmp_path: Path) -> None:
+def test_a_bundle_of_stranger_is_not_left_behind(call: Call, tmp_path: Path) -> None:
     row = next(row for row in ROWS if row.line.startswith("bundle"))
     for identity in ("viewer", "stranger"):
         call(identity, row)

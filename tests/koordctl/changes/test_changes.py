@@ -9,8 +9,8 @@ import pytest
 
 from apiserver_client import errors, session
 from fleet.reading import Reader
+from koordctl import __main__ as koordctl
 from koordctl.changes import asking, reset_prediction, uninstall
-from koordctl.cli.command import WrongUsage
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
@@ -78,12 +78,12 @@ async def test_a_dry_run_changes_nothing(server, module, words):
     assert server.writes == []
 
 
-@pytest.mark.parametrize(("module", "words"), [(reset_prediction, ["n1"]), (uninstall, [])])
-async def test_without_a_terminal_it_wants_yes(server, module, words, monkeypatch):
+@pytest.mark.parametrize("words", [["reset-prediction", "n1"], ["uninstall"]])
+def test_without_a_terminal_it_wants_yes_before_it_connects(words, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(WrongUsage, match="want --yes"):
-        await answer_of(server, module, *words)
-    assert server.requests == []
+    assert koordctl.main([*words, "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert "want --yes" in capsys.readouterr().err
+    assert koordctl.main([*words, "--yes", "--kubeconfig", str(tmp_path / "none")]) == 3
 
 
 async def test_a_node_without_a_node_metric_is_no_success(server):
