@@ -40,8 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def program() -> int:
     """Run as a program: an end by SIGTERM is as one by Ctrl-C, so that every child process is ended."""
-    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _interrupt)
     return main()
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a job in the background
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 if __name__ == "__main__":

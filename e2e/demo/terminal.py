@@ -32,6 +32,10 @@ class Terminal:
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self.folder = folder
         self._variables = dict(variables)
+        if (
+            signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        ):  # in a job of the background: programs would ignore it too
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def run(self, line: Line, within_seconds: float) -> Typed:
         """Run a command line to its end, or until its output ends it; after the time it is ended."""

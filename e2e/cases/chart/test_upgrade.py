@@ -176,6 +176,7 @@ def test_the_notes_show_the_configuration_in_force_after_a_broken_edit(
         )
 
 
+@pytest.mark.long
 def test_helm_test_fails_while_the_configuration_is_rejected(cluster: Cluster, cluster_client: ClusterClient) -> None:
     slo_config.write(cluster_client, "{broken")
     with pytest.raises(ClusterProblem):

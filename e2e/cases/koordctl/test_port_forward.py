@@ -19,10 +19,10 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def pod(cluster: Cluster, installed: Suite, monkeypatch: pytest.MonkeyPatch) -> str:
+def pod(cluster: Cluster, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
-    return installed.pods("koord-scheduler")[0]
+    return suite.pods("koord-scheduler")[0]
 
 
 def _page(pod: str, port: int, caller: Caller) -> Page:

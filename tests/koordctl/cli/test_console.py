@@ -48,6 +48,17 @@ def test_it_prints_an_address_serves_one_browser_and_ends_by_ctrl_c(tmp_path):
         assert "Traceback" not in process.stderr.read()
 
 
+def test_it_ends_by_sigterm_also_as_a_job_in_the_background_whose_ctrl_c_is_ignored(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with running("--kubeconfig", kubeconfig(tmp_path)) as (process, _):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert "Traceback" not in process.stderr.read()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_without_a_kubeconfig_nothing_is_served(tmp_path, capsys):
     assert main(["console", "--kubeconfig", str(tmp_path / "none")]) == 3
     assert "none" in capsys.readouterr().err
