@@ -1,7 +1,7 @@
 """Karpenter's core with its kwok provider, and kwok in place of kubelets: build, start, objects.
 
-Both are built from pinned modules: each wants Kubernetes libraries of its own version. Karpenter makes the Node objects by itself; kwok makes them Ready, starts
-their pods, and ends a deleted pod when its grace period is over.
+Both are built from pinned modules: each wants Kubernetes libraries of its own version. Karpenter makes the Node objects
+by itself; kwok makes them Ready, starts their pods, and ends a deleted pod when its grace period is over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m e2e.autoscaler.levers [NAME ...]`: what makes Karpenter see Mid pods as it should, tried one by one.
 
 Eight Prod pods of 3 cores fill four nodes of 8 cores; a backlog of Mid pods fills what the manager publishes there.
-Then half of Prod goes: Karpenter could run the rest on two nodes. Then all of it goes: Karpenter could remove all nodes.
-Prints a row for each lever: the nodes that were left and when, and how Mid pods of removed nodes ended.
+Then half of Prod goes: Karpenter could run the rest on two nodes. Then all of it goes: it could remove
+all nodes. Prints a row for each lever: the nodes that were left and when, and how Mid pods of removed nodes ended.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from e2e.autoscaler import karpenter, stage
+from e2e.autoscaler.accounting import Endings
 from e2e.autoscaler.stage import NAMESPACE, PODS, Stage
 from e2e.support import waiting
 from tools.localcluster import progress
@@ -172,28 +173,13 @@ def _mid_cpu(node: Mapping[str, Any]) -> bool:
 
 def _shrink(on: Stage, wanted: int, seconds: float) -> Phase:
     """Wait until no more than the wanted nodes are left, and note how the Mid pods of removed ones ended."""
-    began = time.monotonic()
-    warned_at: dict[str, float] = {}
-    bound: dict[str, str] = {}
-    gone_at: dict[str, float] = {}
-    seen: set[str] = set()
+    began, endings = time.monotonic(), Endings()
     while True:
-        now = time.monotonic()
-        nodes = {node["metadata"]["name"] for node in on.nodes()}
-        gone_at |= dict.fromkeys(seen - nodes - gone_at.keys(), now)
-        seen |= nodes
-        for pod in filter(stage.is_mid, on.pods()):
-            uid = pod["metadata"]["uid"]
-            if "nodeName" in pod["spec"]:
-                bound[uid] = pod["spec"]["nodeName"]
-            if "deletionTimestamp" in pod["metadata"] and pod["spec"].get("nodeName") not in gone_at:
-                warned_at.setdefault(uid, now)
+        now, nodes = time.monotonic(), on.nodes()
+        endings.observe(nodes, filter(stage.is_mid, on.pods()), now)
         if len(nodes) <= wanted or now - began > seconds:
-            break
+            return Phase(len(nodes), now - began, *endings.counts())
         time.sleep(0.5)
-    lost = [uid for uid, node in bound.items() if node in gone_at]
-    warned = sum(gone_at[bound[uid]] - warned_at.get(uid, now + 1) >= 1 for uid in lost)
-    return Phase(len(nodes), time.monotonic() - began, warned, len(lost) - warned)
 
 
 def _message(on: Stage) -> str:
@@ -233,8 +219,10 @@ def _owners_named(on: Stage) -> Iterator[None]:
 def table(rows: list[Row]) -> str:
     """Return a table in Markdown."""
     lines = [
-        "| lever | nodes launched for Mid | Mid pods ran | half of Prod: nodes left | Mid pods warned | killed "
-        "| no Prod: nodes left | warned | killed | Karpenter said |",
+        (
+            "| lever | nodes launched for Mid | Mid pods ran | half of Prod: nodes left | Mid pods warned | killed "
+            "| no Prod: nodes left | warned | killed | Karpenter said |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [

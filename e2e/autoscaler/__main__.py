@@ -1,0 +1,154 @@
+"""`python -m e2e.autoscaler`: days and nights of Prod beside Karpenter, with and without Mid.
+
+The same schedule of Prod runs twice, each time on a stage of its own: alone, and with a backlog of Mid pods on top that
+never ends. Prints a table of both; exit code 1 where Mid costs nodes, lets Prod wait for load, or does no work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Final, NamedTuple
+
+from e2e.autoscaler import day, karpenter, stage
+from e2e.autoscaler.accounting import Accounts, Seen
+from e2e.autoscaler.stage import Stage
+from e2e.support import waiting
+from tools.localcluster import progress
+from tools.localcluster.apiserver_requests import RequestError
+from tools.localcluster.errors import ClusterProblem
+
+MOST_RATIO: Final = 1.02
+"""Node-hours with Mid, of those without."""
+LOOK_SECONDS: Final = 2.0
+START_SECONDS: Final = 420.0
+BATCH: Final = "batch"
+MID_MILLIS: Final = 500
+CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
+
+
+class Plan(NamedTuple):
+    """One run."""
+
+    nodes: int
+    days: float
+    day_seconds: float
+    seed: int
+    configuration: dict[str, object]
+
+
+class Result(NamedTuple):
+    """Outcome of one run."""
+
+    accounts: Accounts
+    manager_evictions: int
+    slowest_look_seconds: float
+
+
+def run(plan: Plan, *, with_mid: bool) -> Result:
+    """Run the days once."""
+    waves = day.waves(plan.nodes, plan.seed)
+    with stage.running(configuration=plan.configuration) as on:
+        for wave in waves:
+            on.create_prod(wave.name, cores=wave.cores, replicas=day.replicas(wave, 0, plan.seed))
+        waiting.until("Prod of midnight runs", lambda: _all_run(on), within_seconds=START_SECONDS)
+        if with_mid:
+            replicas = plan.nodes * karpenter.NODE_CORES * 1000 // MID_MILLIS
+            on.create_mid(BATCH, cpu_millis=MID_MILLIS, replicas=replicas)
+        accounts, slowest = Accounts(), 0.0
+        began, step = time.monotonic(), 0
+        while (elapsed := time.monotonic() - began) < plan.days * plan.day_seconds:
+            if elapsed >= step * plan.day_seconds / day.STEPS:
+                for wave in waves:
+                    on.scale(wave.name, day.replicas(wave, step, plan.seed))
+                step += 1
+            _look(on, accounts)
+            slowest = max(slowest, time.monotonic() - began - elapsed)
+            time.sleep(LOOK_SECONDS)
+        evictions = int(on.manager.metric("koord_manager_mid_evictions_total"))
+        return Result(accounts, evictions, max(slowest, on.agents.slowest_step_seconds))
+
+
+def _all_run(on: Stage) -> bool:
+    pods = on.pods()
+    return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def _look(on: Stage, accounts: Accounts) -> None:
+    pods = on.pods()
+    mid, prod = [pod for pod in pods if stage.is_mid(pod)], [pod for pod in pods if not stage.is_mid(pod)]
+    accounts.observe(Seen(on.nodes(), mid, prod, on.node_claims()), time.monotonic())
+
+
+def table(plan: Plan, alone: Result, beside: Result) -> str:
+    """Return a table in Markdown, in hours of the simulated days."""
+    hours = 24 / plan.day_seconds
+    rows: list[tuple[str, list[str]]] = []
+
+    def add(name: str, *values: object) -> None:
+        rows.append((name, [str(value) for value in values]))
+
+    both = (alone, beside)
+    ratio = beside.accounts.node_seconds / alone.accounts.node_seconds
+    add("node-hours", f"{alone.accounts.node_seconds * hours:.0f}",
+        f"{beside.accounts.node_seconds * hours:.0f} ({ratio:.3f}x)")  # fmt: skip
+    add("most nodes at a time", *(each.accounts.most_nodes for each in both))
+    add("nodes launched", *(len(each.accounts.claims) for each in both))
+    add("nodes launched for Mid", *(sum(each.accounts.claims.values()) for each in both))
+    for name, is_for_load in (("for load", True), ("for other reasons", False)):
+        add(f"Prod pods Pending {name} > 2 min", *(each.accounts.long_waits()[is_for_load] for each in both))
+    add("longest wait of a Prod pod, real s", *(f"{each.accounts.longest_wait():.0f}" for each in both))
+    add("Mid work, core-hours", *(f"{each.accounts.mid_core_seconds * hours:.0f}" for each in both))
+    add("Mid pods evicted by the manager", *(each.manager_evictions for each in both))
+    add("Mid pods of removed nodes: deleted before", *(each.accounts.endings.counts()[0] for each in both))
+    add("Mid pods of removed nodes: gone with the node", *(each.accounts.endings.counts()[1] for each in both))
+    add("slowest step of the simulation, real s", *(f"{each.slowest_look_seconds:.1f}" for each in both))
+    head = [
+        f"{plan.nodes} nodes at midday, {plan.days:g} days of {plan.day_seconds / 60:g} minutes, seed {plan.seed}",
+        "",
+        "| | Prod alone | with Mid |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*head, *(f"| {name} | {' | '.join(values)} |" for name, values in rows)])
+
+
+def problems(alone: Result, beside: Result) -> list[str]:
+    """Return what is not as it should be."""
+    ratio = beside.accounts.node_seconds / alone.accounts.node_seconds
+    for_mid, waits = sum(beside.accounts.claims.values()), beside.accounts.long_waits()[True]
+    found = [
+        (ratio > MOST_RATIO, f"node-hours with Mid are {ratio:.3f}x of those without; want at most {MOST_RATIO}x"),
+        (for_mid > 0, f"{for_mid} nodes were launched for Mid; want none"),
+        (waits > 0, f"{waits} Prod pods were Pending for load for more than 2 minutes; want none"),
+        (beside.accounts.mid_core_seconds == 0, "Mid did no work"),
+    ]
+    return [text for is_wrong, text in found if is_wrong]
+
+
+def main() -> int:
+    """Run both, print the table, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m e2e.autoscaler", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=50, help="nodes that Prod fills at midday (default: %(default)s)")
+    parser.add_argument("--days", type=float, default=2.0, help="default: %(default)s")
+    parser.add_argument("--day-minutes", type=float, default=10.0, help="length of a day (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the schedule of Prod (default: %(default)s)")
+    chosen = parser.parse_args()
+    plan = Plan(chosen.nodes, chosen.days, chosen.day_minutes * 60, chosen.seed, dict(CONFIGURATION))
+    try:
+        with progress.step("Prod alone"):
+            alone = run(plan, with_mid=False)
+        with progress.step("Prod and Mid"):
+            beside = run(plan, with_mid=True)
+    except (ClusterProblem, RequestError, waiting.TimeLimitExceeded) as broken_off:
+        print(f"the run broke off: {broken_off}", file=sys.stderr)
+        return 1
+    print(table(plan, alone, beside))
+    found = problems(alone, beside)
+    for problem in found:
+        print(f"PROBLEM: {problem}")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
