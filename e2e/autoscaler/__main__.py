@@ -11,8 +11,9 @@ import sys
 import time
 from typing import Final, NamedTuple
 
-from e2e.autoscaler import day, karpenter, stage
+from e2e.autoscaler import day, karpenter, levers, stage
 from e2e.autoscaler.accounting import Accounts, Seen
+from e2e.autoscaler.levers import LEVERS, Lever
 from e2e.autoscaler.stage import Stage
 from e2e.support import waiting
 from tools.localcluster import progress
@@ -23,8 +24,6 @@ MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
 LOOK_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
-BATCH: Final = "batch"
-MID_MILLIS: Final = 500
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
 
 
@@ -46,16 +45,16 @@ class Result(NamedTuple):
     slowest_look_seconds: float
 
 
-def run(plan: Plan, *, with_mid: bool) -> Result:
-    """Run the days once."""
+def run(plan: Plan, lever: Lever) -> Result:
+    """Run the days once, with Mid pods if the lever has them."""
     waves = day.waves(plan.nodes, plan.seed)
-    with stage.running(configuration=plan.configuration) as on:
+    with levers.pulled(lever, configuration=plan.configuration) as on:
         for wave in waves:
             on.create_prod(wave.name, cores=wave.cores, replicas=day.replicas(wave, 0, plan.seed))
         waiting.until("Prod of midnight runs", lambda: _all_run(on), within_seconds=START_SECONDS)
-        if with_mid:
-            replicas = plan.nodes * karpenter.NODE_CORES * 1000 // MID_MILLIS
-            on.create_mid(BATCH, cpu_millis=MID_MILLIS, replicas=replicas)
+        if lever.has_mid:
+            replicas = plan.nodes * karpenter.NODE_CORES * 1000 // levers.MID_MILLIS
+            on.create_mid(levers.BATCH, cpu_millis=levers.MID_MILLIS, replicas=replicas, pod_changes=lever.pod_changes)
         accounts, slowest = Accounts(), 0.0
         began, step = time.monotonic(), 0
         while (elapsed := time.monotonic() - began) < plan.days * plan.day_seconds:
@@ -133,13 +132,15 @@ def main() -> int:
     parser.add_argument("--days", type=float, default=2.0, help="default: %(default)s")
     parser.add_argument("--day-minutes", type=float, default=10.0, help="length of a day (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of Prod (default: %(default)s)")
+    tried = [name for name, lever in LEVERS.items() if lever.has_mid]
+    parser.add_argument("--lever", choices=tried, default="none", help="what Mid pods get (default: %(default)s)")
     chosen = parser.parse_args()
     plan = Plan(chosen.nodes, chosen.days, chosen.day_minutes * 60, chosen.seed, dict(CONFIGURATION))
     try:
         with progress.step("Prod alone"):
-            alone = run(plan, with_mid=False)
+            alone = run(plan, LEVERS["without-mid"])
         with progress.step("Prod and Mid"):
-            beside = run(plan, with_mid=True)
+            beside = run(plan, LEVERS[chosen.lever])
     except (ClusterProblem, RequestError, waiting.TimeLimitExceeded) as broken_off:
         print(f"the run broke off: {broken_off}", file=sys.stderr)
         return 1

@@ -8,7 +8,9 @@ all nodes. Prints a row for each lever: the nodes that were left and when, and h
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -132,17 +134,25 @@ class Row(NamedTuple):
     half: Phase
     empty: Phase
     message: str
-    """What Karpenter said last of a node that it could not consolidate."""
+    """What Karpenter said of nodes that it did not remove."""
+
+
+@contextlib.contextmanager
+def pulled(lever: Lever, **options: Any) -> Iterator[Stage]:
+    """Run a stage with a lever; `options` are those of `stage.running`."""
+    flags = _MUTATING if lever.prepare is _daemon_set_owns else {}
+    settings = lever.karpenter_settings
+    with stage.running(karpenter_settings=settings, **flags, **options) as on, contextlib.ExitStack() as stack:
+        lever.prepare(on)
+        if lever.owner_is_node:
+            stack.enter_context(_owners_named(on))
+        yield on
 
 
 def attempt(name: str) -> Row:
     """Try one lever on a stage of its own."""
     lever = LEVERS[name]
-    flags = _MUTATING if lever.prepare is _daemon_set_owns else {}
-    with stage.running(karpenter_settings=lever.karpenter_settings, **flags) as on, contextlib.ExitStack() as stack:
-        lever.prepare(on)
-        if lever.owner_is_node:
-            stack.enter_context(_owners_named(on))
+    with pulled(lever) as on:
         on.create_prod(WEB, cores=3, replicas=2 * NODES_FULL)
         waiting.until("Prod runs", lambda: _running(on, mid=False) == 2 * NODES_FULL, within_seconds=240)
         waiting.until("Mid is published", lambda: all(map(_mid_cpu, on.nodes())), within_seconds=120)
@@ -183,8 +193,12 @@ def _shrink(on: Stage, wanted: int, seconds: float) -> Phase:
 
 
 def _message(on: Stage) -> str:
-    found = [event["message"] for reason in ("Unconsolidatable", "DisruptionBlocked") for event in on.events(reason)]
-    return found[-1][:160] if found else ""
+    """Return what Karpenter said most often, without names of pods."""
+    said: collections.Counter[str] = collections.Counter()
+    for reason in ("Unconsolidatable", "DisruptionBlocked"):
+        for event in on.events(reason):
+            said[re.sub(r"\S+/\S+ => ", "", event["message"])[:90]] += event.get("count") or 1
+    return "; ".join(f"{text} ({count})" for text, count in said.most_common(2))
 
 
 @contextlib.contextmanager
@@ -234,9 +248,12 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     """Try the levers and print the table."""
     parser = argparse.ArgumentParser(prog="python -m e2e.autoscaler.levers", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *LEVERS], help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(LEVERS)}; default: all")
+    names = parser.parse_args().names or list(LEVERS)
+    if unknown := [name for name in names if name not in LEVERS]:
+        parser.error(f"{', '.join(unknown)}: no such lever")
     rows: list[Row] = []
-    for name in parser.parse_args().names or LEVERS:
+    for name in names:
         with progress.step(f"lever {name}"):
             rows.append(attempt(name))
         print(table(rows[-1:]), flush=True)
