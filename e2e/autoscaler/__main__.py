@@ -1,7 +1,7 @@
 """`python -m e2e.autoscaler`: days and nights of Prod beside Karpenter, with and without Mid.
 
-The same schedule of Prod runs twice, each time on a stage of its own: alone, and with a backlog of Mid pods on top that
-never ends. Prints a table of both; exit code 1 where Mid costs nodes, lets Prod wait for load, or does no work.
+The same schedule of Prod runs several times, each time on a stage of its own: alone, and with a backlog of Mid pods on
+top that never ends. Prints a table; exit code 1 where Mid costs nodes, lets Prod wait for load, or does no work.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from e2e.autoscaler import day, karpenter, levers, stage
@@ -22,6 +23,7 @@ from tools.localcluster.errors import ClusterProblem
 
 MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
+ALONE: Final = "without-mid"
 LOOK_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
@@ -80,72 +82,68 @@ def _look(on: Stage, accounts: Accounts) -> None:
     accounts.observe(Seen(on.nodes(), mid, prod, on.node_claims()), time.monotonic())
 
 
-def table(plan: Plan, alone: Result, beside: Result) -> str:
-    """Return a table in Markdown, in hours of the simulated days."""
+def table(plan: Plan, results: Mapping[str, Result]) -> str:
+    """Return a table in Markdown, in hours of the simulated days; the first column is Prod alone."""
     hours = 24 / plan.day_seconds
-    rows: list[tuple[str, list[str]]] = []
-
-    def add(name: str, *values: object) -> None:
-        rows.append((name, [str(value) for value in values]))
-
-    both = (alone, beside)
-    ratio = beside.accounts.node_seconds / alone.accounts.node_seconds
-    add("node-hours", f"{alone.accounts.node_seconds * hours:.0f}",
-        f"{beside.accounts.node_seconds * hours:.0f} ({ratio:.3f}x)")  # fmt: skip
-    add("most nodes at a time", *(each.accounts.most_nodes for each in both))
-    add("nodes launched", *(len(each.accounts.claims) for each in both))
-    add("nodes launched for Mid", *(sum(each.accounts.claims.values()) for each in both))
-    for name, is_for_load in (("for load", True), ("for other reasons", False)):
-        add(f"Prod pods Pending {name} > 2 min", *(each.accounts.long_waits()[is_for_load] for each in both))
-    add("longest wait of a Prod pod, real s", *(f"{each.accounts.longest_wait():.0f}" for each in both))
-    add("Mid work, core-hours", *(f"{each.accounts.mid_core_seconds * hours:.0f}" for each in both))
-    add("Mid pods evicted by the manager", *(each.manager_evictions for each in both))
-    add("Mid pods of removed nodes: deleted before", *(each.accounts.endings.counts()[0] for each in both))
-    add("Mid pods of removed nodes: gone with the node", *(each.accounts.endings.counts()[1] for each in both))
-    add("slowest step of the simulation, real s", *(f"{each.slowest_look_seconds:.1f}" for each in both))
+    found = [result.accounts for result in results.values()]
+    least = found[0].node_seconds
+    rows: dict[str, list[str]] = {
+        "node-hours": [f"{each.node_seconds * hours:.0f} ({each.node_seconds / least:.3f}x)" for each in found],
+        "most nodes at a time": [str(each.most_nodes) for each in found],
+        "nodes launched": [str(len(each.claims)) for each in found],
+        "nodes launched for Mid": [str(sum(each.claims.values())) for each in found],
+        "Prod pods Pending for load > 2 min": [str(each.long_waits()[True]) for each in found],
+        "Prod pods Pending for other reasons > 2 min": [str(each.long_waits()[False]) for each in found],
+        "longest wait of a Prod pod, real s": [f"{each.longest_wait():.0f}" for each in found],
+        "Mid work, core-hours": [f"{each.mid_core_seconds * hours:.0f}" for each in found],
+        "Mid pods evicted by the manager": [str(each.manager_evictions) for each in results.values()],
+        "Mid pods of removed nodes, deleted before": [str(each.endings.counts()[0]) for each in found],
+        "Mid pods of removed nodes, gone with the node": [str(each.endings.counts()[1]) for each in found],
+        "slowest step of the simulation, real s": [f"{each.slowest_look_seconds:.1f}" for each in results.values()],
+    }
     head = [
         f"{plan.nodes} nodes at midday, {plan.days:g} days of {plan.day_seconds / 60:g} minutes, seed {plan.seed}",
         "",
-        "| | Prod alone | with Mid |",
-        "|---|---|---|",
+        f"| | {' | '.join(results)} |",
+        f"|---|{'---|' * len(results)}",
     ]
-    return "\n".join([*head, *(f"| {name} | {' | '.join(values)} |" for name, values in rows)])
+    return "\n".join([*head, *(f"| {name} | {' | '.join(values)} |" for name, values in rows.items())])
 
 
-def problems(alone: Result, beside: Result) -> list[str]:
-    """Return what is not as it should be."""
+def problems(name: str, alone: Result, beside: Result) -> list[str]:
+    """Return what is not as it should be with Mid."""
     ratio = beside.accounts.node_seconds / alone.accounts.node_seconds
     for_mid, waits = sum(beside.accounts.claims.values()), beside.accounts.long_waits()[True]
     found = [
-        (ratio > MOST_RATIO, f"node-hours with Mid are {ratio:.3f}x of those without; want at most {MOST_RATIO}x"),
+        (ratio > MOST_RATIO, f"node-hours are {ratio:.3f}x of those without Mid; want at most {MOST_RATIO}x"),
         (for_mid > 0, f"{for_mid} nodes were launched for Mid; want none"),
         (waits > 0, f"{waits} Prod pods were Pending for load for more than 2 minutes; want none"),
         (beside.accounts.mid_core_seconds == 0, "Mid did no work"),
     ]
-    return [text for is_wrong, text in found if is_wrong]
+    return [f"{name}: {text}" for is_wrong, text in found if is_wrong]
 
 
 def main() -> int:
-    """Run both, print the table, and return the exit code."""
+    """Run Prod alone and with each lever, print the table, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e.autoscaler", description=__doc__)
     parser.add_argument("--nodes", type=int, default=50, help="nodes that Prod fills at midday (default: %(default)s)")
     parser.add_argument("--days", type=float, default=2.0, help="default: %(default)s")
     parser.add_argument("--day-minutes", type=float, default=10.0, help="length of a day (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of Prod (default: %(default)s)")
     tried = [name for name, lever in LEVERS.items() if lever.has_mid]
-    parser.add_argument("--lever", choices=tried, default="none", help="what Mid pods get (default: %(default)s)")
+    parser.add_argument("--lever", choices=tried, nargs="+", default=["none"], help="of Mid pods (default: none)")
     chosen = parser.parse_args()
     plan = Plan(chosen.nodes, chosen.days, chosen.day_minutes * 60, chosen.seed, dict(CONFIGURATION))
+    results: dict[str, Result] = {}
     try:
-        with progress.step("Prod alone"):
-            alone = run(plan, LEVERS["without-mid"])
-        with progress.step("Prod and Mid"):
-            beside = run(plan, LEVERS[chosen.lever])
+        for name in (ALONE, *chosen.lever):
+            with progress.step(f"run {name}"):
+                results[name] = run(plan, LEVERS[name])
+            print(table(plan, results), flush=True)
     except (ClusterProblem, RequestError, waiting.TimeLimitExceeded) as broken_off:
         print(f"the run broke off: {broken_off}", file=sys.stderr)
         return 1
-    print(table(plan, alone, beside))
-    found = problems(alone, beside)
+    found = [text for name in chosen.lever for text in problems(name, results[ALONE], results[name])]
     for problem in found:
         print(f"PROBLEM: {problem}")
     return int(bool(found))

@@ -68,8 +68,11 @@ def _daemon_set_owns(on: Stage) -> None:
     spec = {"selector": {"matchLabels": nowhere}, "template": pod}
     on.create(_DAEMON_SETS, {"metadata": {"name": _OWNER}, "spec": spec})
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    fields = "'apiVersion': 'apps/v1', 'kind': 'DaemonSet', 'name': params.metadata.name, 'uid': params.metadata.uid"
-    expression = "[JSONPatch{op: 'add', path: '/metadata/ownerReferences/-', value: dyn({" + fields + "})}]"
+    owner = (
+        "Object.metadata.ownerReferences{apiVersion: 'apps/v1', kind: 'DaemonSet', "
+        "name: params.metadata.name, uid: params.metadata.uid}"
+    )
+    expression = f"[JSONPatch{{op: 'add', path: '/metadata/ownerReferences/-', value: {owner}}}]"
     policy = {
         "paramKind": {"apiVersion": "apps/v1", "kind": "DaemonSet"},
         "matchConstraints": {"resourceRules": [rule]},
