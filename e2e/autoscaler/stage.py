@@ -19,12 +19,12 @@ from e2e.support.lone_scheduler import LoneScheduler
 from tools.localcluster import control_plane, standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, Connection, RequestError
 from tools.localcluster.host import processes
+from tools.localcluster.host.processes import Program
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 NAMESPACE: Final = "work"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CONTROLLER_MANAGER: Final = "kube-controller-manager"
 PROD_GRACE_SECONDS, MID_GRACE_SECONDS = 5, 10
 _SOFT_AFTER_SECONDS: Final = 60
 """softAfterSeconds that the chart sets with `autoscaling: karpenter`."""
@@ -127,7 +127,7 @@ def running(
         scheduler = LoneScheduler(plane, {"plugin": {"pluginArgs": arguments}})
         stack.callback(scheduler.api.close)
         scheduler.start()
-        processes.start(control_plane.kube_controller_manager(plane.places, plane.binaries), plane.places.processes)
+        _start_controller_manager(plane)
         manager.start(kubeconfig=manager.kubeconfig(), **_PATIENT)
         karpenter.start(plane, **(karpenter_settings or {}))
         agents = Agents(plane)
@@ -140,6 +140,13 @@ def running(
 
 _PATIENT: Final = {"lease_duration_seconds": 60, "renew_deadline_seconds": 40, "retry_period_seconds": 2}
 """Lease of the manager: on a machine with more work than cores one of seconds is lost."""
+
+
+def _start_controller_manager(plane: ControlPlane) -> None:
+    """Start it so that it takes no node for dead whose heartbeat is late: the machine may be busy with other work."""
+    program = control_plane.kube_controller_manager(plane.places, plane.binaries)
+    patient = Program(program.name, [*program.argv, "--node-monitor-grace-period=15m"], program.environment)
+    processes.start(patient, plane.places.processes)
 
 
 def _prepare(manager: LoneManager, configuration: Mapping[str, Any]) -> None:
