@@ -24,7 +24,7 @@ from tools.localcluster.errors import ClusterProblem
 MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
 ALONE: Final = "without-mid"
-LOOK_SECONDS: Final = 2.0
+OBSERVE_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
 
@@ -44,7 +44,7 @@ class Result(NamedTuple):
 
     accounts: Accounts
     manager_evictions: int
-    slowest_look_seconds: float
+    slowest_step_seconds: float
 
 
 def run(plan: Plan, lever: Lever) -> Result:
@@ -64,9 +64,9 @@ def run(plan: Plan, lever: Lever) -> Result:
                 for wave in waves:
                     on.scale(wave.name, day.replicas(wave, step, plan.seed))
                 step += 1
-            _look(on, accounts)
+            _observe(on, accounts)
             slowest = max(slowest, time.monotonic() - began - elapsed)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(OBSERVE_SECONDS)
         evictions = int(on.manager.metric("koord_manager_mid_evictions_total"))
         return Result(accounts, evictions, max(slowest, on.agents.slowest_step_seconds))
 
@@ -76,7 +76,7 @@ def _all_run(on: Stage) -> bool:
     return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
 
 
-def _look(on: Stage, accounts: Accounts) -> None:
+def _observe(on: Stage, accounts: Accounts) -> None:
     pods = on.pods()
     mid, prod = [pod for pod in pods if stage.is_mid(pod)], [pod for pod in pods if not stage.is_mid(pod)]
     accounts.observe(Seen(on.nodes(), mid, prod, on.node_claims()), time.monotonic())
@@ -99,7 +99,7 @@ def table(plan: Plan, results: Mapping[str, Result]) -> str:
         "Mid pods evicted by the manager": [str(each.manager_evictions) for each in results.values()],
         "Mid pods of removed nodes, deleted before": [str(each.endings.counts()[0]) for each in found],
         "Mid pods of removed nodes, gone with the node": [str(each.endings.counts()[1]) for each in found],
-        "slowest step of the simulation, real s": [f"{each.slowest_look_seconds:.1f}" for each in results.values()],
+        "slowest step of the simulation, real s": [f"{each.slowest_step_seconds:.1f}" for each in results.values()],
     }
     head = [
         f"{plan.nodes} nodes at midday, {plan.days:g} days of {plan.day_seconds / 60:g} minutes, seed {plan.seed}",

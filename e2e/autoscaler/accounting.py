@@ -68,7 +68,7 @@ class Endings:
 
 
 class Accounts:
-    """Sums over a run, from a look at the cluster each few seconds."""
+    """Sums over a run, from an observation of the cluster each few seconds."""
 
     def __init__(self) -> None:
         self.node_seconds = 0.0
@@ -81,7 +81,7 @@ class Accounts:
         self._last: float | None = None
 
     def observe(self, seen: Seen, now: float) -> None:
-        """Add the time since the last look with what there is now."""
+        """Add the time since the last observation, with what there is now."""
         passed = now - self._last if self._last is not None else 0.0
         self._last = now
         self.node_seconds += passed * len(seen.nodes)

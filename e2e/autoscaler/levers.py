@@ -28,7 +28,7 @@ WEB, BATCH = "web", "batch"
 NODES_FULL, NODES_HALF = 4, 2
 MID_PODS, MID_MILLIS = 60, 500
 HALF_SECONDS, EMPTY_SECONDS = 180.0, 150.0
-"""Time that Karpenter gets: it looks each 10 s, and acts 15 s after it has decided."""
+"""Time that Karpenter gets: it checks each 10 s, and acts 15 s after it has decided."""
 _OWNER: Final = "koord-mid"
 _TOLERATION: Final = {"key": karpenter.DISRUPTED_TAINT, "operator": "Exists", "effect": "NoSchedule"}
 _DAEMON_SETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
@@ -137,7 +137,7 @@ class Row(NamedTuple):
     half: Phase
     empty: Phase
     message: str
-    """What Karpenter said of nodes that it did not remove."""
+    """Reasons of Karpenter for nodes that it did not remove."""
 
 
 @contextlib.contextmanager
@@ -196,12 +196,12 @@ def _shrink(on: Stage, wanted: int, seconds: float) -> Phase:
 
 
 def _message(on: Stage) -> str:
-    """Return what Karpenter said most often, without names of pods."""
-    said: collections.Counter[str] = collections.Counter()
+    """Return the most frequent reasons of Karpenter, without names of pods."""
+    reasons: collections.Counter[str] = collections.Counter()
     for reason in ("Unconsolidatable", "DisruptionBlocked"):
         for event in on.events(reason):
-            said[re.sub(r"\S+/\S+ => ", "", event["message"])[:90]] += event.get("count") or 1
-    return "; ".join(f"{text} ({count})" for text, count in said.most_common(2))
+            reasons[re.sub(r"\S+/\S+ => ", "", event["message"])[:90]] += event.get("count") or 1
+    return "; ".join(f"{text} ({count})" for text, count in reasons.most_common(2))
 
 
 @contextlib.contextmanager
@@ -238,7 +238,7 @@ def table(rows: list[Row]) -> str:
     lines = [
         (
             "| lever | nodes launched for Mid | Mid pods ran | half of Prod: nodes left | Mid pods warned | killed "
-            "| no Prod: nodes left | warned | killed | Karpenter said |"
+            "| no Prod: nodes left | warned | killed | reasons of Karpenter |"
         ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
