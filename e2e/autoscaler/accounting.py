@@ -61,11 +61,6 @@ class Endings:
         warned = sum(gone - self._deleted_at.get(uid, gone) >= 1 for uid, gone in of_gone.items())
         return warned, len(of_gone) - warned
 
-    @property
-    def deleted(self) -> int:
-        """Return the number of bound Mid pods whose deletion was seen while their node was there."""
-        return len(self._deleted_at)
-
 
 class Accounts:
     """Sums over a run, from an observation of the cluster each few seconds."""

@@ -52,7 +52,6 @@ class Agents:
         self._steps = 0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.reports = 0
         self.slowest_step_seconds = 0.0
 
     def start(self) -> None:
@@ -105,7 +104,6 @@ class Agents:
             agent.train()
         status = {"status": agent.report()}
         api.send("PATCH", f"{NODE_METRICS}/{name}/status", status, content=MERGE_PATCH)
-        self.reports += 1
 
 
 def _listed(api: Connection, path: str) -> list[dict[str, Any]]:

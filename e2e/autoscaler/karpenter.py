@@ -79,13 +79,6 @@ def start(plane: ControlPlane, **environment: str) -> None:
     )
 
 
-def log_lines(plane: ControlPlane) -> Iterator[dict[str, Any]]:
-    """Yield what Karpenter has logged, line by line."""
-    for line in plane.log("karpenter").read_text(errors="replace").splitlines():
-        if line.startswith("{"):
-            yield json.loads(line)
-
-
 def _crds() -> Iterator[dict[str, Any]]:
     words = ["go", "mod", "download", "-json", "sigs.k8s.io/karpenter"]
     found = json.loads(commands.download(words, folder=MODULES / "karpenter"))
