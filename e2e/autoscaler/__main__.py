@@ -91,6 +91,7 @@ def table(plan: Plan, results: Mapping[str, Result]) -> str:
         "node-hours": [f"{each.node_seconds * hours:.0f} ({each.node_seconds / least:.3f}x)" for each in found],
         "most nodes at a time": [str(each.most_nodes) for each in found],
         "nodes launched": [str(len(each.claims)) for each in found],
+        "nodes removed": [str(each.endings.removed_nodes) for each in found],
         "nodes launched for Mid": [str(sum(each.claims.values())) for each in found],
         "Prod pods Pending for load > 2 min": [str(each.long_waits()[True]) for each in found],
         "Prod pods Pending for other reasons > 2 min": [str(each.long_waits()[False]) for each in found],

@@ -61,6 +61,11 @@ class Endings:
         warned = sum(gone - self._deleted_at.get(uid, gone) >= 1 for uid, gone in of_gone.items())
         return warned, len(of_gone) - warned
 
+    @property
+    def removed_nodes(self) -> int:
+        """Return the number of nodes that were there and went."""
+        return len(self._gone_at)
+
 
 class Accounts:
     """Sums over a run, from an observation of the cluster each few seconds."""

@@ -60,6 +60,7 @@ def test_a_pod_deleted_before_its_node_went_was_warned():
     endings.observe(nodes, [pod("warned", node="n1", deleted=True), pod("killed", node="n1")], 5.0)
     endings.observe([node("n2")], [pod("killed", node="n1", deleted=True), pod("stays", node="n2")], 8.0)
     assert endings.counts() == (1, 1)
+    assert endings.removed_nodes == 1
 
 
 def test_the_schedule_is_that_of_its_seed_and_reaches_from_night_to_day():
