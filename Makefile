@@ -146,6 +146,11 @@ release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/P
 	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
 	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(SOURCE),--home "$(SOURCE)") $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
+DAY_MINUTES ?= 10
+.PHONY: e2e-autoscaler
+e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, with and without Mid (40 minutes; DAY_MINUTES=5, NODES=10 for less)
+	@$(BIN)/python -m e2e.autoscaler --day-minutes $(DAY_MINUTES) --nodes $(or $(NODES),50)
+
 MINUTES ?= 120
 .PHONY: soak
 soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10 for less; needs root)

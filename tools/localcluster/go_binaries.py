@@ -51,6 +51,13 @@ def other_apiserver(version: str) -> Path:
     return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
 
 
+def program_of(package: str, module: Path, kind: str) -> Path:
+    """Return one program of another module, whose folder `module` pins it as a tool; `kind` names its cache."""
+    name = package.rpartition("/")[2]
+    key = content_cache.digest(module / "go.mod", module / "go.sum", package)
+    return content_cache.folder(kind, key, lambda folder: _build([package], "-s -w", module, folder)) / name
+
+
 def kubernetes_version(go_mod: str) -> str:
     """Return the version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
     return _required(go_mod, "k8s.io/kubernetes")
@@ -90,32 +97,32 @@ def _required(go_mod: str, module: str) -> str:
 def _folder(names: Sequence[str], module: Path = MODULE, kind: str = "go") -> Path:
     flags = linker_flags((module / "go.mod").read_text())
     key = content_cache.digest(module / "go.mod", module / "go.sum", flags, " ".join(names))
-    return content_cache.folder(kind, key, lambda folder: _build(names, flags, module, folder))
+
+    def build(folder: Path) -> None:
+        _build([PACKAGES[name] for name in names], flags, module, folder)
+        if "etcd" in names:
+            (folder / "server").rename(folder / "etcd")
+
+    return content_cache.folder(kind, key, build)
 
 
-def _build(names: Sequence[str], flags: str, module: Path, folder: Path) -> None:
+def _build(packages: Sequence[str], flags: str, module: Path, folder: Path) -> None:
     if shutil.which("go") is None:
-        raise ClusterProblem(
-            "go: no such program on PATH; building Kubernetes needs Go 1.24 or newer (https://go.dev/dl)"
-        )
+        raise ClusterProblem("go: no such program on PATH; building needs Go 1.24 or newer (https://go.dev/dl)")
     environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()}
-    packages = [PACKAGES[name] for name in names]
+    names = ", ".join(package.rpartition("/")[2] for package in packages)
     with progress.step("downloading Go modules"):
         in_all = len(
             commands.download(["go", "list", "-deps", *packages], environment=environment, folder=module).split()
         )
     log = folder / "build.log"
-    with progress.step(
-        f"building {', '.join(names)}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"
-    ):
+    with progress.step(f"building {names}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"):
         argv = ["go", "build", "-v", "-trimpath", "-ldflags", flags, "-o", f"{folder}/", *packages]
         with log.open("w") as output:
             code = subprocess.call(argv, cwd=module, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:
         raise ClusterProblem(f"`go build` in {module} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
-    if "etcd" in names:
-        (folder / "server").rename(folder / "etcd")
 
 
 def _lines(file: Path) -> int:
