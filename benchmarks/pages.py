@@ -48,6 +48,7 @@ PAGES: Final[Mapping[str, Page]] = {
         ("benchmarks.bench_agent --python=-OO", "benchmarks.bench_agent_day", "benchmarks.bench_collect"),
         (*_SHARED, "koordlet"),
     ),
+    "console-cost": Page(("benchmarks.bench_console --requests 20 --seconds 60",), ("fleet", "console")),
     "extender-cost": Page(
         (
             "benchmarks.bench_extender_memory --nodes 15000",
@@ -57,6 +58,7 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         _EXTENDER,
     ),
+    "koordctl-cost": Page(("benchmarks.bench_fleet",), ("fleet", "koordctl")),
     "load-watcher-cost": Page(("benchmarks.bench_load_watcher",), (*_SHARED, "scheduler_plugin/load_watcher")),
     "manager-cost": Page(("benchmarks.bench_manager", "benchmarks.bench_manager_loop"), (*_SHARED, "manager")),
     "mid-beside-prod": Page(("benchmarks.bench_mid_beside_prod",), ("api_types/mid_pods", "charts"), by_name_only=True),
