@@ -54,6 +54,8 @@ def prometheus(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def _fill(on: Stage) -> None:
     """Let a Prod pod and a Mid pod run on the measured node, and every other node report."""
+    quota = {"koordinator.sh/mid-quota": json.dumps({"cpu": "20", "memory": "64Gi"})}
+    on.cluster_client.patch("Namespace", NAMESPACE, {"metadata": {"annotations": quota}})
     mid = {MID_CPU: "500", MID_MEMORY: "256Mi"}
     prod = {"cpu": "2", "memory": "1Gi"}
     pods = {"prod": ("koord-prod", prod, {"cpu": "2"}), "mid": ("koord-mid", mid, {**mid, "cpu": "500m"})}
