@@ -27,6 +27,7 @@ except OSError as error:
     print(type(error).__name__)
 """
 SECONDS = 60
+NAMESPACES = Path("/run/netns")
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for network namespaces"),
@@ -41,7 +42,7 @@ def ip(*words: str) -> None:
 def link():
     """Make two network namespaces with a link between them, as two pods have."""
     debian_packages.ensure({"iproute2": ("ip",)})
-    made = []
+    made, had_folder = [], NAMESPACES.exists()
     try:
         for name in (POD, NEIGHBOUR):
             ip("netns", "add", name)
@@ -55,6 +56,9 @@ def link():
     finally:
         for name in made:
             ip("netns", "delete", name)
+        if not had_folder:  # which ip makes with the first namespace, and mounts on itself
+            subprocess.run(["umount", str(NAMESPACES)], check=False, capture_output=True)
+            NAMESPACES.rmdir()
 
 
 @pytest.fixture(scope="module")
