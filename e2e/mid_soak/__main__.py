@@ -155,9 +155,8 @@ class MidSoak:
         self.problems += checks.rate_problems(evictions, self._arguments.interval - CLOSED_SLACK_SECONDS)
         self.problems += checks.loop_problems(evictions, closed, bindings, readmit)
         self.problems += checks.latency_problems(self.pairs, LEAST_PEER_MICROS)
-        self.problems += checks.void_problems(
-            self._seen(), dict.fromkeys(self._seen(), 1) | {VALID: (len(self.pairs) + self._unmeasured) // 4}
-        )
+        seen, most_pairs = self._seen(), len(self.pairs) + self._unmeasured
+        self.problems += checks.void_problems(seen, dict.fromkeys(seen, 1) | {VALID: most_pairs // 4})
 
     def _seen(self) -> dict[str, int]:
         """Return the counts without which a run shows nothing."""

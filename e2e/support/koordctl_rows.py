@@ -22,6 +22,14 @@ DOCUMENT: Final = {
 PATIENT_SECONDS: Final = 300.0
 
 
+class Ended(NamedTuple):
+    """Exit code and both outputs of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
 class Row(NamedTuple):
     """A command line and its exit codes."""
 

@@ -16,12 +16,6 @@ pytestmark = pytest.mark.long  # it starts a control plane and a browser
 
 
 @pytest.fixture(scope="module")
-def opened():
-    with browser.running() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def address():
     with stage.running(NODES) as made:
         made.until_scheduler_has_refused()

@@ -19,12 +19,6 @@ pytestmark = pytest.mark.long  # it starts a control plane and a browser
 
 
 @pytest.fixture(scope="module")
-def opened():
-    with browser.running() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def lone():
     with lone_manager.running() as made:
         yield made

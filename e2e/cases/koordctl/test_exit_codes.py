@@ -24,13 +24,12 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
 
 from e2e.support import koordctl_rows, lone_manager
-from e2e.support.koordctl_rows import ROWS, WRONG, Row
+from e2e.support.koordctl_rows import ROWS, WRONG, Ended, Row
 from e2e.support.lone_manager import LoneManager
 from koordctl import __main__ as koordctl
 from koordctl.commands import COMMANDS, Command, Group
@@ -49,14 +48,6 @@ ROW_OF_A_TABLE = re.compile(r"^(?!  do ).*\S  +\S")
 """A sentence and a command to type are as long as they are; a row has two spaces inside."""
 PROGRESS = re.compile(r"\r\x1b\[K(?:reading \S+ \d+)?")
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
-
-
-class Ended(NamedTuple):
-    """Exit code and both outputs of a command."""
-
-    code: int
-    out: str
-    err: str
 
 
 Call = Callable[..., Ended]

@@ -17,12 +17,11 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from e2e.support import chart_rendering, koordctl_rows, lone_manager, waiting
-from e2e.support.koordctl_rows import ROWS, Row
+from e2e.support.koordctl_rows import ROWS, Ended, Row
 from koordctl import __main__ as koordctl
 from tools.localcluster import content_cache
 
@@ -32,20 +31,12 @@ FORBIDDEN = re.compile(r"403 Forbidden.*cannot (?:get|list|watch|create|patch) r
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
-class Ended(NamedTuple):
-    """Exit code and both outputs of a command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def forbidden(self) -> set[str]:
-        """Return the resources that the outputs name as forbidden."""
-        return set(FORBIDDEN.findall(self.out + self.err))
-
-
 Call = Callable[[str, Row], Ended]
+
+
+def forbidden(ended: Ended) -> set[str]:
+    """Return the resources that the outputs name as forbidden."""
+    return set(FORBIDDEN.findall(ended.out + ended.err))
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +74,15 @@ def call(kubeconfigs: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None:
     admin, viewer, stranger = (call(each, row) for each in ("admin", "viewer", "stranger"))
     assert (admin.code, viewer.code, stranger.code) == (row.code, row.viewer, row.stranger), (admin, viewer, stranger)
-    assert not admin.forbidden
-    assert not viewer.forbidden or row.viewer == 3
+    assert not forbidden(admin)
+    assert not forbidden(viewer) or row.viewer == 3
     if row.stranger == 3:
         assert stranger.out == ""
-        assert row.lacks in stranger.forbidden, stranger.err
+        assert row.lacks in forbidden(stranger), stranger.err
     else:
         assert row.lacks in stranger.out + stranger.err
     if row.viewer == 3:
-        assert row.lacks in viewer.forbidden, viewer.err
+        assert row.lacks in forbidden(viewer), viewer.err
 
 
 def test_the_viewer_lacks_no_right_that_check_wants(call: Call) -> None:
