@@ -102,8 +102,7 @@ def test_a_line_that_does_not_end_is_ended_with_its_children(console, tmp_path):
 def test_a_line_that_serves_is_ended_by_ctrl_c(console):
     serving = """python3 -uc 'import time, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("http://127.0.0.1:1/")
-try: time.sleep(60)
+try: print("http://127.0.0.1:1/"); time.sleep(60)
 except KeyboardInterrupt: print("ended")'"""
     console.perform(step(Line(serving, until="http://", shows="ended")))
 
