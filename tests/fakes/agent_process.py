@@ -14,7 +14,12 @@ from pathlib import Path
 
 import yaml
 
-CHART_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "NUMPY_MADVISE_HUGEPAGE": "0"}
+CHART_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "131072",
+    "NUMPY_MADVISE_HUGEPAGE": "0",
+}
 """Environment that the chart sets for the container of the agent."""
 
 
