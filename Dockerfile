@@ -9,7 +9,7 @@ ARG BASE=docker.io/library/python:3.12-slim
 FROM ${BASE} AS wheels
 ARG WHEELS=dist/wheels
 COPY ${WHEELS} /wheels
-COPY --chmod=0555 tools/images/install-wheels /usr/local/bin/install-wheels
+COPY tools/images/install-wheels /usr/local/bin/install-wheels
 
 FROM wheels AS koordlet-libraries
 RUN install-wheels koordlet && python3 -m compileall -q -o 2 --invalidation-mode unchecked-hash /venv
@@ -70,7 +70,7 @@ COPY --from=manager-libraries /venv /venv
 COPY --from=sources /app/manager manager
 COPY --from=sources /app/fleet fleet
 COPY --from=sources /app/koordctl koordctl
-COPY --chmod=0555 tools/images/koordctl /usr/local/bin/koordctl
+COPY tools/images/koordctl /usr/local/bin/koordctl
 ENTRYPOINT ["python", "-m", "manager"]
 
 FROM component AS scheduler-plugin

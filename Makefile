@@ -36,6 +36,10 @@ helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or 
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
 	@$(BIN)/pytest e2e --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
 
+.PHONY: e2e-kind
+e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)
+	@$(BIN)/python -m tools.kind_offline run -- $(BIN)/pytest e2e --provider kind --durations=25
+
 .PHONY: e2e-long
 e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade times, idle clusters, the demo
 	@$(BIN)/pytest e2e --long --durations=25

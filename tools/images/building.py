@@ -7,6 +7,7 @@ name, so `imagePullPolicy: IfNotPresent` runs the new one and `helm upgrade` det
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from tools.localcluster.image_archives import Archive
 
 DOCKER_BASE = "docker.io/library/python:3.12-slim"
 DOCKER_BASE_PYTHON = "3.12"
+BASE_VARIABLE, DEBIAN = "IMAGES_BASE", "debian"
+"""Environment variable, and its value for an engine without a registry: the base is made of Debian packages."""
 BLOB_CACHE = Path("/var/lib/containers/cache")
 """Folder that buildah writes in any case, also with a storage of its own."""
 LAYERS_KEPT = 80  # some 10 builds; each layer may be a full copy of the file system
@@ -92,7 +95,7 @@ class Buildah:
         """Build with `buildah bud`."""
         if len(self._run("images", "--all", "--quiet").split()) > LAYERS_KEPT:
             self._run("rmi", "--all", "--force")
-        base = self._base() if any("BASE" in line for line in dockerfile.read_text().splitlines()) else ""
+        base = self._base() if _names_a_base(dockerfile) else ""
         options = ["--build-arg", f"BASE={base}", "--pull-never"] if base else []
         self._run("bud", "--quiet", "--layers", "--file", dockerfile, "--tag", reference, *options, *arguments, context)
         self._run("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
@@ -135,17 +138,24 @@ class Buildah:
 
 
 class Docker:
-    """Builder that uses the Docker engine, on the base image that the Dockerfile names."""
+    """Builder that uses the Docker engine, on the base image that the Dockerfile names or on one of Debian packages.
 
-    python_version = DOCKER_BASE_PYTHON
+    The second needs no registry, but root and mmdebstrap.
+    """
+
+    def __init__(self, *, on_debian: bool = False) -> None:
+        self.python_version = debian_base.PYTHON_VERSION if on_debian else DOCKER_BASE_PYTHON
+        self._on_debian = on_debian
 
     def base_key(self) -> str:
-        """Return the name of the base image."""
-        return DOCKER_BASE
+        """Return what identifies the base image."""
+        return debian_base.root_file_system().parent.name if self._on_debian else DOCKER_BASE
 
     def build(self, dockerfile: Path, context: Path, arguments: Sequence[str], reference: str, archive: Path) -> None:
         """Build with `docker build`."""
-        commands.run(["docker", "build", "--quiet", "--file", dockerfile, "--tag", reference, *arguments, context])
+        base = ["--build-arg", f"BASE={self._debian()}"] if self._on_debian and _names_a_base(dockerfile) else []
+        words = ["--quiet", "--file", dockerfile, "--tag", reference, *base, *arguments, context]
+        commands.run(["docker", "build", *words])
         commands.run(["docker", "save", "--output", archive, reference])
 
     def start_from(self, archive: Archive) -> str:
@@ -153,9 +163,19 @@ class Docker:
         commands.run(["docker", "load", "--quiet", "--input", archive.file])
         return archive.reference
 
+    def _debian(self) -> str:
+        name = f"koord-suite/base:{self.base_key()}"
+        if not commands.succeeds(["docker", "image", "inspect", name]):
+            commands.run(["docker", "import", debian_base.root_file_system(), name])
+        return name
+
 
 def builder(provider: str | None = None) -> Builder:
     """Return the builder for a provider of localcluster; without one, buildah where it is installed, else Docker."""
     if provider == "local" or (provider != "kind" and shutil.which("buildah")):
         return Buildah()
-    return Docker()
+    return Docker(on_debian=os.environ.get(BASE_VARIABLE) == DEBIAN)
+
+
+def _names_a_base(dockerfile: Path) -> bool:
+    return any("BASE" in line for line in dockerfile.read_text().splitlines())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.images import building, definitions
-from tools.localcluster import running
+from tools.images import building, definitions, front_end, wheels
+from tools.localcluster import go_binaries, running
 from tools.localcluster.host import debian_packages
 from tools.localcluster.image_archives import Archive
 
@@ -16,6 +16,15 @@ def build(provider: str | None = None) -> Sequence[Archive]:
     if isinstance(builder, building.Buildah):
         debian_packages.ensure(building.PACKAGES)
     return [building.archive(image, builder) for image in definitions.IMAGES]
+
+
+def prepare(builder: building.Builder) -> None:
+    """Download and build what needs a network, so that `build` needs none."""
+    debian_packages.ensure({name: building.PACKAGES[name] for name in ("mmdebstrap",)})
+    builder.base_key()
+    go_binaries.everything()
+    wheels.folder(builder.python_version)
+    front_end.folder()
 
 
 def load() -> dict[str, str]:

@@ -51,16 +51,16 @@ def other_apiserver(version: str) -> Path:
     return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
 
 
-def program_of(package: str, module: Path, kind: str) -> Path:
+def program_of(package: str, module: Path, kind: str, flags: str = "-s -w") -> Path:
     """Return one program of another module, whose folder `module` pins it as a tool; `kind` names its cache."""
     name = package.rpartition("/")[2]
-    key = content_cache.digest(module / "go.mod", module / "go.sum", package)
-    return content_cache.folder(kind, key, lambda folder: _build([package], "-s -w", module, folder)) / name
+    key = content_cache.digest(module / "go.mod", module / "go.sum", package, *([] if flags == "-s -w" else [flags]))
+    return content_cache.folder(kind, key, lambda folder: _build([package], flags, module, folder)) / name
 
 
 def kubernetes_version(go_mod: str) -> str:
     """Return the version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
-    return _required(go_mod, "k8s.io/kubernetes")
+    return required_version(go_mod, "k8s.io/kubernetes")
 
 
 def linker_flags(go_mod: str) -> str:
@@ -78,7 +78,7 @@ def linker_flags(go_mod: str) -> str:
     }
     if PACKAGES["helm"] in go_mod:
         stamps |= {
-            "helm.sh/helm/v3/internal/version.version": _required(go_mod, "helm.sh/helm/v3"),
+            "helm.sh/helm/v3/internal/version.version": required_version(go_mod, "helm.sh/helm/v3"),
             "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": major,
             "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": minor,
             "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": major,
@@ -87,7 +87,8 @@ def linker_flags(go_mod: str) -> str:
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
 
 
-def _required(go_mod: str, module: str) -> str:
+def required_version(go_mod: str, module: str) -> str:
+    """Return the version that a go.mod requires of a module. Raises ClusterProblem where it requires none."""
     found = re.search(rf"^\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise ClusterProblem(f"go.mod: no version of {module} is required; want a line `{module} vX.Y.Z`")

@@ -7,11 +7,14 @@ import io
 import json
 import platform
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.localcluster.errors import ClusterProblem
 
+FOLDER = "usr/local/bin"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -22,6 +25,20 @@ class Archive:
     name: str
     reference: str
     file: Path
+
+
+@dataclass(frozen=True)
+class ProgramImage:
+    """An image that holds programs in `/usr/local/bin`, on top of other layers.
+
+    reference: the whole name, with registry and tag. layers: tar files, the lowest first.
+    """
+
+    reference: str
+    programs: Sequence[Path]
+    entrypoint: Sequence[str] = ()
+    user: str = ""
+    layers: Sequence[Path] = ()
 
 
 def read(file: Path) -> Archive:
@@ -37,19 +54,59 @@ def read(file: Path) -> Archive:
     return Archive(reference.rpartition(":")[0].rpartition("/")[2], reference, file)
 
 
-def write_program(file: Path, *, program: Path, reference: str, user: str) -> None:
-    """Write an image that holds one static program, which is its entry point, run as `user`."""
-    layer = _tar({program.name: program.read_bytes()}, mode=0o755)
-    configuration = {
-        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
-        "os": "linux",
-        "config": {"Entrypoint": [f"/{program.name}"], "User": user},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [f"docker.io/{reference}"], "Layers": ["layer.tar"]}]
-    documents = {"manifest.json": manifest, "config.json": configuration}
-    texts = {name: json.dumps(document).encode() for name, document in documents.items()}
-    file.write_bytes(_tar({**texts, "layer.tar": layer}, mode=0o644))
+def write(file: Path, images: Sequence[ProgramImage]) -> None:
+    """Write a docker-archive with these images. A layer that several of them have is in it once.
+
+    The file `repositories` of the older format comes first: kind reads all names from it, and only one from the other.
+    """
+    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    texts: dict[str, bytes] = {}
+    layers: dict[str, Path | bytes] = {}
+    manifest = []
+    for image in images:
+        own = _tar({f"{FOLDER}/{program.name}": program.read_bytes() for program in image.programs}, mode=0o755)
+        content: dict[str, Path | bytes] = {_digest(layer): layer for layer in (*image.layers, own)}
+        configuration = {
+            "architecture": architecture,
+            "os": "linux",
+            "config": {"Entrypoint": list(image.entrypoint), "User": image.user, "Env": [f"PATH={_PATH}"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in content]},
+        }
+        text = json.dumps(configuration).encode()
+        name = f"{hashlib.sha256(text).hexdigest()}.json"
+        texts[name] = text
+        layers |= content
+        listed = [f"{digest}/layer.tar" for digest in content]
+        manifest.append({"Config": name, "RepoTags": [image.reference], "Layers": listed})
+    repositories: dict[str, dict[str, str]] = {}
+    for image, entry in zip(images, manifest, strict=True):
+        repository, _, tag = image.reference.rpartition(":")
+        repositories.setdefault(repository, {})[tag] = str(entry["Layers"][-1]).partition("/")[0]
+    documents = {"repositories": repositories, "manifest.json": manifest}
+    with tarfile.open(file, "w", format=tarfile.GNU_FORMAT) as archive:
+        for name, document in documents.items():
+            _add(archive, name, json.dumps(document).encode(), mode=0o644)
+        for name, text in texts.items():
+            _add(archive, name, text, mode=0o644)
+        for digest, layer in layers.items():
+            if isinstance(layer, bytes):
+                _add(archive, f"{digest}/layer.tar", layer, mode=0o644)
+            else:
+                archive.add(layer, f"{digest}/layer.tar", filter=_without_owner)
+
+
+def _digest(layer: Path | bytes) -> str:
+    if isinstance(layer, bytes):
+        return hashlib.sha256(layer).hexdigest()
+    with layer.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o644
+    return entry
 
 
 def _tar(files: dict[str, bytes], *, mode: int) -> bytes:
@@ -57,7 +114,11 @@ def _tar(files: dict[str, bytes], *, mode: int) -> bytes:
     result = io.BytesIO()
     with tarfile.open(fileobj=result, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
-            archive.addfile(entry, io.BytesIO(content))
+            _add(archive, name, content, mode=mode)
     return result.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))

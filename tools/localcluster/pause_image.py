@@ -6,18 +6,30 @@ from pathlib import Path
 
 from tools.localcluster import content_cache, image_archives
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import Archive, ProgramImage
 
 SOURCE = Path(__file__).parent / "pause" / "pause.c"
 USER = "65535:65535"
 
 
-def archive() -> image_archives.Archive:
-    """Return the archive of the pause image, compiled on first use."""
+def program() -> Path:
+    """Return the program, compiled on first use."""
+    return _folder() / "pause"
+
+
+def archive() -> Archive:
+    """Return the archive of the pause image, made on first use."""
+    folder = _folder()
+    return Archive("pause", f"koord-suite/pause:dev-{folder.name[:12]}", folder / "image.tar")
+
+
+def _folder() -> Path:
     key = content_cache.digest(SOURCE, USER)
-    reference = f"koord-suite/pause:dev-{key[:12]}"
 
     def build(folder: Path) -> None:
         commands.run(["gcc", "-static", "-Os", "-s", "-Wall", "-Werror", "-o", folder / "pause", SOURCE])
-        image_archives.write_program(folder / "image.tar", program=folder / "pause", reference=reference, user=USER)
+        name = f"docker.io/koord-suite/pause:dev-{key[:12]}"
+        image = ProgramImage(name, [folder / "pause"], [f"/{image_archives.FOLDER}/pause"], USER)
+        image_archives.write(folder / "image.tar", [image])
 
-    return image_archives.Archive("pause", reference, content_cache.folder("pause", key, build) / "image.tar")
+    return content_cache.folder("pause", key, build)

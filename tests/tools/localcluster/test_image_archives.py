@@ -1,5 +1,6 @@
 """Docker-archives: written for the pause image, read for images of the user."""
 
+import hashlib
 import json
 import tarfile
 
@@ -7,8 +8,18 @@ import pytest
 
 from tools.localcluster import image_archives
 from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.image_archives import ProgramImage
 
 REFERENCE = "koord-suite/pause:dev-1"
+USER = "65535:65535"
+
+
+def pause(program, **more):
+    return ProgramImage(f"docker.io/{REFERENCE}", [program], ["/usr/local/bin/pause"], USER, **more)
+
+
+def documents(opened, name):
+    return json.load(opened.extractfile(name))
 
 
 @pytest.fixture
@@ -16,7 +27,7 @@ def archive(tmp_path):
     program = tmp_path / "pause"
     program.write_bytes(b"\x7fELF")
     file = tmp_path / "image.tar"
-    image_archives.write_program(file, program=program, reference=REFERENCE, user="65535:65535")
+    image_archives.write(file, [pause(program)])
     return file
 
 
@@ -27,16 +38,40 @@ def test_a_written_archive_is_read_with_its_name(archive):
 
 def test_the_archive_runs_the_program_as_the_user(archive):
     with tarfile.open(archive) as opened:
-        document = json.load(opened.extractfile("config.json"))
-        with tarfile.open(fileobj=opened.extractfile("layer.tar")) as layer:
-            assert [(entry.name, entry.mode) for entry in layer] == [("pause", 0o755)]
-    assert document["config"] == {"Entrypoint": ["/pause"], "User": "65535:65535"}
+        (entry,) = documents(opened, "manifest.json")
+        with tarfile.open(fileobj=opened.extractfile(*entry["Layers"])) as layer:
+            assert [(each.name, each.mode) for each in layer] == [("usr/local/bin/pause", 0o755)]
+        config = documents(opened, entry["Config"])["config"]
+    assert (config["Entrypoint"], config["User"]) == (["/usr/local/bin/pause"], USER)
+    assert "/usr/local/bin" in config["Env"][0]
 
 
 def test_equal_programs_give_equal_archives(archive, tmp_path):
     second = tmp_path / "second.tar"
-    image_archives.write_program(second, program=tmp_path / "pause", reference=REFERENCE, user="65535:65535")
+    image_archives.write(second, [pause(tmp_path / "pause")])
     assert second.read_bytes() == archive.read_bytes()
+
+
+def test_images_share_a_layer_and_each_has_its_name_in_both_lists(tmp_path):
+    root, programs = tmp_path / "root.tar", [tmp_path / "one", tmp_path / "two"]
+    with tarfile.open(root, "w"):
+        pass
+    for program in programs:
+        program.write_text(program.name)
+    names = ["registry.example/group/one:1", "registry.example/two:2"]
+    images = [ProgramImage(name, [each], layers=[root]) for name, each in zip(names, programs, strict=True)]
+    image_archives.write(tmp_path / "both.tar", images)
+    with tarfile.open(tmp_path / "both.tar") as opened:
+        members = opened.getnames()
+        manifest = documents(opened, "manifest.json")
+        repositories = documents(opened, "repositories")
+        layers = [documents(opened, each["Config"])["rootfs"]["diff_ids"] for each in manifest]
+    assert members[0] == "repositories"
+    assert len(members) == len(set(members)) == 2 + 2 + 3
+    assert [each["RepoTags"] for each in manifest] == [[name] for name in names]
+    assert [f"{name}:{tag}" for name, tags in repositories.items() for tag in tags] == names
+    assert layers[0][0] == layers[1][0] == f"sha256:{hashlib.sha256(root.read_bytes()).hexdigest()}"
+    assert layers[0][1] != layers[1][1]
 
 
 def test_another_file_is_refused_with_the_fix(tmp_path):

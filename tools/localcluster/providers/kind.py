@@ -1,12 +1,13 @@
 """A cluster in Docker by kind, the default wherever a Docker engine runs.
 
-The project's own pipeline has no Docker, so this provider is tested only where Docker is installed; it is kept small
-for that reason. kind itself is taken from PATH, or built by Go in the version below.
+kind itself is taken from PATH, or built by Go in the version below. `tools.kind_offline` runs a Docker engine and makes
+the image of a node where there is no registry.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,62 +22,84 @@ VERSION = "v0.30.0"  # its default node image is Kubernetes 1.34
 NAME = "koord-suite"
 NODE = f"{NAME}-control-plane"
 STATE = content_cache.ROOT / "kind-cluster"
+NODE_IMAGE_VARIABLE = "KIND_NODE_IMAGE"
+"""Environment variable: the image of the node, where it is not the default one of this version of kind."""
+NETWORK = "kind"
+"""Docker network that kind makes for its clusters."""
+READY_SECONDS = 120.0
 
 
 class Kind:
     """Provider that runs the node as a Docker container."""
 
     def up(self) -> Cluster:
-        """Create the kind cluster unless there is one."""
+        """Create the kind cluster unless there is one, of this checkout or of another."""
         if not commands.succeeds(["docker", "info"]):
             raise ClusterProblem("`docker info` fails: start a Docker engine, or use --provider local as root")
-        if NAME not in commands.run([kind(), "get", "clusters"]).split():
-            STATE.mkdir(parents=True, exist_ok=True)
+        STATE.mkdir(parents=True, exist_ok=True)
+        if self.exists():
+            self._kind("export", "kubeconfig")
+        else:
             shutil.copy(control_plane.AUDIT_POLICY, STATE / "audit-policy.yaml")
+            image = os.environ.get(NODE_IMAGE_VARIABLE)
+            more = ["--image", image] if image else []
             with progress.step("creating a kind cluster"):
-                where = ["--name", NAME, "--kubeconfig", STATE / "kubeconfig", "--wait", "120s", "--config", "-"]
-                commands.run([kind(), "create", "cluster", *where], stdin=json.dumps(configuration(STATE)))
+                text = json.dumps(configuration(STATE))
+                self._kind("create", "cluster", "--wait", "180s", "--config", "-", *more, stdin=text)
+            commands.run(["docker", "exec", NODE, "chmod", "-R", "a+rX", "/audit"])  # for users who are not root
         return self.cluster()
 
     def down(self) -> list[str]:
-        """Delete the kind cluster."""
+        """Delete the kind cluster, and its network when no other cluster uses it."""
         if not self.exists():
             return []
-        commands.run([kind(), "delete", "cluster", "--name", NAME, "--kubeconfig", STATE / "kubeconfig"])
+        commands.succeeds(["docker", "exec", NODE, "rm", "-rf", "/audit/log"])  # root's, also where the user is not
+        self._kind("delete", "cluster")
+        commands.succeeds(["docker", "network", "rm", NETWORK])
         shutil.rmtree(STATE, ignore_errors=True)
-        return []
+        return [f"folder: {STATE}"] if STATE.exists() else []
 
     def exists(self) -> bool:
-        """Return whether `up` has created a cluster."""
-        return STATE.exists()
+        """Return whether there is a cluster of this name."""
+        return commands.succeeds(["docker", "info"]) and NAME in commands.run([kind(), "get", "clusters"]).split()
 
     def status(self) -> Mapping[str, str]:
         """Return whether the node's kubelet is active."""
-        running = commands.succeeds(["docker", "exec", NODE, "systemctl", "is-active", "kubelet"])
-        return {NODE: "ok" if running else "not running"}
+        return {NODE: "ok" if self._is_kubelet_active() else "not running"}
 
     def cluster(self) -> Cluster:
         """Return access by kind's kubeconfig."""
         return access.reach("kind", STATE / "kubeconfig", STATE / "log" / "audit.log")
 
     def load(self, archives: Sequence[Archive]) -> None:
-        """Load each archive into the node."""
+        """Load each archive that the node does not have."""
+        had = commands.run(["docker", "exec", NODE, "ctr", "--namespace=k8s.io", "images", "list", "--quiet"]).split()
         for archive in archives:
-            with progress.step(f"loading {archive.reference}"):
-                commands.run([kind(), "load", "image-archive", archive.file, "--name", NAME])
+            if f"docker.io/{archive.reference}" not in had:
+                with progress.step(f"loading {archive.reference}"):
+                    commands.run([kind(), "load", "image-archive", archive.file, "--name", NAME])
 
     def stop(self, component: str) -> None:
         """Stop the kubelet, the only component that is a service of the node."""
         self._kubelet("stop", component)
 
     def start(self, component: str) -> None:
-        """Start the kubelet."""
+        """Start the kubelet and wait until the node is Ready."""
         self._kubelet("start", component)
+        ready = f"--timeout={READY_SECONDS:.0f}s"
+        self.cluster().run("wait", "--for=condition=Ready", f"node/{NODE}", ready, timeout_seconds=READY_SECONDS + 20)
+
+    def _is_kubelet_active(self) -> bool:
+        return commands.succeeds(["docker", "exec", NODE, "systemctl", "is-active", "kubelet"])
 
     def _kubelet(self, verb: str, component: str) -> None:
         if component != "kubelet":
             raise ClusterProblem(f"{component} runs as a pod in kind; only kubelet can be stopped and started")
         commands.run(["docker", "exec", NODE, "systemctl", verb, "kubelet"])
+
+    def _kind(self, *words: str, stdin: str | None = None) -> None:
+        where = ["--name", NAME, "--kubeconfig", str(STATE / "kubeconfig")]
+        commands.run([kind(), *words, *where], stdin=stdin)
 
 
 def kind() -> Path:
