@@ -33,9 +33,9 @@ class CgroupWitness:
     """Reads a pod's counters until it is closed. Raises LookupError when the cgroup is not visible."""
 
     def __init__(self, pod_uid: str) -> None:
-        names = _names(pod_uid)
+        ends = _ends(pod_uid)
         self._cpu = _cpu_file(pod_uid)
-        self._memory = _folder("memory", names, "memory.stat") or _folder("", names, "memory.stat")
+        self._memory = _folder("memory", ends, "memory.stat") or _folder("", ends, "memory.stat")
         if self._memory is None:
             raise _not_visible(pod_uid)
         self.accounts: list[Account] = []
@@ -77,8 +77,8 @@ class CgroupWitness:
 
 def quota_millis(pod_uid: str) -> int:
     """Return the CPU that a container of the pod may use, the smallest of all. Raises LookupError without any quota."""
-    names = _names(pod_uid)
-    pod = _folder("cpu", names, "cpu.cfs_quota_us") or _folder("", names, "cpu.max")
+    ends = _ends(pod_uid)
+    pod = _folder("cpu", ends, "cpu.cfs_quota_us") or _folder("", ends, "cpu.max")
     if pod is None:
         raise _not_visible(pod_uid)
     found = [_quota_millis(file) for file in pod.parent.glob(f"*/{pod.name}")]
@@ -93,8 +93,9 @@ def _quota_millis(file: Path) -> int | None:
     return None if quota.strip() in ("max", "-1") else round(1000 * int(quota) / int(per))
 
 
-def _names(pod_uid: str) -> set[str]:
-    return {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}
+def _ends(pod_uid: str) -> tuple[str, str]:
+    """Return how the names of a pod's cgroup end, by the driver cgroupfs and by systemd, which puts parents first."""
+    return f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"
 
 
 def _not_visible(pod_uid: str) -> LookupError:
@@ -102,8 +103,8 @@ def _not_visible(pod_uid: str) -> LookupError:
 
 
 def _cpu_file(pod_uid: str) -> Path:
-    names = _names(pod_uid)
-    found = _folder("cpuacct", names, "cpuacct.usage") or _folder("", names, "cpu.stat")
+    ends = _ends(pod_uid)
+    found = _folder("cpuacct", ends, "cpuacct.usage") or _folder("", ends, "cpu.stat")
     if found is None:
         raise _not_visible(pod_uid)
     return found
@@ -116,9 +117,9 @@ def _cpu_seconds(file: Path) -> float:
     return int(_fields(text)["usage_usec"]) / 1e6
 
 
-def _folder(controller: str, names: set[str], file: str) -> Path | None:
+def _folder(controller: str, ends: tuple[str, str], file: str) -> Path | None:
     for folder, below, _ in os.walk(CGROUPS / controller):
-        for name in names & set(below):
+        for name in (each for each in below if each.endswith(ends)):
             found = Path(folder, name, file)
             if found.exists():
                 return found

@@ -21,6 +21,12 @@ def class_of(pod: Mapping[str, Any]) -> str:
     return "batch" if pod["status"]["qosClass"] == "BestEffort" else "prod"
 
 
+def cgroup_uid(pod: Mapping[str, Any]) -> str:
+    """Return the UID in the name of the pod's cgroup: that of a static pod is not the UID of its mirror pod."""
+    metadata = pod["metadata"]
+    return str(metadata.get("annotations", {}).get("kubernetes.io/config.hash", metadata["uid"]))
+
+
 def among(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the Prod pods that have not ended."""
     return [pod for pod in pods if class_of(pod) == "prod" and pod["status"]["phase"] not in ENDED]

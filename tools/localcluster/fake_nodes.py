@@ -36,7 +36,8 @@ def node(index: int, now: dt.datetime) -> dict[str, Any]:
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {FAKE_NODE_LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+            # Without the label of the operating system: kind's own DaemonSets, which tolerate every taint, want Linux.
+            "labels": {FAKE_NODE_LABEL: "true", "kubernetes.io/hostname": name},
         },
         "spec": {"taints": [{"key": FAKE_NODE_LABEL, "value": "true", "effect": "NoSchedule"}]},
         "status": {

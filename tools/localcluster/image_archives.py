@@ -65,7 +65,8 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
     manifest = []
     for image in images:
         own = _tar({f"{FOLDER}/{program.name}": program.read_bytes() for program in image.programs}, mode=0o755)
-        content: dict[str, Path | bytes] = {_digest(layer): layer for layer in (*image.layers, own)}
+        its_layers: list[Path | bytes] = [*image.layers, own]
+        content = {_digest(layer): layer for layer in its_layers}
         configuration = {
             "architecture": architecture,
             "os": "linux",

@@ -39,7 +39,7 @@ class Case(NamedTuple):
     def prod_limits(self, resource: str) -> dict[str, float]:
         """Return the limit of each Prod pod in cores, infinite for memory, by UID."""
         return {
-            pod["metadata"]["uid"]: prod_pods.cpu_limit_cores(pod) if resource == "cpu" else math.inf
+            prod_pods.cgroup_uid(pod): prod_pods.cpu_limit_cores(pod) if resource == "cpu" else math.inf
             for pod in self.pods
             if prod_pods.class_of(pod) == "prod"
         }
@@ -113,7 +113,7 @@ def test_node_mean_deviation_and_peak_follow_from_the_samples(
 ) -> None:
     half_life = HALF_LIFE_SECONDS[resource]
     found = case.raw.moments(("node", ""), resource, half_life)
-    uids = [pod["metadata"]["uid"] for pod in case.pods]
+    uids = [prod_pods.cgroup_uid(pod) for pod in case.pods]
     capacity = _capacity(cluster_client, node, resource)
     peak = node_peak(case.raw, resource, uids=uids, n=N, half_life_seconds=half_life, capacity=capacity)
     published = {name: READ[resource](values[resource]) for name, values in case.prediction["node"].items()}
@@ -181,7 +181,7 @@ def test_derived_series_come_from_one_snapshot(
     )
     columns = {key: values[resource] for key, values in case.raw.series.items()}
     pods = {uid: column for (kind, uid), column in columns.items() if kind == "pod"}
-    prod, here = set(case.prod_limits(resource)), {pod["metadata"]["uid"] for pod in case.pods}
+    prod, here = set(case.prod_limits(resource)), {prod_pods.cgroup_uid(pod) for pod in case.pods}
     checked = 0
     for i, at_seconds in enumerate(case.raw.at_seconds):
         if at_seconds < case.started_seconds:

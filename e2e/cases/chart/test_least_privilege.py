@@ -97,7 +97,7 @@ def test_a_token_that_names_no_node_writes_no_report(cluster: Cluster, suite: Su
 
 
 TRESPASSES = {
-    "a label": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+    "a label": {"metadata": {"labels": {"example.com/trespass": ""}}},
     "another annotation": {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{}"}}},
     "native CPU": {"status": {"allocatable": {"cpu": "1"}}},
     "native memory of the capacity": {"status": {"capacity": {"memory": None}}},
