@@ -1,7 +1,8 @@
 """Build Kubernetes, etcd and helm from the Go module `go/`, with the module proxy that the environment names.
 
 The first build takes four to six minutes on two cores; afterwards the binaries are in the content cache, under the hash
-of the module files. A module `go/<version>/` pins the API server of another Kubernetes version, which is built alone.
+of the module files. A module `go/<version>/` pins another Kubernetes version: the API server of it can be built alone,
+and with KUBERNETES_VERSION in the environment it replaces all programs of Kubernetes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 MODULE = Path(__file__).parent / "go"
+VERSION_VARIABLE = "KUBERNETES_VERSION"
+"""Environment variable: the version of Kubernetes, such as 1.30, where it is not that of `go/go.mod`."""
 
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -33,8 +36,38 @@ CLIENTS = ("kubectl", "helm")
 
 
 def everything() -> Path:
-    """Return the folder with all programs of the local cluster."""
-    return _folder(tuple(PACKAGES))
+    """Return the folder with all programs of the local cluster, of the version that the environment names.
+
+    etcd and helm do not depend on that version. Raises ClusterProblem for a version without a module.
+    """
+    usual, module = _folder(tuple(PACKAGES)), _module()
+    if module == MODULE:
+        return usual
+    flags = linker_flags((module / "go.mod").read_text())
+    names = [name for name, package in PACKAGES.items() if package.startswith("k8s.io/kubernetes/")]
+
+    def build(folder: Path) -> None:
+        _build([PACKAGES[name] for name in names], flags, module, folder)
+        for name in PACKAGES.keys() - set(names):
+            shutil.copy(usual / name, folder)
+
+    key = content_cache.digest(module / "go.mod", module / "go.sum", flags, usual.name)
+    return content_cache.folder(f"go-{module.name}-all", key, build)
+
+
+def version() -> str:
+    """Return the version of Kubernetes that is built, as `v1.34.4`."""
+    return kubernetes_version((_module() / "go.mod").read_text())
+
+
+def _module() -> Path:
+    wanted = os.environ.get(VERSION_VARIABLE, "")
+    if not wanted or kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{wanted}."):
+        return MODULE
+    if not (MODULE / wanted / "go.mod").is_file():
+        known = ", ".join(sorted(file.parent.name for file in MODULE.glob("*/go.mod")))
+        raise ClusterProblem(f"{VERSION_VARIABLE}={wanted}: no module of this version; there are {known} in {MODULE}")
+    return MODULE / wanted
 
 
 def client(name: str) -> Path:
@@ -89,7 +122,7 @@ def linker_flags(go_mod: str) -> str:
 
 def required_version(go_mod: str, module: str) -> str:
     """Return the version that a go.mod requires of a module. Raises ClusterProblem where it requires none."""
-    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
+    found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise ClusterProblem(f"go.mod: no version of {module} is required; want a line `{module} vX.Y.Z`")
     return found.group(1)

@@ -116,6 +116,11 @@ class Layout:
         return self.state / "service-names"
 
     @property
+    def kubernetes_version(self) -> Path:
+        """Return the file with the version of the programs that the first `up` started."""
+        return self.state / "kubernetes-version"
+
+    @property
     def machine_before(self) -> Path:
         """Return the file with the state of the machine before the first `up`."""
         return self.state / "machine-before.json"

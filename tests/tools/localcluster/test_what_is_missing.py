@@ -7,7 +7,7 @@ import pytest
 
 from tools.images import __main__ as images_command
 from tools.localcluster import __main__ as command_line
-from tools.localcluster import running
+from tools.localcluster import go_binaries, layout, running
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands, debian_packages, ports
 from tools.localcluster.providers import existing, local
@@ -119,3 +119,27 @@ def test_a_missing_program_is_named():
 def test_a_program_that_hangs_is_ended():
     with pytest.raises(ClusterProblem, match=r"`sleep 60` did not end within 0"):
         commands.run(["sleep", "60"], timeout_seconds=0.05)
+
+
+def test_the_version_is_that_of_the_main_module_or_the_one_that_the_environment_names(monkeypatch):
+    usual = go_binaries.version()
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, usual.removeprefix("v").rpartition(".")[0])
+    assert go_binaries.version() == usual
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.30")
+    assert go_binaries.version().startswith("v1.30.")
+
+
+def test_a_version_without_a_module_is_named_with_those_there_are(monkeypatch):
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.2")
+    with pytest.raises(ClusterProblem, match=r"KUBERNETES_VERSION=1\.2: no module .*; there are 1\.30"):
+        go_binaries.version()
+
+
+def test_up_refuses_a_running_cluster_of_another_version(monkeypatch, tmp_path):
+    places = layout.Layout(state=tmp_path / "state", run=tmp_path / "run")
+    places.state.mkdir()
+    places.machine_before.touch()
+    places.kubernetes_version.write_text("v1.2.3")
+    monkeypatch.setattr(local, "require_root_on_linux", lambda: None)
+    with pytest.raises(ClusterProblem, match=r"Kubernetes v1\.2\.3 is up, and v.* is wanted; end it first: .* down"):
+        local.Local(places).up()

@@ -52,6 +52,7 @@ class Local:
         places = self.places
         with _alone(places):
             self._require_free_ports()
+            self._require_its_version()
             debian_packages.ensure()
             binaries = go_binaries.everything()
             pause = pause_image.archive()
@@ -138,6 +139,16 @@ class Local:
         if not self.places.machine_before.exists():
             ports.require_free(self.places.ports)
 
+    def _require_its_version(self) -> None:
+        """Raise ClusterProblem where a cluster of another version is up: `up` starts what does not run of this one."""
+        if not self.places.kubernetes_version.exists():
+            return
+        if (runs := self.places.kubernetes_version.read_text()) != (wanted := go_binaries.version()):
+            raise ClusterProblem(
+                f"a cluster of Kubernetes {runs} is up, and {wanted} is wanted; end it first: "
+                f"python -m tools.localcluster down"
+            )
+
     def _record_the_machine(self) -> None:
         if self.places.machine_before.exists():
             return
@@ -145,6 +156,7 @@ class Local:
         network.require_free_subnet()
         self.places.state.mkdir(parents=True, exist_ok=True)
         self.places.machine_before.write_text(leftovers.observe().to_json())
+        self.places.kubernetes_version.write_text(go_binaries.version())
         self.places.run.mkdir(parents=True, exist_ok=True)
         self.places.state_record.write_text(f"{self.places.state}\n")
 
