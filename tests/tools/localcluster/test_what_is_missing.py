@@ -10,6 +10,7 @@ from tools.localcluster import __main__ as command_line
 from tools.localcluster import go_binaries, layout, running
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands, debian_packages, ports
+from tools.localcluster.image_archives import Archive
 from tools.localcluster.providers import existing, local
 
 
@@ -57,6 +58,23 @@ def test_a_kubeconfig_that_does_not_exist_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     with pytest.raises(ClusterProblem, match=r"nowhere: no such kubeconfig"):
         existing.Existing().up()
+
+
+def test_the_images_that_nodes_of_an_existing_cluster_lack_are_named(tmp_path):
+    one, two = (Archive(name, f"koord-suite/{name}:dev-1", tmp_path / name) for name in ("one", "two"))
+    both = {
+        "images": [
+            {"names": [f"docker.io/{one.reference}", "docker.io/x@sha256:1"]},
+            {"names": [f"docker.io/{two.reference}"]},
+        ]
+    }
+    nodes = [
+        {"metadata": {"name": "a"}, "status": both},
+        {"metadata": {"name": "b"}, "status": {"images": both["images"][:1]}},
+        {"metadata": {"name": "c"}, "status": {}},
+    ]
+    assert existing.missing([one, two], nodes) == {"b": [two.reference], "c": [one.reference, two.reference]}
+    assert existing.missing([one, two], nodes[:1]) == {}
 
 
 NO_CLUSTER = "error: no cluster is up; start one with `python -m tools.localcluster up`\n"

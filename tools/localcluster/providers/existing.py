@@ -1,6 +1,6 @@
 """A cluster that exists already, named by KUBECONFIG.
 
-It is neither started nor ended here, and images reach it through a registry of its own.
+It is neither started nor ended here, and images reach its nodes by other ways: from a registry, or loaded by hand.
 """
 
 from __future__ import annotations
@@ -8,11 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tools.localcluster import access
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.image_archives import Archive
+from tools.localcluster.layout import FAKE_NODE_LABEL
+
+
+MOST_LISTED = 50
+"""Images in the status of a node, the default of the kubelet."""
 
 
 class Existing:
@@ -46,11 +52,16 @@ class Existing:
         return access.reach("existing", Path(named.split(":")[0]))
 
     def load(self, archives: Sequence[Archive]) -> None:
-        """Raise ClusterProblem: this provider has no access to the nodes."""
+        """Check that every node has the images. Raises ClusterProblem: this provider has no access to the nodes."""
+        nodes = self.cluster().get("nodes", f"--selector=!{FAKE_NODE_LABEL}")["items"]
+        lacking = missing(archives, nodes)
+        if not lacking:
+            return
+        listed = "; ".join(f"node {node} lacks {', '.join(names)}" for node, names in lacking.items())
         files = " ".join(str(archive.file) for archive in archives)
         raise ClusterProblem(
-            f"an existing cluster takes images from a registry: push these archives there and name it in the chart's "
-            f"image values: {files}"
+            f"{listed} (a node lists its {MOST_LISTED} largest images); load these archives onto every node, or push "
+            f"them to a registry and name it in the chart's image values: {files}"
         )
 
     def stop(self, component: str) -> None:
@@ -60,3 +71,13 @@ class Existing:
     def start(self, component: str) -> None:
         """Raise ClusterProblem: this provider does not control components."""
         raise ClusterProblem(f"cannot start {component} of an existing cluster; use --provider local or kind")
+
+
+def missing(archives: Sequence[Archive], nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the references of the images that the status of each node does not list, by node; none where it has all."""
+    found = {}
+    for node in nodes:
+        there = {name for image in node["status"].get("images", ()) for name in image.get("names", ())}
+        if absent := [each.reference for each in archives if f"docker.io/{each.reference}" not in there]:
+            found[node["metadata"]["name"]] = absent
+    return found
