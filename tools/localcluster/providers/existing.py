@@ -16,7 +16,6 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.image_archives import Archive
 from tools.localcluster.layout import FAKE_NODE_LABEL
 
-
 MOST_LISTED = 50
 """Images in the status of a node, the default of the kubelet."""
 
@@ -74,7 +73,7 @@ class Existing:
 
 
 def missing(archives: Sequence[Archive], nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the references of the images that the status of each node does not list, by node; none where it has all."""
+    """Return the images that the status of each node does not list, by node."""
     found = {}
     for node in nodes:
         there = {name for image in node["status"].get("images", ()) for name in image.get("names", ())}
