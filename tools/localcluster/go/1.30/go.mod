@@ -28,11 +28,9 @@ replace (
 	k8s.io/component-helpers => k8s.io/component-helpers v0.30.14
 	k8s.io/controller-manager => k8s.io/controller-manager v0.30.14
 	k8s.io/cri-api => k8s.io/cri-api v0.30.14
-	k8s.io/cri-client => k8s.io/cri-client v0.30.14
 	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.30.14
 	k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.30.14
 	k8s.io/endpointslice => k8s.io/endpointslice v0.30.14
-	k8s.io/externaljwt => k8s.io/externaljwt v0.30.14
 	k8s.io/kms => k8s.io/kms v0.30.14
 	k8s.io/kube-aggregator => k8s.io/kube-aggregator v0.30.14
 	k8s.io/kube-controller-manager => k8s.io/kube-controller-manager v0.30.14
@@ -40,6 +38,7 @@ replace (
 	k8s.io/kube-scheduler => k8s.io/kube-scheduler v0.30.14
 	k8s.io/kubectl => k8s.io/kubectl v0.30.14
 	k8s.io/kubelet => k8s.io/kubelet v0.30.14
+	k8s.io/legacy-cloud-providers => k8s.io/legacy-cloud-providers v0.30.14
 	k8s.io/metrics => k8s.io/metrics v0.30.14
 	k8s.io/mount-utils => k8s.io/mount-utils v0.30.14
 	k8s.io/pod-security-admission => k8s.io/pod-security-admission v0.30.14
