@@ -123,7 +123,7 @@ class Reader:
     async def namespaces(
         self, namespace: str | None = None, node: str | None = None, label_selector: str | None = None
     ) -> tuple[pod_state.NamespaceState, ...] | None:
-        """Return the sums of each namespace, and its mid-quota (see `namespace_sums`); None where no pod may be read."""
+        """Return each namespace with its sums and its mid-quota (see `namespace_sums`); None without pods to read."""
         sums = await self.namespace_sums(namespace, node, label_selector)
         return None if sums is None else tuple(sums.states(await self.mid_quotas(namespace)))
 
