@@ -153,5 +153,5 @@ e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, with 
 
 MINUTES ?= 120
 .PHONY: soak
-soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10 for less; needs root)
-	@$(BIN)/python -m e2e.soak --minutes $(MINUTES)
+soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10, DOUBLE_FAULTS=yes; needs root)
+	@$(BIN)/python -m e2e.soak --minutes $(MINUTES) $(if $(DOUBLE_FAULTS),--double-faults)

@@ -262,7 +262,9 @@ class Soak:
             life = f"{row.longest_life_seconds / 60:.1f} min"
             lines.append(f"| {row.name} | {row.processes} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
         if self._faults:
-            lines += ["", pairs.summary(faults.KINDS, self._doubles), "", *pairs.table(self._doubles)]
+            ended = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.ended.items()))
+            lines += ["", f"{pairs.summary(faults.KINDS, self._doubles)}; processes that ended in them: {ended or 0}"]
+            lines += ["", *pairs.table(self._doubles)]
         return "\n".join(lines)
 
     def check(self) -> None:
