@@ -52,6 +52,11 @@ bench-pages: $(STAMP) ## Measure again, and write output and commit into docs/be
 bench-age: $(STAMP) ## Warn of benchmark pages whose measured code has changed since
 	@$(BIN)/python -m benchmarks.pages --check
 
+FLEET_MINUTES = $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),20)
+.PHONY: fleet
+fleet: $(STAMP) ## Measure manager and scheduler plugin with 1,000 to 15,000 nodes, write docs/benchmarks/fleet.md (80 minutes; NODES=50 MINUTES=1; needs root)
+	@$(BIN)/python -m benchmarks.pages fleet --arguments "--minutes $(FLEET_MINUTES) $(if $(NODES),--nodes $(NODES))$(if $(TRACES_FILE), --traces $(TRACES_FILE))"
+
 TRACES ?= benchmarks/backtest/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)

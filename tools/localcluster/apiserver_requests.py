@@ -41,7 +41,9 @@ class Connection:
     def __init__(self, port: int, certificates: pathlib.Path) -> None:
         trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
         trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
-        self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=120)
+        self._http: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "127.0.0.1", port, context=trust, timeout=120
+        )
         self._used = time.monotonic()
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
@@ -75,6 +77,14 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self._http.close()
+
+
+class PlainConnection(Connection):
+    """Connection without TLS, to a server in place of a kube-apiserver."""
+
+    def __init__(self, port: int) -> None:
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._used = time.monotonic()
 
 
 def exists(api: Connection, path: str) -> bool:
