@@ -119,7 +119,7 @@ def follow(
 ) -> None:
     """Watch all objects of a kind in a background thread; call `seen` with each present or changed object.
 
-    The apiserver ends the watch of a slow client, so the watch is resumed where it ended.
+    The apiserver ends the watch of a slow client, and a quiet one times out, so the watch is resumed where it ended.
     """
 
     def work() -> None:
@@ -127,11 +127,16 @@ def follow(
         version = "0"
         with contextlib.suppress(OSError, ValueError, http.client.HTTPException):  # the apiserver has ended
             while True:
-                for line in connect().lines(f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"):
-                    event = events.decode(line)
-                    version = version_of.decode(event.object).metadata.resource_version
-                    if event.type in ("ADDED", "MODIFIED"):
-                        seen(objects.decode(event.object))
+                path_of_watch = f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"
+                with contextlib.suppress(TimeoutError):
+                    for line in connect().lines(path_of_watch):
+                        event = events.decode(line)
+                        if event.type == "ERROR":  # the version is too old
+                            version = "0"
+                            break
+                        version = version_of.decode(event.object).metadata.resource_version
+                        if event.type in ("ADDED", "MODIFIED"):
+                            seen(objects.decode(event.object))
 
     threading.Thread(target=work, daemon=True).start()
 
