@@ -216,12 +216,13 @@ class Watch:
         return shares | {"generator": (time.process_time() - self._own) / seconds}
 
 
-def measure(corpus: Corpus, nodes: int, minutes: float, *, is_real: bool) -> Result:
+def measure(corpus: Corpus, nodes: int, minutes: float, refresh_seconds: int, *, is_real: bool) -> Result:
     """Run one size."""
+    config = CONFIG | {"updateTimeThresholdSeconds": refresh_seconds}
     with contextlib.ExitStack() as stack:
         to = stack.enter_context(real() if is_real else replayed(corpus, nodes))
         api = to.server.connect()
-        node_fleet.patch_config(api, NAMESPACE, CONFIG)
+        node_fleet.patch_config(api, NAMESPACE, config)
         generator = Generator(to.server, corpus, nodes, with_pods=is_real)
         if is_real:
             with progress.step(f"creating {nodes} nodes with their pods"):
@@ -232,11 +233,11 @@ def measure(corpus: Corpus, nodes: int, minutes: float, *, is_real: bool) -> Res
         with progress.step("first reports"):
             generator.report_all()
         until("Mid resources on every node", lambda: not generator.behind(0.0))
-        config = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "scheduler-plugin.yaml"
-        config.write_text(yaml.safe_dump(PLUGINS))
+        arguments = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "scheduler-plugin.yaml"
+        arguments.write_text(yaml.safe_dump(PLUGINS))
         calls = ports.free_port()
         extender, port = stack.enter_context(
-            program("scheduler_plugin", to, "--extender-port", calls, "--config", config)
+            program("scheduler_plugin", to, "--extender-port", calls, "--config", arguments)
         )
         ready = until("scheduler_plugin is ready", lambda: answers(port, "/readyz"))
         watch = Watch({"manager": manager, "scheduler plugin": extender, **to.servers})
@@ -246,6 +247,7 @@ def measure(corpus: Corpus, nodes: int, minutes: float, *, is_real: bool) -> Res
         reports, seconds = generator.reports - before, time.monotonic() - since
         cpu = watch.end()
         latencies = [took for at, took in list(generator.published.latencies) if at >= since]
+        until("every write seen", lambda: not generator.published.unseen(api), seconds=60)
         settled = until("values within the threshold", lambda: not generator.behind(THRESHOLD), seconds=600)
         rows = {
             "NodeMetrics of all nodes made after": f"{made:.0f} s",
@@ -259,7 +261,7 @@ def measure(corpus: Corpus, nodes: int, minutes: float, *, is_real: bool) -> Res
             "**drift: writes that differ from it**": str(len(generator.published.wrong)),
             "all values within the threshold, after the last report": f"{settled:.1f} s",
             **scheduling(to, generator, calls),
-            **roll_out(to, specs, generator),
+            **roll_out(to, specs, generator, config),
         }
         for problem in generator.published.wrong[:20]:
             progress.report(f"drift: {problem}")
@@ -307,14 +309,16 @@ def _bound_per_second(plane: ControlPlane, port: int, count: int) -> float:
     return scheduling_rounds.play(plane, none, running, percent=0, bound=bound, names=names).rate
 
 
-def roll_out(to: Programs, specs: node_fleet.NodeMetricSpecs, generator: Generator) -> dict[str, str]:
+def roll_out(
+    to: Programs, specs: node_fleet.NodeMetricSpecs, generator: Generator, config: Mapping[str, object]
+) -> dict[str, str]:
     """Measure the time from an edit of the ConfigMap until the spec of every NodeMetric has changed."""
     names = set(generator.names)
     until("a NodeMetric of every node", lambda: names <= specs.arrived.keys())
     specs.arrived.clear()
     api = to.server.connect()
     began = time.monotonic()
-    node_fleet.patch_config(api, NAMESPACE, CONFIG | {"metricReportIntervalSeconds": INTERVALS[1]})
+    node_fleet.patch_config(api, NAMESPACE, {**config, "metricReportIntervalSeconds": INTERVALS[1]})
     until("every spec changed", lambda: names <= specs.arrived.keys())
     last = max(specs.arrived[name] for name in names) - began
     return {"roll-out of a configuration to all NodeMetrics": f"{last:.1f} s"}
@@ -384,6 +388,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000, 15000], help="default: %(default)s")
     parser.add_argument("--minutes", type=float, default=20.0, help="of reports of each size (default %(default)g)")
     parser.add_argument("--real-up-to", type=int, default=1000, help="nodes with a real etcd and kube-apiserver")
+    parser.add_argument("--refresh-seconds", type=int, default=300, help="updateTimeThresholdSeconds (default: 300)")
     parser.add_argument("--traces", type=Path, default=TRACES, help="CSV of usage (default: an excerpt)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write fleet-latency.svg and others into it")
     arguments = parser.parse_args()
@@ -392,7 +397,9 @@ def main() -> int:
         corpus = fleet_reports.make(traces.read(arguments.traces), archetypes=ARCHETYPES, steps=steps)
     results = []
     for nodes in sorted(arguments.nodes):
-        results.append(measure(corpus, nodes, arguments.minutes, is_real=nodes <= arguments.real_up_to))
+        results.append(
+            measure(corpus, nodes, arguments.minutes, arguments.refresh_seconds, is_real=nodes <= arguments.real_up_to)
+        )
         for line in table(results[-1:]):
             progress.report(line)
     print(*table(results), "", *growth(results), sep="\n")

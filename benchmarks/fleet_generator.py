@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -50,6 +51,24 @@ class _Node(msgspec.Struct):
     metadata: _Metadata
     status: _Status = msgspec.field(default_factory=_Status)
 
+    def texts(self) -> tuple[str, str, str]:
+        """Return the status annotation, Mid CPU and Mid memory; empty where there is none."""
+        allocatable = self.status.allocatable
+        annotation = self.metadata.annotations.get("koordinator.sh/mid-resource-status", "")
+        return annotation, *(allocatable.get(f"kubernetes.io/mid-{kind}", "") for kind in ("cpu", "memory"))
+
+
+class _ListMetadata(msgspec.Struct):
+    following: str = msgspec.field(name="continue", default="")
+
+
+class _Nodes(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[_Node]
+
+
+_NONE = ("", "", "")
+
 
 class _MidStatus(msgspec.Struct):
     sample: str = ""
@@ -78,12 +97,23 @@ class Published:
         self._texts: dict[str, tuple[str, str, str]] = {}
         apiserver_requests.follow(server.connect, NODES, _Node, self.see)
 
+    def unseen(self, api: Connection) -> list[str]:
+        """Return the nodes whose present values the watch has not shown: a lost watch must not pass as no drift."""
+        found: list[str] = []
+        following = ""
+        while True:
+            page = msgspec.json.decode(api.raw("GET", f"{NODES}?limit=500&continue={following}"), type=_Nodes)
+            found += [
+                each.metadata.name for each in page.items if self._texts.get(each.metadata.name, _NONE) != each.texts()
+            ]
+            following = quote(page.metadata.following)
+            if not following:
+                return found
+
     def see(self, node: _Node) -> None:
         """Compare one write."""
         now, name = time.monotonic(), node.metadata.name
-        text = node.metadata.annotations.get("koordinator.sh/mid-resource-status", "")
-        amounts = [node.status.allocatable.get(f"kubernetes.io/mid-{kind}", "") for kind in ("cpu", "memory")]
-        texts = (text, *amounts)
+        text, *amounts = texts = node.texts()
         if not text or self._texts.get(name) == texts:
             return
         self._texts[name] = texts

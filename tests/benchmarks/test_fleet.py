@@ -164,6 +164,27 @@ def test_a_refused_report_is_counted_and_changes_nothing():
     assert (published.refused, published.wrong) == (1, [])
 
 
+class Pages:
+    """A list of nodes in two pages."""
+
+    def __init__(self, *pages):
+        self.pages = dict(zip(("", "a%20b"), pages, strict=True))
+
+    def raw(self, _method, path):
+        following = path.rpartition("continue=")[2]
+        metadata = {"continue": "" if following else "a b"}
+        return msgspec.json.encode({"metadata": metadata, "items": [self.pages[following]]})
+
+
+def test_a_write_that_the_watch_has_not_shown_is_found():
+    published = Published(SERVER)
+    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB))}
+    published.see(node("5k", "1Gi", "t1"))
+    other = fleet_generator._Node(fleet_generator._Metadata("n2"))
+    assert published.unseen(Pages(node("5k", "1Gi", "t1"), other)) == []
+    assert published.unseen(Pages(other, node("5k", "1Gi", "t2"))) == ["n1"]
+
+
 def test_nodes_that_are_behind_their_newest_report_are_found(corpus):
     generator = Generator(SERVER, corpus, 2, with_pods=False)
     generator._newest = {0: Mid(10_000, GIB), 1: Mid(10_000, GIB)}
