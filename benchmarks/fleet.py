@@ -306,7 +306,7 @@ def _bound_per_second(plane: ControlPlane, port: int, count: int) -> float:
     bound = scheduling_rounds.Bound(plane)
     names = [f"backlog-{index}" for index in range(count)]
     none = node_fleet.Fleet(plane, (), 0)
-    return scheduling_rounds.play(plane, none, running, percent=0, bound=bound, names=names).rate
+    return scheduling_rounds.play(plane, none, running, percent=0, bound=bound, names=names).pods_per_second
 
 
 def roll_out(
