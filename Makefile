@@ -56,6 +56,11 @@ bench-pages: $(STAMP) ## Measure again, and write output and commit into docs/be
 bench-age: $(STAMP) ## Warn of benchmark pages whose measured code has changed since
 	@$(BIN)/python -m benchmarks.pages --check
 
+FLEET_MINUTES = $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),20)
+.PHONY: fleet
+fleet: $(STAMP) ## Measure manager and scheduler plugin with 1,000 to 15,000 nodes, write docs/benchmarks/fleet.md (80 minutes; NODES=50 MINUTES=1; needs root)
+	@$(BIN)/python -m benchmarks.pages fleet --arguments "--minutes $(FLEET_MINUTES) $(if $(NODES),--nodes $(NODES))$(if $(TRACES_FILE), --traces $(TRACES_FILE))"
+
 TRACES ?= benchmarks/backtest/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
@@ -157,5 +162,5 @@ e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, with 
 
 MINUTES ?= 120
 .PHONY: soak
-soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10 for less; needs root)
-	@$(BIN)/python -m e2e.soak --minutes $(MINUTES)
+soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10, DOUBLE_FAULTS=yes; needs root)
+	@$(BIN)/python -m e2e.soak --minutes $(MINUTES) $(if $(DOUBLE_FAULTS),--double-faults)

@@ -19,12 +19,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import latency_picture
+from benchmarks import bar_picture
 from e2e.support import contention, installed_stage
 from e2e.support.contention import Arena, Latency
 from e2e.support.installed_stage import Stage
 
 MOST_RATIO = 0.6
+PICTURE_TITLE = "99th percentile of the latency of a Prod service, milliseconds"
 NAMES = {
     None: "nothing",
     "peer-besteffort": "peer of equal weight",
@@ -112,7 +113,7 @@ def main() -> int:
     if chosen.json:
         chosen.json.write_text(json.dumps(_as_json(rounds), indent=1))
     if chosen.svg:
-        chosen.svg.write_text(latency_picture.svg(bars(rows)))
+        chosen.svg.write_text(bar_picture.svg(bars(rows), PICTURE_TITLE))
     missed = [
         f"{row.service} beside {row.antagonist}: {'void' if row.is_void else f'{row.ratio:.2f}'}"
         for row in rows

@@ -58,6 +58,9 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         _EXTENDER,
     ),
+    "fleet": Page(
+        ("benchmarks.fleet --pictures docs/benchmarks",), (*_EXTENDER, "koordlet/report", "manager"), by_name_only=True
+    ),
     "koordctl-cost": Page(("benchmarks.bench_fleet",), ("fleet", "koordctl")),
     "load-watcher-cost": Page(("benchmarks.bench_load_watcher",), (*_SHARED, "scheduler_plugin/load_watcher")),
     "manager-cost": Page(("benchmarks.bench_manager", "benchmarks.bench_manager_loop"), (*_SHARED, "manager")),
@@ -71,17 +74,20 @@ PAGES: Final[Mapping[str, Page]] = {
 }
 
 
-def refresh(name: str, root: Path = REPOSITORY) -> None:
-    """Run the commands of a page and write what they print. Raises RuntimeError where a command fails."""
+def refresh(name: str, root: Path = REPOSITORY, more: str = "") -> None:
+    """Run the commands of a page, with `more` arguments, and write what they print to stdout.
+
+    Raises RuntimeError where a command fails.
+    """
     page, file = PAGES[name], root / DOCS / f"{name}.md"
     if changed := _git(root, "status", "--porcelain", "--", *page.code, "benchmarks"):
         raise RuntimeError(f"{name}: the commit would not name what is measured; commit first: {changed.split()[-1]}")
     parts = [f"\n### Printed\n\nAt commit `{_git(root, 'rev-parse', '--short=8', 'HEAD')}`, {_machine()}:\n"]
-    for command in page.commands:
+    for command in (f"{each} {more}".rstrip() for each in page.commands):
         words = [sys.executable, "-m", *command.split()]
-        done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            raise RuntimeError(f"{name}: `python -m {command}` exit {done.returncode}: {done.stderr[-500:]}")
+            raise RuntimeError(f"{name}: `python -m {command}`: exit {done.returncode}, want 0; its errors are above")
         parts.append(f"\n```text\n$ python -m {command}\n{done.stdout.rstrip()}\n```\n")
     file.write_text(with_printed(file.read_text(encoding="utf-8"), "".join(parts)), encoding="utf-8")
 
@@ -130,17 +136,20 @@ def main(argv: Sequence[str]) -> int:
     """Refresh or check pages, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", metavar="PAGE", help=", ".join(PAGES))
+    parser.add_argument("--arguments", default="", help="further arguments of the commands of the pages that are named")
     parser.add_argument("--check", action="store_true", help="write nothing; warn of pages that are old")
     arguments = parser.parse_args(argv)
     if unknown := set(arguments.pages) - set(PAGES):
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
+    if arguments.arguments and not arguments.pages:
+        parser.error("--arguments: seen no page, want the names of the pages whose commands take them")
     if arguments.check:
         print("".join(f"warning: {line}\n" for line in map(warning, arguments.pages or PAGES) if line), end="")
         return 0
     for name in arguments.pages or [name for name, page in PAGES.items() if not page.by_name_only]:
         print(f"== {name}", flush=True)
         try:
-            refresh(name)
+            refresh(name, more=arguments.arguments)
         except RuntimeError as problem:
             print(problem, file=sys.stderr)
             return 1

@@ -19,9 +19,14 @@ POD_SHAPES: Final = 300
 """Number of different requests of pods, like the workloads of a cluster."""
 
 
+def node_name(index: int) -> str:
+    """Return a name like those of node pools, 40 characters."""
+    return f"node-pool-{index // 100:04d}-instance-{index:06d}-abcdef"
+
+
 def node_names(count: int) -> list[str]:
-    """Return names like those of node pools, 40 characters."""
-    return [f"node-pool-{index // 100:04d}-instance-{index:06d}-abcdef" for index in range(count)]
+    """Return the names of so many nodes."""
+    return [node_name(index) for index in range(count)]
 
 
 def pod_name(node: str, index: int) -> str:

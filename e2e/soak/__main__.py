@@ -6,6 +6,11 @@ Tokens are valid for ten minutes and are rotated. Every few minutes colocation i
 minute 3,000 slow clients connect to one of the suite's ports. Every few minutes, for the first two thirds of the time,
 one of the suite's processes is killed. In the last third nothing is killed: memory growth is measured over the longest
 life.
+
+With `--double-faults`, every few minutes of the first two thirds two different faults begin at the same time and last
+for up to a minute: processes killed or frozen, the API server or etcd restarted, tokens revoked, the connection silent,
+and more (`e2e/soak/faults.py`). An edit just before must be in force afterwards, or a withdrawal done, within minutes;
+a new pod must be bound, every part must work again, and Mid of every node must be that of the formula.
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
-from e2e.soak import memory, outcome, slow_clients, withdrawal
+from e2e.soak import faults, memory, outcome, pairs, recovery, slow_clients, withdrawal
+from e2e.soak.faults import Faults
 from e2e.soak.memory import Sample
 from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Churn, Stage, stage
 from e2e.soak.tenant import Tenant
@@ -44,6 +50,8 @@ SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
 START_SECONDS = 300.0
 """To the first Mid: a first prediction and, on a machine that is still starting things, the report after it."""
+OFF_CHANCE = 0.33
+"""Share of the double faults that colocation is switched off for, in place of an edit."""
 
 
 class Soak:
@@ -67,6 +75,9 @@ class Soak:
         """Process of a part -> its floods."""
         self._pool = ThreadPoolExecutor(1)
         self._kill_at = self._chance.uniform(60, 120)
+        self._faults = Faults(on, on.link, self._chance) if on.link else None
+        self._double_at = self._chance.uniform(20, 40)
+        self._doubles: list[pairs.Result] = []
         self.samples: list[Sample] = []
         self.problems: list[str] = []
         self.kills: Counter[str] = Counter()
@@ -128,6 +139,9 @@ class Soak:
         if self._kill_at < elapsed < self._seconds * 2 / 3:
             self._kill_at = elapsed + self._chance.uniform(90, 240)
             self._kill()
+        if self._faults and self._on_again_at is None and self._double_at < elapsed < self._seconds * 2 / 3:
+            self._double_fault(self._faults)
+            self._double_at = time.monotonic() - self._began + self._chance.uniform(60, 180)
 
     def _sample(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
@@ -147,13 +161,46 @@ class Soak:
         self.kills[name] += 1
         progress.report(f"killed {name}")
 
+    def _double_fault(self, between: Faults) -> None:
+        """Change the configuration, let two faults happen at once, and check that nothing is lost."""
+        for _, flood in self._floods:
+            flood.result()  # a frozen part would keep its slow clients
+        self._check_floods()
+        self._on.account.rotate()
+        self._next["token"] = time.monotonic() - self._began + TOKEN_SECONDS
+        pair = pairs.choose(faults.KINDS, self._doubles, self._chance)
+        switches_off = self._chance.random() < OFF_CHANCE
+        if switches_off:
+            withdrawal.switch_off(self._on.cluster_client)
+        else:
+            self._churn.edit()
+        before = len(self.problems)
+        seconds = None
+        try:
+            between.both(pair)
+            seconds = recovery.wait(self._on, between, f"after-double-fault-{len(self._doubles)}")
+            if switches_off:
+                self._withdraw()
+                self._churn.edit()
+            self._churn.reports()
+        except (ClusterProblem, waiting.TimeLimitExceeded) as stuck:
+            self._problem(f"after {' + '.join(sorted(pairs.names(pair)))}: {stuck}")
+        self._compare()
+        problems = len(self.problems) - before
+        self._doubles.append(pairs.Result(pairs.names(pair), seconds, switches_off, problems))
+        progress.report(pairs.table(self._doubles[-1:])[-1])
+
     def _switch_off(self) -> None:
         withdrawal.switch_off(self._on.cluster_client)
+        self._withdraw()
+        self._on_again_at = time.monotonic() - self._began + OFF_SECONDS
+
+    def _withdraw(self) -> None:
+        """Expect that every node gives Mid back, but for pods that are bound by now."""
         time.sleep(withdrawal.BOUND_SECONDS)
         self._protected = withdrawal.holders(self._on.cluster_client, NAMESPACE)
         self._expect_withdrawn()
         self.withdrawals += 1
-        self._on_again_at = time.monotonic() - self._began + OFF_SECONDS
 
     def _switch_on(self) -> None:
         self._expect_withdrawn()
@@ -214,11 +261,16 @@ class Soak:
                 memory_text = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
             life = f"{row.longest_life_seconds / 60:.1f} min"
             lines.append(f"| {row.name} | {row.processes} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
+        if self._faults:
+            ended = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.ended.items()))
+            lines += ["", f"{pairs.summary(faults.KINDS, self._doubles)}; processes that ended in them: {ended or 0}"]
+            lines += ["", *pairs.table(self._doubles)]
         return "\n".join(lines)
 
     def check(self) -> None:
         """Add memory that grows, and processes that ended by themselves, to the problems."""
-        for name, count in memory.restarts(self.samples, self.kills).items():
+        expected = self.kills + (self._faults.ended if self._faults else Counter())
+        for name, count in memory.restarts(self.samples, expected).items():
             self.problems.append(f"{name} began again {count} times without having been killed")
         for row in memory.rows(self.samples):
             if row.growth is not None and row.growth > memory.MOST_GROWTH:
@@ -230,12 +282,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance (default: 1)")
+    parser.add_argument("--double-faults", action="store_true", help="let two faults happen at once every few minutes")
     parser.add_argument("--curve", type=Path, help="write the memory of each process over time to this CSV file")
     arguments = parser.parse_args()
     try:
         with ExitStack() as stack:
             curve = stack.enter_context(arguments.curve.open("w")) if arguments.curve else None
-            soak = Soak(stack.enter_context(stage()), arguments.minutes * 60, arguments.seed, curve)
+            on = stack.enter_context(stage(flaky_link=arguments.double_faults))
+            soak = Soak(on, arguments.minutes * 60, arguments.seed, curve)
             soak.run()
             soak.check()
     except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from e2e.soak.kubelet import Kubelet
 from e2e.soak.pod_groups import PodGroups
 from e2e.support import fake_fleet, host_components, slo_config, workloads
+from e2e.support.apiserver_tcp_proxy import FlakyApiserverProxy
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_components import Account, Part
 from e2e.support.names import MID_CPU, MID_MEMORY
@@ -46,11 +47,15 @@ class Stage(NamedTuple):
     account: Account
     parts: dict[str, Part]
     groups: PodGroups
+    scheduling: dict[str, object]
+    """Configuration of kube-scheduler."""
+    link: FlakyApiserverProxy | None
+    """Connection of all components to the API server, where it can fail."""
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
-    """Run all components, and end them afterwards."""
+def stage(*, flaky_link: bool = False) -> Iterator[Stage]:
+    """Run all components, and end them afterwards; with a `flaky_link` they reach the API server through a proxy."""
     with ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         host_components.prepare(plane)
@@ -60,7 +65,8 @@ def stage() -> Iterator[Stage]:
         for name in (NODE, *FAKE_NODES):
             host_components.add_node(cluster_client, name)
         host_components.configure(cluster_client, slo_config.BASE)
-        account = Account(plane, cluster_client, "parts", plane.places.addresses.apiserver)
+        link = _link(plane, stack) if flaky_link else None
+        account = Account(plane, cluster_client, "parts", link.url if link else plane.places.addresses.apiserver)
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         calls = ports.free_port()
         agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
@@ -74,8 +80,15 @@ def stage() -> Iterator[Stage]:
             name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program] | _INTERPRETER)
             for name, (program, *argv) in programs.items()
         }
-        plane.start_scheduler(_scheduling(calls))
-        yield Stage(plane, cluster_client, account, parts, groups)
+        scheduling = _scheduling(calls)
+        plane.start_scheduler(scheduling)
+        yield Stage(plane, cluster_client, account, parts, groups, scheduling, link)
+
+
+def _link(plane: ControlPlane, stack: ExitStack) -> FlakyApiserverProxy:
+    made = FlakyApiserverProxy(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
+    stack.callback(made.close)
+    return made
 
 
 def _priority_class() -> dict[str, str]:

@@ -21,6 +21,7 @@ from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 TOKEN_SECONDS = 600  # the minimum that the apiserver grants
+_EXISTS = 409
 CRD_FILE = content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml"
 
 
@@ -41,13 +42,26 @@ class Account:
         authority = str(plane.places.certificates / "ca.crt") if server.startswith("https") else None
         cluster = {"server": server, **({"certificate-authority": authority} if authority else {})}
         _write_kubeconfig(self.kubeconfig, cluster, self._token)
-        binding = client.V1ClusterRoleBinding(
-            metadata=client.V1ObjectMeta(name=name),
-            role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin"),
-            subjects=[client.RbacV1Subject(kind="ServiceAccount", name=name, namespace=SUITE_NAMESPACE)],
-        )
-        client.RbacAuthorizationV1Api(cluster_client.api_client).create_cluster_role_binding(binding)
+        self._rbac = client.RbacAuthorizationV1Api(cluster_client.api_client)
+        self.bind()
         self.renew()
+
+    def bind(self) -> None:
+        """Give the account its role, unless it has it."""
+        binding = client.V1ClusterRoleBinding(
+            metadata=client.V1ObjectMeta(name=self.name),
+            role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin"),
+            subjects=[client.RbacV1Subject(kind="ServiceAccount", name=self.name, namespace=SUITE_NAMESPACE)],
+        )
+        try:
+            self._rbac.create_cluster_role_binding(binding)
+        except client.ApiException as refused:
+            if refused.status != _EXISTS:
+                raise
+
+    def unbind(self) -> None:
+        """Take the role away: the API server refuses every request of the account."""
+        self._rbac.delete_cluster_role_binding(self.name)
 
     def token(self) -> str:
         """Return the token in the file."""

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from benchmarks import bar_picture
 from benchmarks import bench_mid_beside_prod as bench
-from benchmarks import latency_picture
 from e2e.support.contention import Latency
 
 
@@ -35,7 +35,7 @@ def test_a_weak_peer_makes_a_comparison_void():
 
 
 def test_the_longest_bar_is_the_largest_value_and_stays_within_the_picture():
-    picture = latency_picture.svg(bench.bars(bench.rows_of(rounds(3_000_000, 900))))
+    picture = bar_picture.svg(bench.bars(bench.rows_of(rounds(3_000_000, 900))), bench.PICTURE_TITLE)
     root = ET.fromstring(picture)
     space = "{http://www.w3.org/2000/svg}"
     bars = [float(each.get("width")) for each in root.iter(f"{space}rect")][1:]

@@ -81,11 +81,20 @@ def test_a_commit_that_the_clone_lacks_is_named(repository):
     assert "is not in this clone" in pages.warning("cost", root)
 
 
-def test_a_command_that_fails_leaves_the_page(repository):
+def test_further_arguments_are_passed_to_the_commands_and_printed(repository):
+    root, git, page = repository
+    (root / "benchmarks" / "bench.py").write_text("import sys; print(sys.argv[1:])\n")
+    git("commit", "--all", "--message=arguments")
+    pages.refresh("cost", root, more="--nodes 5 7")
+    assert "$ python -m benchmarks.bench --nodes 5 7\n['--nodes', '5', '7']\n```" in page.read_text()
+
+
+def test_a_command_that_fails_shows_its_errors_and_leaves_the_page(repository, capfd):
     root, git, page = repository
     (root / "benchmarks" / "bench.py").write_text("raise SystemExit('no data')\n")
     git("commit", "--all", "--message=broken")
     before = page.read_text()
-    with pytest.raises(RuntimeError, match="no data"):
+    with pytest.raises(RuntimeError, match=r"bench`: exit 1, want 0"):
         pages.refresh("cost", root)
+    assert "no data" in capfd.readouterr().err
     assert page.read_text() == before

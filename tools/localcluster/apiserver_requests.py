@@ -41,7 +41,9 @@ class Connection:
     def __init__(self, port: int, certificates: pathlib.Path) -> None:
         trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
         trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
-        self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=120)
+        self._http: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "127.0.0.1", port, context=trust, timeout=120
+        )
         self._used = time.monotonic()
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
@@ -77,6 +79,14 @@ class Connection:
         self._http.close()
 
 
+class PlainConnection(Connection):
+    """Connection without TLS, to a server in place of a kube-apiserver."""
+
+    def __init__(self, port: int) -> None:
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._used = time.monotonic()
+
+
 def exists(api: Connection, path: str) -> bool:
     """Return whether a GET succeeds."""
     try:
@@ -109,7 +119,7 @@ def follow(
 ) -> None:
     """Watch all objects of a kind in a background thread; call `seen` with each present or changed object.
 
-    The apiserver ends the watch of a slow client, so the watch is resumed where it ended.
+    The apiserver ends the watch of a slow client, and a quiet one times out, so the watch is resumed where it ended.
     """
 
     def work() -> None:
@@ -117,11 +127,16 @@ def follow(
         version = "0"
         with contextlib.suppress(OSError, ValueError, http.client.HTTPException):  # the apiserver has ended
             while True:
-                for line in connect().lines(f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"):
-                    event = events.decode(line)
-                    version = version_of.decode(event.object).metadata.resource_version
-                    if event.type in ("ADDED", "MODIFIED"):
-                        seen(objects.decode(event.object))
+                path_of_watch = f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"
+                with contextlib.suppress(TimeoutError):
+                    for line in connect().lines(path_of_watch):
+                        event = events.decode(line)
+                        if event.type == "ERROR":  # the version is too old
+                            version = "0"
+                            break
+                        version = version_of.decode(event.object).metadata.resource_version
+                        if event.type in ("ADDED", "MODIFIED"):
+                            seen(objects.decode(event.object))
 
     threading.Thread(target=work, daemon=True).start()
 

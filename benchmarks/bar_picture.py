@@ -1,4 +1,4 @@
-"""Bars of latencies on a logarithmic scale, in groups, as SVG. The same input gives the same bytes."""
+"""Bars on a logarithmic scale, in groups, as SVG. The same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _COLORS = ("#9aa3b8", "#c0392b", "#3f51b5", "#2e8b57")
 _LEFT, _WIDTH, _BAR, _GAP, _HEAD, _FOOT = 190, 760, 18, 34, 44, 46
 
 
-def svg(groups: Mapping[str, Mapping[str, float]]) -> str:
-    """Return a picture of milliseconds by group and name; all groups have the same names, at most four."""
+def svg(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
+    """Return a picture of positive numbers by group and name; all groups have the same names, at most four."""
     values = [value for bars in groups.values() for value in bars.values()]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     scale = (_WIDTH - _LEFT - 90) / max(high - low, 1)
@@ -20,7 +20,7 @@ def svg(groups: Mapping[str, Mapping[str, float]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif">',
         f'<rect width="{_WIDTH}" height="{height}" fill="{_PAPER}"/>',
-        _text(16, 26, "99th percentile of the latency of a Prod service, milliseconds", "bold"),
+        _text(16, 26, title, "bold"),
     ]
     for power in range(low, high + 1):
         x = _LEFT + (power - low) * scale

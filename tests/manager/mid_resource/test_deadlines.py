@@ -1,0 +1,43 @@
+"""Time of the next reconcile of a node that nothing changes: just after its first deadline, not before."""
+
+import datetime as dt
+
+import pytest
+
+from tests.manager.conftest import allocated, amounts
+
+SLACK_SECONDS = 1.0
+"""After a deadline, so that the reconcile does not come on it."""
+DEGRADE_SECONDS = 15 * 60
+"""A sample of this age is not too old; one second more is."""
+AGE_SECONDS = 5
+
+
+async def started(world, **document):
+    world.configure({"enable": True, **document})
+    await world.config.start()
+    world.add_node()
+    await world.settle()
+    known = {"allocated": allocated(), "prodPeakMetric": amounts("2", "6k")}
+    world.report(seconds_ago=AGE_SECONDS, **known)
+    return await world.settle()
+
+
+@pytest.mark.parametrize("passed_seconds", [0, 100, 299])
+async def test_a_node_is_reconciled_when_its_values_are_to_be_confirmed(world, passed_seconds):
+    await started(world, updateTimeThresholdSeconds=300)
+    world.now += dt.timedelta(seconds=passed_seconds)
+    assert await world.settle() == 300 - passed_seconds + SLACK_SECONDS
+
+
+async def test_a_node_is_reconciled_when_its_sample_is_too_old(world):
+    assert await started(world, updateTimeThresholdSeconds=86_400) == DEGRADE_SECONDS - AGE_SECONDS + SLACK_SECONDS
+
+
+async def test_a_deadline_that_has_passed_means_after_the_slack(world):
+    await started(world, updateTimeThresholdSeconds=300)
+    world.now += dt.timedelta(seconds=310)
+    strategy = world.config.strategies.of({}, {})
+    case = world.mid._case("n1", world.cache.nodes.get("n1"), strategy)
+    target, _ = await world.mid._targets.of(case)
+    assert world.mid._requeue_seconds(case, target, written_now=False) == SLACK_SECONDS
