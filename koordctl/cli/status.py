@@ -98,9 +98,14 @@ def _fix(found: Finding, namespace: str) -> str:
 
 
 def _findings(found: Sequence[Finding], namespace: str) -> Table:
-    columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING", "NEXT")]
-    rows = [(_SIGNS[each.kind.severity], each.kind.code, each.sentence, _fix(each, namespace)) for each in found]
-    return Table(columns, rows, [each.kind.severity.value for each in found])
+    """Return two rows for each finding: what is found, and what to do."""
+    columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING, AND WHAT TO DO")]
+    rows, styles = [], []
+    for each in found:
+        rows.append((_SIGNS[each.kind.severity], each.kind.code, each.sentence))
+        rows.append(("", "", f"-> {_fix(each, namespace)}"))
+        styles += [each.kind.severity.value, ""]
+    return Table(columns, rows, styles)
 
 
 def _document(

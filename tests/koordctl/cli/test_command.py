@@ -157,3 +157,15 @@ def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, caps
     head, row = capsys.readouterr().out.splitlines()
     assert "MID QUOTA" in head
     assert row.split()[5] == shown
+
+
+def test_each_finding_of_status_has_below_it_what_to_do(tmp_path, capsys):
+    routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
+    with kubeconfig_of(tmp_path, **routes) as file:
+        koordctl.main(["status", "--kubeconfig", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("✘ ERROR   AgentsReady"))
+    assert lines[place].endswith("ready on 1 of 2 nodes")
+    assert lines[place + 1].strip() == (
+        "-> kubectl -n koordinator-system get pods -l app.kubernetes.io/name=koordlet -o wide"
+    )
