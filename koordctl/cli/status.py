@@ -57,7 +57,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
 def _configuration(installed: Installation) -> str:
     if installed.outcome is None:
         return "not read"
-    return condition.summary(installed.outcome, kept_in=installed.kept_in)
+    return condition.summary(installed.outcome, kept_in=installed.kept_in).removeprefix("the configuration is ")
 
 
 def _parts(installed: Installation) -> Table:
