@@ -22,6 +22,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         from koordctl.completion import candidates  # noqa: PLC0415  # only the shell asks for it
 
         return candidates.show(words[1:])
+    if words[:1] in ([], ["help"]):
+        return _help(is_asked=bool(words))
+    if words == ["--version"]:
+        words = ["version", "--client"]
+    return _run(words)
+
+
+def _help(*, is_asked: bool) -> int:
+    commands.parser([]).print_help(sys.stdout if is_asked else sys.stderr)
+    return FINE if is_asked else WRONG_USAGE
+
+
+def _run(words: Sequence[str]) -> int:
     if wrong := commands.unknown_command(words):
         sys.stderr.write(f"{wrong}\n")
         return WRONG_USAGE

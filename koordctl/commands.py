@@ -134,7 +134,8 @@ def parser(words: Sequence[str] | None = None) -> ArgumentParser:
     as_plugin = sys.argv[0].rpartition("/")[2].startswith("kubectl")
     made = ArgumentParser(
         prog="kubectl koord" if as_plugin else "koordctl",
-        description="Answers questions of the operator of a cluster.",
+        description="Answers questions of the operator of a cluster. Only reset-prediction and uninstall change it.",
+        epilog="Begin with: status, top nodes, explain node NODE. Flags of a command: COMMAND --help.",
     )
     _add(made, COMMANDS, words)
     return made

@@ -65,8 +65,8 @@ class Step(NamedTuple):
 STEPS: Final = (
     Step(
         "Check the cluster",
-        "Whether the cluster has what the suite needs, and whether you may install it. A warning blocks nothing; each "
-        "line that did not pass has below it what to do.",
+        "Does the cluster have what the suite needs, and may you install it? A warning blocks nothing. Below the table "
+        "is what to do about each line that did not pass.",
         30,
         (Line("koordctl check --pre", shows=r"\d+ passed"),),
     ),
@@ -92,9 +92,9 @@ STEPS: Final = (
     ),
     Step(
         "Who uses, who only requests?",
-        "One line for each node: PROD REQ is what its Prod pods request, USED what the whole node uses, PROD PEAK what "
-        "the Prod pods are predicted to use. All percentages are of the allocatable CPU. If none of your pods requests "
-        "more than it uses, this Deployment does.",
+        "One line and one bar for each node: PROD REQ is what its Prod pods request, USED what the whole node uses, "
+        "PROD PEAK what the Prod pods are predicted to use. All percentages are of the allocatable CPU. The Deployment "
+        "is an example of a pod that requests much and uses little.",
         90,
         (
             Line("kubectl apply --filename examples/prod-deployment.yaml"),
@@ -103,16 +103,16 @@ STEPS: Final = (
     ),
     Step(
         "What would colocation give?",
-        "Nothing is changed yet. A pod with less history than coldStartPeriodSeconds is cold and counts with its full "
-        "request, so a new installation gives little at first; the last lines have the number of cold pods. The exit "
-        "code is 1 because something would change.",
+        "Nothing is changed yet. A pod with little history is cold and counts with its full request, so a new "
+        "installation gives little at first; the last lines have the number of cold pods. The exit code is 1 because "
+        "something would change.",
         30,
         (Line("koordctl config diff examples/colocation-config.yaml", code=1, shows=r"enable +false +true"),),
     ),
     Step(
         "Switch colocation on",
-        "The example sets a cold start of five minutes, for a quick try; the default is two hours. The status names "
-        "the configuration in force, and what is wrong with a document that was not accepted.",
+        "The example lets a pod be warm after five minutes, for a quick try; the default is two hours "
+        "(coldStartPeriodSeconds). The status shows whether the configuration is in force, and what is wrong with it.",
         60,
         (
             Line(
@@ -124,7 +124,8 @@ STEPS: Final = (
     ),
     Step(
         "Mid resources appear",
-        "The list is empty, with exit code 1, until the pods of a node are warm. Repeat it, or add --watch.",
+        "Nodes with more than 0 cores of Mid. The list is empty, with exit code 1, until the pods of a node are warm, "
+        "here for five minutes. Repeat the command until then, or add --watch.",
         420,
         (Line("koordctl top nodes --above mid=0", shows="Calculated", repeats=True, finds="NODE"),),
     ),
@@ -170,7 +171,8 @@ STEPS: Final = (
     ),
     Step(
         "For Prometheus and Grafana",
-        "Alerts, each with what to do, and three dashboards.",
+        "Alerts, each with what to do, and three dashboards, as files. The chart can install them too: see the values "
+        "monitoring.*.",
         30,
         (
             Line("koordctl export rules --folder monitoring", shows=r"alert-rules\.yaml"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -19,6 +20,7 @@ from koordctl.check import results as of
 from koordctl.check.results import Result
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, Answer
+from koordctl.cli.progress import Progress
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -68,22 +70,35 @@ def run(options: Namespace) -> int:
     """Run the checks; return the exit code."""
 
     async def read(reader: Reader) -> Answer:
-        return await check(reader.api, options, clock.utc_now, asyncio.sleep)
+        with Progress(sys.stderr) as progress:
+            return await check(reader.api, options, clock.utc_now, asyncio.sleep, progress.show)
 
     return command.run(options, read)
 
 
-async def check(api: session.Session, options: Namespace, now: Callable[[], dt.datetime], sleep: Sleep) -> Answer:
-    """Check until nothing fails or the time is over. Raises NotRead, and errors.ApiServerError."""
+async def check(
+    api: session.Session,
+    options: Namespace,
+    now: Callable[[], dt.datetime],
+    sleep: Sleep,
+    report: Callable[[str], None] = lambda _text: None,
+) -> Answer:
+    """Check until nothing fails or the time is over; `report` is called with what it waits for.
+
+    Raises NotRead, and errors.ApiServerError.
+    """
     for turns_left in range(int(options.wait / _PAUSE_SECONDS), -1, -1):
         try:
             results = await _once(api, options, now(), sleep)
         except (errors.Unreachable, errors.ServerError, errors.Throttled):
             if not turns_left:
                 raise
+            waits_for = "the API server"
         else:
             if not turns_left or of.exit_code(results, options.fail_on) == FINE:
                 break
+            waits_for = ", ".join(each.kind.code for each in results if each.is_bad(options.fail_on))
+        report(f"waiting for {waits_for}: {turns_left * _PAUSE_SECONDS:.0f} s left")
         await sleep(_PAUSE_SECONDS)
     return of.answer(results, options.namespace, options.fail_on)
 

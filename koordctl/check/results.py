@@ -48,6 +48,10 @@ class Result:
     text: str
     fix: str = ""
 
+    def is_bad(self, fail_on: str) -> bool:
+        """Check whether it failed, or with `fail_on` warning whether it warns."""
+        return self.verdict is Verdict.FAILED or (fail_on == "warning" and self.verdict is Verdict.WARNING)
+
 
 def passed(code: str, text: str) -> Result:
     """Return the result of a check that passes."""
@@ -67,8 +71,7 @@ def found(code: str, text: str, fix: str | None = None) -> Result:
 
 def exit_code(results: Iterable[Result], fail_on: str) -> int:
     """Return 1 where a check failed, or with `fail_on` warning where one warns."""
-    bad = {Verdict.FAILED, Verdict.WARNING} if fail_on == "warning" else {Verdict.FAILED}
-    return NOTHING if any(each.verdict in bad for each in results) else FINE
+    return NOTHING if any(each.is_bad(fail_on) for each in results) else FINE
 
 
 def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:

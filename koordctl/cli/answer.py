@@ -25,8 +25,10 @@ class Column:
     title: str
     right: bool = False
     wide: bool = False
-    whole: bool = False
-    """Whether a cell is never broken into lines, as a bar."""
+    is_drawing: bool = False
+    """Whether it has bars: they are never broken into lines, and are not part of CSV."""
+    optional: bool = False
+    """Whether a terminal that is too narrow for the table does not show it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Answer:
     exit_code: int = FINE
     notes: Sequence[str] = ()
     """Lines for standard error: what could not be read."""
+    legend: str = ""
+    """Meaning of the signs in an optional column; it is shown with the column and the titles of the table."""
 
 
 def cores(millis: int | None) -> str:

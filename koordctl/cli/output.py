@@ -26,7 +26,7 @@ _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 _CODES: Final = {"error": "31", "warning": "33"}
-_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#"})
+_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": "."})
 
 
 class Style(NamedTuple):
@@ -128,9 +128,10 @@ def _document(answer: Answer) -> dict[str, Any]:
 def _csv(table: Table, *, headers: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    kept = [number for number, column in enumerate(table.columns) if not column.is_drawing]
     if headers:
-        writer.writerow([column.title for column in table.columns])
-    writer.writerows([_csv_cell(cell) for cell in row] for row in table.rows)
+        writer.writerow([table.columns[number].title for number in kept])
+    writer.writerows([_csv_cell(row[number]) for number in kept] for row in table.rows)
     return out.getvalue()
 
 
@@ -147,9 +148,26 @@ def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style:
         if lines:
             lines.append("")
         is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
-        lines += (_plain if is_plain else _drawn)(table, wide=wide, headers=headers, is_colored=is_colored)
+        shown = _fitting(table, shutil.get_terminal_size().columns, wide=wide) if to.isatty() else table
+        lines += (_plain if is_plain else _drawn)(shown, wide=wide, headers=headers, is_colored=is_colored)
+        if answer.legend and headers and any(column.optional for column in shown.columns):
+            lines.append(answer.legend)
     lines += [printable(line, _LONGEST_LINE) for line in answer.tail]
     return "".join(style.drawn(line.rstrip(), to) + "\n" for line in lines)
+
+
+def _fitting(table: Table, columns: int, *, wide: bool) -> Table:
+    """Return the table without its optional columns, where it is wider than the terminal with them."""
+    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
+    widths = [
+        max(len(table.columns[number].title), *(len(printable(row[number])) for row in table.rows), 0)
+        for number in shown
+    ]
+    if sum(widths) + 2 * len(widths) <= columns:
+        return table
+    kept = [number for number, column in enumerate(table.columns) if not column.optional]
+    rows = [tuple(row[number] for number in kept) for row in table.rows]
+    return Table([table.columns[number] for number in kept], rows, table.styles)
 
 
 def _plain(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
@@ -185,7 +203,7 @@ def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
             Text(column.title),
             justify="right" if column.right else "left",
             overflow="fold",
-            no_wrap=column.whole,
+            no_wrap=column.is_drawing,
         )
     for position, row in enumerate(table.rows):
         style = _STYLES.get(table.styles[position], "") if table.styles else ""

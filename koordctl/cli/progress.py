@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import Final, Self, TextIO
 
@@ -29,7 +30,11 @@ class Progress:
 
     def report(self, what: str, count: int) -> None:
         """Show the number of objects of a kind that are read."""
+        self.show(f"reading {what}: {count}")
+
+    def show(self, text: str) -> None:
+        """Show a text in the place of the one before; it is cut to the width of the terminal."""
         if self._to.isatty() and time.monotonic() - self._begin >= _QUIET_SECONDS:
             self._is_shown = True
-            self._to.write(f"{_CLEAR}reading {what}: {count}")
+            self._to.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
             self._to.flush()

@@ -57,7 +57,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
 def _configuration(installed: Installation) -> str:
     if installed.outcome is None:
         return "not read"
-    return condition.summary(installed.outcome, kept_in=installed.kept_in)
+    return condition.summary(installed.outcome, kept_in=installed.kept_in).removeprefix("the configuration is ")
 
 
 def _parts(installed: Installation) -> Table:
@@ -98,9 +98,14 @@ def _fix(found: Finding, namespace: str) -> str:
 
 
 def _findings(found: Sequence[Finding], namespace: str) -> Table:
-    columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING", "NEXT")]
-    rows = [(_SIGNS[each.kind.severity], each.kind.code, each.sentence, _fix(each, namespace)) for each in found]
-    return Table(columns, rows, [each.kind.severity.value for each in found])
+    """Return two rows for each finding: what is found, and what to do."""
+    columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING, AND WHAT TO DO")]
+    rows, styles = [], []
+    for each in found:
+        rows.append((_SIGNS[each.kind.severity], each.kind.code, each.sentence))
+        rows.append(("", "", f"-> {_fix(each, namespace)}"))
+        styles += [each.kind.severity.value, ""]
+    return Table(columns, rows, styles)
 
 
 def _document(

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from fleet.node_state import Amounts, NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
+from koordctl.cli import node_bar
 from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top nodes`."""
     columns = (
         Column("NODE"),
+        Column("OF CPU", is_drawing=True, optional=True),
         Column("CPU", right=True),
         Column("USED", right=True),
         Column("PROD REQ", right=True),
@@ -87,6 +89,7 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     rows = [
         (
             node.name,
+            node_bar.bar(node),
             cores(node.allocatable.cpu),
             share(node.used_percent("cpu")),
             share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
@@ -103,7 +106,8 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     ]
     data = {"nodes": [_node_document(node) for node in found]}
     names = [f"node/{node.name}" for node in found]
-    return Answer("NodeList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+    legend = node_bar.LEGEND if found else ""
+    return Answer("NodeList", data, [Table(columns, rows)], names, legend=legend, exit_code=_code(found), notes=notes)
 
 
 def _code(found: Sequence[object]) -> int:

@@ -37,6 +37,10 @@ class Comparison:
     """Nodes whose agents get a larger peak than the document wants, unless the manager may evict Mid pods."""
     evicting_nodes: int = 0
     """Those of them where the document wants evictions."""
+    risk: str = ""
+    """What the document risks, in words; empty where that was not measured."""
+    apply: str = ""
+    """Command that applies the document."""
 
     @property
     def changed(self) -> list[NodeChange]:
@@ -72,7 +76,7 @@ def answer(given: Comparison, most_nodes: int, notes: Sequence[str] = ()) -> Ans
         [table for table in tables if table.rows] if not is_empty else [],
         [f"node/{node.name}" for node in changed],
         [f"{given.subject}: nothing would change"] if is_empty else [f"{given.subject}:", *_head(given)],
-        ["", *tail] if tail and not is_empty else [],
+        ["", *tail, *([f"to apply it: {given.apply}"] if given.apply else [])] if tail and not is_empty else [],
         FINE if is_empty else NOTHING,
         notes,
     )
@@ -113,6 +117,8 @@ def _named(nodes: Sequence[NodeChange]) -> str:
 
 def _honesty(given: Comparison) -> Iterator[str]:
     """Yield what the numbers do not contain."""
+    if given.risk:
+        yield f"risk: {given.risk}"
     yield "the numbers are of the present reports; a limited rise (midMaxIncreasePercent) takes several reports"
     if others := [node for node in given.nodes if node.predicts_otherwise]:
         yield (

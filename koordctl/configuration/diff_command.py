@@ -63,6 +63,15 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
     return subject, outcome.configuration
 
 
+def _of_preset(options: Namespace) -> tuple[str, str]:
+    """Return the risk of the preset, and the command that applies it; both are empty without one."""
+    if options.preset is None:
+        return "", ""
+    where = "" if options.suite_namespace == names.NAMESPACE else f" --namespace {options.suite_namespace}"
+    apply = f"koordctl config render --preset {options.preset}{where} | kubectl apply -f -"
+    return presets.EXPECTATIONS[options.preset].risk, apply
+
+
 async def _present(reader: Reader, namespace: str) -> Configuration:
     outcome = await reader.configuration(namespace)
     if outcome is None:
@@ -96,5 +105,6 @@ async def _compare(
         diff.key_changes(*values),
         gated,
         evicting,
+        *_of_preset(options),
     )
     return diff.answer(found, max(options.nodes, 0), command.notes(each for each in reader.unread if each.is_right))

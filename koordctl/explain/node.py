@@ -47,7 +47,7 @@ def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
         Column("RESOURCE"),
         Column("TERM"),
         Column("AMOUNT", right=True),
-        Column("", whole=True),
+        Column("", is_drawing=True),
         Column("FROM"),
     )
     found = given.found

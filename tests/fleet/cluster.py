@@ -76,7 +76,7 @@ def usage_of(name="web-0", namespace="shop", cpu="600m", memory="2Gi"):
     return {"name": name, "namespace": namespace, "podUsage": {"resources": {"cpu": cpu, "memory": memory}}}
 
 
-def workload(name, version="0.2.0", replicas=2, ready=2):
+def workload(name, version="0.1.0", replicas=2, ready=2):
     status = {"replicas": replicas, "readyReplicas": ready, "numberReady": ready, "desiredNumberScheduled": replicas}
     return {"metadata": {"name": name, "labels": {"app.kubernetes.io/version": version}}, "status": status}
 

@@ -1,6 +1,7 @@
 """The command line as a whole: its list of commands, unknown ones, what is imported, interruption."""
 
 import importlib
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -65,10 +66,24 @@ def test_an_unknown_command_names_the_nearest_one(words, text, capsys):
     assert capsys.readouterr().err.startswith(text)
 
 
-@pytest.mark.parametrize("words", ["", "explain", "top", "top nodes -o xml", "status --request-timeout 0"])
+@pytest.mark.parametrize("words", ["explain", "top", "top nodes -o xml", "status --request-timeout 0"])
 def test_wrong_usage_has_a_code_of_its_own(words, capsys):
     with pytest.raises(SystemExit, match="2"):
         koordctl.main(words.split())
+
+
+def test_without_a_command_the_help_is_printed_as_wrong_usage(capsys):
+    assert koordctl.main([]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "top nodes" in shown.err
+    assert koordctl.main(["help"]) == 0
+    assert capsys.readouterr().out == shown.err
+
+
+def test_the_version_is_also_a_flag(capsys):
+    assert koordctl.main(["--version"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["koordctl", importlib.metadata.version("koord-suite")]
 
 
 def test_the_usage_under_kubectl_names_kubectl(monkeypatch, capsys):

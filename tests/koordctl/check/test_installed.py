@@ -226,7 +226,7 @@ async def test_an_unreadable_part_is_skipped_and_its_cause_named(server):
 
 async def test_waits_until_the_fault_is_gone_and_no_longer(server):
     server.patch("nodemetrics", "n1", {"status": {"updateTime": stamp(1000)}})
-    sleeps = 0
+    sleeps, reported = 0, []
 
     async def sleep(_):
         nonlocal sleeps
@@ -238,8 +238,10 @@ async def test_waits_until_the_fault_is_gone_and_no_longer(server):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     async with session.connect(server.connection(), user_agent="test/1") as api:
-        answer = await command.check(api, parser.parse_args(["--wait=2m"]), lambda: NOW, sleep)
+        answer = await command.check(api, parser.parse_args(["--wait=2m"]), lambda: NOW, sleep, reported.append)
     assert answer.exit_code == 0
+    waits_for = "waiting for Reports"
+    assert reported == [f"{waits_for}: {left} s left" for left in (120, 117, 114)]
     assert sleeps == 7  # two a turn: of the Lease, and the pause; the fourth turn needs the first of both only
 
 

@@ -31,9 +31,9 @@ def test_json_and_yaml_are_one_and_the_same_document(command, tmp_path, capsys):
 def test_top_nodes_shows_usage_requests_peak_and_mid(tmp_path, capsys):
     with kubeconfig_of(tmp_path, **healthy()) as file:
         assert koordctl.main(["top", "nodes", "--kubeconfig", str(file)]) == 0
-    head, row = capsys.readouterr().out.splitlines()
-    assert head.split()[:3] == ["NODE", "CPU", "USED"]
-    assert row.split()[:8] == ["worker-1", "16.0", "48%", "92%", "35%", "9.4", "7.2", "41%"]
+    head, row, _legend = capsys.readouterr().out.splitlines()
+    assert head.split()[:5] == ["NODE", "OF", "CPU", "CPU", "USED"]
+    assert row.split()[:9] == ["worker-1", "██████P▓▓▓░░░░░░░░··", "16.0", "48%", "92%", "35%", "9.4", "7.2", "41%"]
 
 
 def test_without_the_right_for_nodes_the_pods_of_a_namespace_are_shown(tmp_path, capsys):
@@ -70,9 +70,9 @@ def test_koordinators_reports_and_a_node_without_a_report(tmp_path, capsys):
     )
     with kubeconfig_of(tmp_path, **routes) as file:
         assert koordctl.main(["top", "nodes", "--kubeconfig", str(file), "--sort", "used:desc"]) == 0
-    first, second = capsys.readouterr().out.splitlines()[1:]
-    assert first.split()[:4] == ["worker-1", "16.0", "9%", "-"]
-    assert second.split()[:4] == ["worker-2", "16.0", "-", "-"]
+    first, second, _legend = capsys.readouterr().out.splitlines()[1:]
+    assert first.split()[:5] == ["worker-1", "█P··················", "16.0", "9%", "-"]
+    assert second.split()[:5] == ["worker-2", "-", "16.0", "-", "-"]
     assert second.endswith("NodeMetricMissing")
 
 
@@ -157,3 +157,15 @@ def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, caps
     head, row = capsys.readouterr().out.splitlines()
     assert "MID QUOTA" in head
     assert row.split()[5] == shown
+
+
+def test_each_finding_of_status_has_below_it_what_to_do(tmp_path, capsys):
+    routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
+    with kubeconfig_of(tmp_path, **routes) as file:
+        koordctl.main(["status", "--kubeconfig", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("✘ ERROR   AgentsReady"))
+    assert lines[place].endswith("ready on 1 of 2 nodes")
+    assert lines[place + 1].strip() == (
+        "-> kubectl -n koordinator-system get pods -l app.kubernetes.io/name=koordlet -o wide"
+    )

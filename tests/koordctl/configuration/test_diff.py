@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from api_types.colocation import presets
 from component_base import clock
 from koordctl import __main__ as koordctl
 from tests import factories
@@ -131,6 +132,8 @@ def test_a_preset_is_compared_as_render_prints_it(diff, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "preset balanced:" in out
     assert "midUnallocatedPercent" in out
+    assert f"risk: {presets.EXPECTATIONS['balanced'].risk}\n" in out
+    assert out.endswith("to apply it: koordctl config render --preset balanced | kubectl apply -f -\n")
 
 
 @pytest.mark.parametrize(("wanted", "text"), [("{", "want valid JSON"), ('{"enable": 3}', "want true or false")])

@@ -1,0 +1,36 @@
+"""The bar of a node in `koordctl top nodes`: all of its CPU, and what is used, requested and predicted of it. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fleet.node_state import NodeState, percent
+from koordctl.cli.answer import UNKNOWN
+
+LENGTH: Final = 20
+LEGEND: Final = (
+    "OF CPU: █ used by Prod and system  ▓ used by Mid  ░ requested by Prod, not used  · free  P predicted Prod peak"
+)
+
+
+def bar(node: NodeState) -> str:
+    """Draw the CPU of a node as a bar of `LENGTH` characters; UNKNOWN where its usage is not known."""
+    used = node.used_percent("cpu")
+    if used is None:
+        return UNKNOWN
+    mid = percent(node.mid_used.cpu, node.allocatable.cpu) or 0.0
+    requested = percent(node.prod_requests.cpu, node.allocatable.cpu) or 0.0
+    cells = [_cell((position + 0.5) * 100 / LENGTH, used, mid, requested) for position in range(LENGTH)]
+    peak = percent(node.prod_peak.cpu, node.allocatable.cpu)
+    if peak is not None:
+        cells[min(max(int(peak * LENGTH / 100), 0), LENGTH - 1)] = "P"
+    return "".join(cells)
+
+
+def _cell(at: float, used: float, mid: float, requested: float) -> str:
+    """Return the character for a place, in percent of the CPU."""
+    if at < used - mid:
+        return "█"
+    if at < used:
+        return "▓"
+    return "░" if at < requested else "·"

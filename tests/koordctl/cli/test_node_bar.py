@@ -1,0 +1,81 @@
+"""The bar of a node: its length, its parts, and where it is shown."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.node_state import Amounts, NodeState
+from koordctl.cli import node_bar, output, top
+
+_AMOUNT = st.none() | st.integers(0, 20_000)
+
+
+def _node(allocatable=10_000, used=4_000, mid=1_000, requests=8_000, peak=5_200):
+    return NodeState(
+        "worker-1",
+        allocatable=Amounts(allocatable),
+        used=Amounts(used),
+        mid_used=Amounts(mid),
+        prod_requests=Amounts(requests),
+        prod_peak=Amounts(peak),
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        (_node(), "██████▓▓░░P░░░░░····"),
+        (_node(mid=None, requests=None, peak=None), "████████············"),
+        (_node(peak=10_000), "██████▓▓░░░░░░░░···P"),
+        (_node(used=12_000, mid=2_000, requests=0, peak=0), "P███████████████████"),
+        (_node(used=None), "-"),
+        (_node(allocatable=None), "-"),
+    ],
+)
+def test_used_requested_and_predicted_are_drawn_to_one_scale(node, wanted):
+    assert node_bar.bar(node) == wanted
+
+
+@given(used=st.integers(0, 20_000), mid=_AMOUNT, requests=_AMOUNT, peak=_AMOUNT)
+def test_a_bar_always_has_one_length_and_one_peak(used, mid, requests, peak):
+    drawn = node_bar.bar(_node(used=used, mid=mid, requests=requests, peak=peak))
+    assert len(drawn) == node_bar.LENGTH
+    assert drawn.count("P") == (peak is not None)
+
+
+def _shown(output_format="table", to=None, **flags):
+    out = to or io.StringIO()
+    output.show(top.nodes([_node()]), output_format, to=out, **flags)
+    return out.getvalue()
+
+
+def test_the_legend_explains_every_sign():
+    head, row, legend = _shown().splitlines()
+    assert "OF CPU" in head
+    for sign in set(row.split()[1]):
+        assert f"{sign} " in legend
+    assert node_bar.LEGEND not in _shown(headers=False)
+
+
+def test_csv_has_values_only():
+    titles, row = csv.reader(io.StringIO(_shown("csv")))
+    assert titles[:3] == ["NODE", "CPU", "USED"]
+    assert row[:3] == ["worker-1", "10.0", "40%"]
+
+
+@pytest.mark.parametrize(("columns", "is_shown"), [(80, False), (120, True)])
+def test_a_narrow_terminal_gets_the_numbers_without_the_bar(columns, is_shown, monkeypatch):
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = _shown(to=Terminal())
+    assert ("OF CPU" in text) == is_shown
+    assert ("░" in text) == is_shown
+    assert "40%" in text
