@@ -39,7 +39,7 @@ from benchmarks import (
     scheduling_rounds,
     synthetic_cluster,
 )
-from benchmarks.fleet_generator import Generator, Server
+from benchmarks.fleet_generator import THRESHOLD, Generator, Server
 from benchmarks.fleet_reports import Corpus
 from koordctl.backtest import traces
 from tests.fakes import agent_process
@@ -58,8 +58,6 @@ CONFIG: Final = {"enable": True, "metricReportIntervalSeconds": INTERVALS[0]}
 THRESHOLDS: Final = {"usageThresholds": {"cpu": 65, "memory": 95}}
 PLUGINS: Final = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": THRESHOLDS}]}
 """Of the scheduler plugin, as in the chart."""
-THRESHOLD: Final = 0.1
-"""Default of resourceDiffThreshold: a value that moves by less is written later."""
 REPLACED_SHARE_A_MINUTE: Final = 0.002
 SAMPLE_SECONDS: Final = 5.0
 SCHEDULING_SECONDS: Final = 30.0
@@ -339,7 +337,7 @@ def table(results: Sequence[Result]) -> list[str]:
         add(f"CPU of {name}, of a core", lambda each, name=name: _known(each.cpu, name, "{:.1%}"))  # type: ignore[misc]
     for name in dict.fromkeys(name for each in results for name in each.memory):
         add(f"largest RSS of {name}", lambda each, name=name: _known(each.memory, name, "{:.0f} MiB"))  # type: ignore[misc]
-    add("reports that caused a write", lambda each: str(len(each.latencies)))
+    add("reports that move a value by more than a tenth", lambda each: str(len(each.latencies)))
     add("report to node status, p50 / p99", lambda each: f"{each.quantile(50):.3f} / {each.quantile(99):.3f} s")
     for name in dict.fromkeys(name for each in results for name in each.rows):
         add(name, lambda each, name=name: each.rows.get(name, "-"))  # type: ignore[misc]
