@@ -71,6 +71,8 @@ ENVIRONMENT: Final = {
     "KOORD_SCHEDULER_DEBUG_PORT": "0",
 }
 """Of the processes, as the chart and the image set it."""
+_STARTED: Final[dict[str, subprocess.Popen[bytes]]] = {}
+"""Programs of the suite that have to run."""
 PICTURES: Final = {
     "latency": "From a report to the status of its node, milliseconds",
     "memory": "Resident memory, MiB",
@@ -140,15 +142,17 @@ def replayed(corpus: Corpus, nodes: int) -> Iterator[Programs]:
 def program(name: str, to: Programs, *arguments: object) -> Iterator[tuple[Running, int]]:
     """Run a program of the suite until it is ready; yield it and the port of its metrics."""
     port = ports.free_port()
-    own = ("--kubeconfig", to.kubeconfig, "--http-address", "127.0.0.1", "--http-port", port, "--log-level", "error")
+    own = ("--kubeconfig", to.kubeconfig, "--http-address", "127.0.0.1", "--http-port", port, "--log-level", "warning")
     words = [str(word) for word in (sys.executable, "-m", name, "run", *own, *arguments)]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, **ENVIRONMENT, "PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         process = subprocess.Popen(words, cwd=content_cache.REPOSITORY, env=environment, stdout=sys.stderr)
+        _STARTED[name] = process
         try:
-            until(f"{name} answers", lambda: answers(port, "/healthz"), alive=process)
+            until(f"{name} answers", lambda: answers(port, "/healthz"))
             yield Running(name, psutil.Process(process.pid)), port
         finally:
+            del _STARTED[name]
             process.terminate()
             process.wait()
 
@@ -163,18 +167,17 @@ def answers(port: int, path: str) -> bool:
     return False
 
 
-def until(
-    what: str, is_so: Callable[[], bool], *, seconds: float = 1800, alive: subprocess.Popen[bytes] | None = None
-) -> float:
-    """Wait for a condition and return the seconds. Raises ClusterProblem."""
+def until(what: str, is_so: Callable[[], bool], *, seconds: float = 1800) -> float:
+    """Wait for a condition and return the seconds. Raises ClusterProblem, also where a program has ended."""
     began = time.monotonic()
 
     def give_up() -> None:
         raise ClusterProblem(f"{what}: not reached after {seconds:.0f} s")
 
     def checked() -> bool:
-        if alive and alive.poll() is not None:
-            raise ClusterProblem(f"{what}: the program ended with {alive.returncode}; its log is above")
+        for name, process in _STARTED.items():
+            if process.poll() is not None:
+                raise ClusterProblem(f"{what}: {name} ended with exit code {process.returncode}; its log is above")
         return is_so()
 
     progress.wait_until(what, checked, seconds, otherwise=give_up, poll=0.5)
