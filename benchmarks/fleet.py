@@ -341,10 +341,14 @@ def table(results: Sequence[Result]) -> list[str]:
     for name in dict.fromkeys(name for each in results for name in each.memory):
         add(f"largest RSS of {name}", lambda each, name=name: _known(each.memory, name, "{:.0f} MiB"))  # type: ignore[misc]
     add("reports that move a value by more than a tenth", lambda each: str(len(each.latencies)))
-    add("report to node status, p50 / p99", lambda each: f"{each.quantile(50):.3f} / {each.quantile(99):.3f} s")
+    add("report to node status, p50 / p99", _latency)
     for name in dict.fromkeys(name for each in results for name in each.rows):
         add(name, lambda each, name=name: each.rows.get(name, "-"))  # type: ignore[misc]
     return lines
+
+
+def _latency(result: Result) -> str:
+    return f"{result.quantile(50):.3f} / {result.quantile(99):.3f} s" if len(result.latencies) > 1 else "-"
 
 
 def _known(values: Mapping[str, float], name: str, form: str) -> str:

@@ -230,6 +230,7 @@ def test_the_table_has_a_column_for_each_size_and_the_growth_of_a_node():
     assert "| API server | etcd and kube-apiserver | replayed |" in lines
     assert "| CPU of etcd, of a core | 5.0% | - |" in lines
     assert {line.count("|") for line in lines} == {4}
+    assert "| report to node status, p50 / p99 | - |" in fleet.table([results[0]._replace(latencies=[0.1])])
     assert fleet.growth(results)[2:] == ["| 1,000 | 5,000 | 20.5 | 20.5 |"]
     assert fleet.growth(results[:1]) == []
 
