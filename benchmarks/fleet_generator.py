@@ -23,6 +23,8 @@ from tools.localcluster.apiserver_requests import NODE_METRICS, NODES, Connectio
 
 PODS: Final = f"/api/v1/namespaces/{fleet_reports.NAMESPACE}/pods"
 THREADS: Final = 4
+THRESHOLD: Final = 0.1
+"""Default of resourceDiffThreshold: a value that moves by less is written later."""
 NOT_FOUND, CONFLICT = 404, 409
 _ATTEMPTS = 5
 _HEAD = (
@@ -80,6 +82,8 @@ class Sent(NamedTuple):
 
     at: float
     mid: Mid
+    moves: bool
+    """Whether its values have to be written at once; others wait for the next confirmation."""
 
 
 class Published:
@@ -90,12 +94,19 @@ class Published:
         """(Node, text of its updateTime) -> report."""
         self.mid: dict[str, Mid] = {}
         self.latencies: list[tuple[float, float]] = []
-        """(Time of sending, seconds until the value was on the node) of each report that caused a write."""
+        """(Time of sending, seconds until the value was on the node) of each report that moves a value."""
         self.compared = self.refused = 0
         self.wrong: list[str] = []
         self._seen: set[tuple[str, str]] = set()
         self._texts: dict[str, tuple[str, str, str]] = {}
         apiserver_requests.follow(server.connect, NODES, _Node, self.see)
+
+    def moves(self, name: str, mid: Mid, threshold: float) -> bool:
+        """Return whether values are further from the published ones than the threshold, a share of those."""
+        seen = self.mid.get(name)
+        return seen is None or any(
+            abs(wanted - here) > threshold * here for here, wanted in zip(seen, mid, strict=True)
+        )
 
     def unseen(self, api: Connection) -> list[str]:
         """Return the nodes whose present values the watch has not shown: a lost watch must not pass as no drift."""
@@ -129,7 +140,7 @@ class Published:
         self.compared += 1
         if mid != sent.mid:
             self.wrong.append(f"{name}: {mid} of sample {status.sample}, want {sent.mid}")
-        if (name, status.sample) not in self._seen:
+        if sent.moves and (name, status.sample) not in self._seen:
             self._seen.add((name, status.sample))
             self.latencies.append((sent.at, now - sent.at))
 
@@ -217,7 +228,8 @@ class Generator:
             status = status.replace(fleet_reports.TIME, now)
             body = _HEAD % (name.encode(), self._versions[number].encode()) + b'"status":%b}' % status
             if made:
-                self.published.sent[name, now.decode()] = Sent(time.monotonic(), made.mid)
+                moves = self.published.moves(name, made.mid, THRESHOLD)
+                self.published.sent[name, now.decode()] = Sent(time.monotonic(), made.mid, moves)
             try:
                 answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
             except RequestError as refused:
@@ -250,11 +262,8 @@ class Generator:
             newest, name = self._newest.get(number), synthetic_cluster.node_name(number)
             if newest is None:
                 continue
-            seen = self.published.mid.get(name)
-            if seen is None or any(
-                abs(wanted - here) > threshold * here for here, wanted in zip(seen, newest, strict=True)
-            ):
-                found.append(f"{name}: {seen}, want {newest}")
+            if self.published.moves(name, newest, threshold):
+                found.append(f"{name}: {self.published.mid.get(name)}, want {newest}")
         return found
 
     def _create(self, api: Connection, number: int) -> None:

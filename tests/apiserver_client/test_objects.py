@@ -1,5 +1,8 @@
 """One function for each verb: its request and its result."""
 
+import asyncio
+import collections
+
 import msgspec
 import pytest
 
@@ -101,6 +104,31 @@ async def test_a_list_is_read_page_by_page(server):
     assert listing.resource_version == "7"
     wanted = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=x", "limit": "2"}
     assert [it.query for it in server.requests] == [wanted, wanted | {"continue": "t1"}, wanted | {"continue": "t2"}]
+
+
+async def test_other_tasks_run_while_a_page_is_decoded(server):
+    turns, seen = 0, []
+
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    class Noted(msgspec.Struct):
+        metadata: Meta
+
+        def __post_init__(self):
+            seen.append(turns)
+
+    count = 5 * objects.ITEMS_PER_LOOP_TURN
+    server.on("GET", "/api/v1/pods", apiserver.page("7", *(pod(f"p{number}") for number in range(count))))
+    task = asyncio.create_task(other())
+    async with server.session() as api:
+        await objects.list_all(api, resources.PODS, decode=Noted)
+    task.cancel()
+    assert len(seen) == count
+    assert max(collections.Counter(seen).values()) <= objects.ITEMS_PER_LOOP_TURN
 
 
 async def test_a_list_may_be_of_metadata_only(server):

@@ -142,7 +142,10 @@ def node(mid_cpu, mid_memory, sample, reason="Calculated"):
 
 def test_a_write_is_compared_with_the_formula_for_its_own_sample():
     published = Published(SERVER)
-    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB)), ("n1", "t2"): Sent(0.0, Mid(6_000, GIB))}
+    published.sent = {
+        ("n1", "t1"): Sent(0.0, Mid(5_000, GIB), moves=True),
+        ("n1", "t2"): Sent(0.0, Mid(6_000, GIB), moves=False),
+    }
     for _ in range(2):  # an event that repeats the same write is none
         published.see(node("5k", "1Gi", "t1"))
     assert (published.compared, published.wrong, len(published.latencies)) == (1, [], 1)
@@ -155,9 +158,26 @@ def test_a_write_is_compared_with_the_formula_for_its_own_sample():
     assert published.mid == {"n1": Mid(6_000, GIB)}
 
 
+def test_the_latency_is_of_reports_that_have_to_be_written_at_once():
+    published = Published(SERVER)
+    published.sent = {
+        ("n1", text): Sent(0.0, Mid(5_000, GIB), moves=moves) for text, moves in (("t1", True), ("t2", False))
+    }
+    published.see(node("5k", "1Gi", "t1"))
+    published.see(node("5k", "1Gi", "t2"))
+    assert (published.compared, len(published.latencies)) == (2, 1)
+    assert [published.moves("n1", Mid(cpu, GIB), 0.1) for cpu in (4_499, 4_500, 5_500, 5_501)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert published.moves("n2", Mid(0, 0), 0.1)
+
+
 def test_a_refused_report_is_counted_and_changes_nothing():
     published = Published(SERVER)
-    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB))}
+    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB), moves=True)}
     published.see(node("5k", "1Gi", "t1"))
     published.see(node("5k", "1Gi", "t1", "ReportRefused"))
     published.see(node("", "", "t1", "Withdrawn"))
@@ -178,7 +198,7 @@ class Pages:
 
 def test_a_write_that_the_watch_has_not_shown_is_found():
     published = Published(SERVER)
-    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB))}
+    published.sent = {("n1", "t1"): Sent(0.0, Mid(5_000, GIB), moves=True)}
     published.see(node("5k", "1Gi", "t1"))
     other = fleet_generator._Node(fleet_generator._Metadata("n2"))
     assert published.unseen(Pages(node("5k", "1Gi", "t1"), other)) == []
@@ -210,6 +230,7 @@ def test_the_table_has_a_column_for_each_size_and_the_growth_of_a_node():
     assert "| API server | etcd and kube-apiserver | replayed |" in lines
     assert "| CPU of etcd, of a core | 5.0% | - |" in lines
     assert {line.count("|") for line in lines} == {4}
+    assert "| report to node status, p50 / p99 | - |" in fleet.table([results[0]._replace(latencies=[0.1])])
     assert fleet.growth(results)[2:] == ["| 1,000 | 5,000 | 20.5 | 20.5 |"]
     assert fleet.growth(results[:1]) == []
 

@@ -12,6 +12,8 @@ from koordlet.report import size_limit
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 LIMIT = 256 * 1024
+NOTE = 200
+"""Room that is kept for the note about pods that are left out."""
 CLASSES = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
 # The order in which pods are left out.
 FIRST_LEFT_OUT = {"koord-free": 0, "koord-batch": 1, "koord-mid": 2, "koord-prod": 3}
@@ -31,6 +33,10 @@ def report(pods, rest_bytes=0):
 
 def wire_bytes(status):
     return len(json.dumps(status.to_wire(), separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def wire_bytes_of(entry):
+    return len(json.dumps(entry.to_wire(), separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def message(status):
@@ -76,7 +82,18 @@ def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_s
 def test_no_pod_is_left_out_for_which_there_is_room(rest_bytes):
     entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(2000)]
     fitted = size_limit.fit(report(entries, rest_bytes))
-    assert LIMIT - wire_bytes(fitted) < 2 * 470 + 200  # less than the next entry, and the room reserved for the note
+    assert 0 <= LIMIT - wire_bytes(fitted) < 2 * 470 + NOTE  # less than the next entry, and the room for the note
+
+
+def test_the_last_pod_may_fill_the_room_to_the_byte():
+    entries = [pod(f"{number:04}") for number in range(1000)]
+    comma = len(",")
+    of_pods = sum(wire_bytes_of(each) + comma for each in entries)
+    full = LIMIT - NOTE - wire_bytes(report(None)) - of_pods
+    assert full > 0
+    whole = report(entries, full)
+    assert size_limit.fit(whole) is whole
+    assert len(size_limit.fit(report(entries, full + 1)).pods_metric) == len(entries) - 1
 
 
 def test_the_same_pods_give_the_same_report_in_the_order_they_came():

@@ -1,4 +1,4 @@
-"""Time of the next reconcile of a node that nothing changes: just after its first deadline, not before."""
+"""Times at their limits: of the next reconcile of a node that nothing changes, and of samples of the future."""
 
 import datetime as dt
 
@@ -41,3 +41,23 @@ async def test_a_deadline_that_has_passed_means_after_the_slack(world):
     case = world.mid._case("n1", world.cache.nodes.get("n1"), strategy)
     target, _ = await world.mid._targets.of(case)
     assert world.mid._requeue_seconds(case, target, written_now=False) == SLACK_SECONDS
+
+
+@pytest.mark.parametrize(("ahead_seconds", "is_used"), [(300, True), (301, False)])
+async def test_a_sample_is_used_up_to_five_minutes_ahead(world, ahead_seconds, is_used):
+    await started(world)
+    assert world.mid_of() == (6_000, 10_000)
+    world.report(seconds_ago=-ahead_seconds, allocated=allocated(), prodPeakMetric=amounts("4", "10k"))
+    await world.settle()
+    assert world.mid_of() == ((4_000, 6_000) if is_used else (6_000, 10_000))
+    assert (("n1", "Warning", "ReportRefused") in world.events()) is not is_used
+
+
+async def test_a_last_sample_five_minutes_ahead_still_counts(world):
+    await started(world)
+    world.report(seconds_ago=-300, allocated=allocated(), prodPeakMetric=amounts("4", "10k"))
+    await world.settle()
+    world.report(seconds_ago=0, allocated=allocated(), prodPeakMetric=amounts("-1", "10k"))
+    await world.settle()
+    assert ("n1", "Warning", "ReportRefused") in world.events()
+    assert world.mid_of() == (4_000, 6_000)

@@ -63,3 +63,10 @@ DEEP = '{"x": ' + "[" * 100_000
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
 def test_an_invalid_annotation_is_none(text):
     assert mid_status.decode(mid_status.text_of(node(text))) is None
+
+
+def test_what_is_as_usual_is_not_written():
+    made = status_annotation.make(Reason.CALCULATED, NOW, sample=NOW, requests_from="report", lines={})
+    wire = json.loads(mid_status.encode(made))
+    assert wire.keys() == {"time", "reason", "status", "text", "since", "sample", "requestsFrom"}
+    assert mid_status.decode(json.dumps(wire)) == made

@@ -84,3 +84,17 @@ def test_a_document_with_many_long_problems_stays_readable_and_small():
 def test_kubectl_describe_cuts_no_line_of_ordinary_problems():
     text = noted(evaluated({"midCPUThresholdPercent": 150, "nodePredictPolicy": {"predictor": "crystal-ball"}}))
     assert max(map(len, text.splitlines())) <= 138
+
+
+def test_as_many_problems_as_are_named_leave_no_further_ones():
+    found = yaml.safe_load(noted(evaluated({f"key{number}": number for number in range(10)}, GOOD.configuration)))
+    assert len(found["problems"]) == 10
+    assert "furtherProblems" not in found
+
+
+def test_keys_that_are_accepted_without_effect_are_named():
+    found = yaml.safe_load(noted(evaluated({"enable": True, "cpuReclaimThresholdPercent": 60})))
+    assert found["status"] == "True"
+    assert found["unused"].startswith("accepted without effect")
+    assert found["unused"].endswith(": cpuReclaimThresholdPercent")
+    assert "unused" not in yaml.safe_load(noted(GOOD))

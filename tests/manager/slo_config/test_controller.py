@@ -381,3 +381,12 @@ async def test_a_document_is_stored_again_after_a_store_whose_answer_was_lost(wo
     world.configure(document_text(20))
     await world.config.refresh()
     assert last_good(world) == {"colocation-config": document_text(20)}
+
+
+@pytest.mark.parametrize("problems", [19, 20])
+async def test_every_event_about_a_problem_names_one(world, problems):
+    world.configure({f"key{number}": number for number in range(problems)})
+    await world.config.start()
+    messages = [item["message"] for item in world.server.all("events") if item["type"] == "Warning"]
+    assert [text for text in messages if "more problems" in text] == []
+    assert sum(any(f"key{number}:" in text for text in messages) for number in range(problems)) == problems

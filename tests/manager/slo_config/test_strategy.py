@@ -113,6 +113,11 @@ def test_rounding_is_off_by_half_a_percent_at_most(ratio):
     assert abs(ratio * 100 - percent) <= Decimal("0.5")
 
 
+def test_the_largest_ratio_is_a_ratio():
+    assert strategy.percent_of_ratio("1000000") == 10**8
+    assert strategy.percent_of_ratio("1000000.1") is None
+
+
 def test_an_invalid_ratio_label_is_ignored_and_reported():
     found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "half"})
     assert found.strategy.mid_static_cpu_reserved_percent == 0

@@ -118,6 +118,13 @@ def test_seconds_after_initialisation_take_precedence_even_if_they_end_earlier()
     assert estimator.forced_until(factories.pod(), given, -60.0, -30.0) == -20
 
 
+def test_a_single_second_after_initialisation_counts_and_none_does_not():
+    given = arguments(seconds_after_scheduled=180, seconds_after_initialized=1)
+    assert estimator.forced_until(factories.pod(), given, -60.0, -30.0) == -29
+    none = arguments(seconds_after_scheduled=180, seconds_after_initialized=0)
+    assert estimator.forced_until(factories.pod(), none, -60.0, -30.0) == 120
+
+
 def test_seconds_after_scheduling_count_while_the_pod_is_not_initialised():
     given = arguments(seconds_after_scheduled=180, seconds_after_initialized=10)
     assert estimator.forced_until(factories.pod(), given, -60.0, None) == 120
