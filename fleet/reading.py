@@ -107,10 +107,8 @@ class Reader:
         used: dict[tuple[str, str, str], Amounts] = {}
         with self.attempt("nodemetrics"):
             wanted = {each.spec.node_name for each in found}
-            async for metric in self._reports(node):
+            async for metric in self._reports_of(wanted, node):
                 on = metric.metadata.name
-                if on not in wanted:
-                    continue
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     if namespace in (None, each.namespace):
                         key = (on, each.namespace, each.name)
@@ -120,38 +118,24 @@ class Reader:
             for pod in found
         )
 
-    async def namespaces(
-        self, namespace: str | None = None, node: str | None = None, label_selector: str | None = None
-    ) -> tuple[pod_state.NamespaceState, ...] | None:
-        """Return each namespace with its sums and its mid-quota (see `namespace_sums`); None without pods to read."""
-        sums = await self.namespace_sums(namespace, node, label_selector)
-        return None if sums is None else tuple(sums.states(await self.mid_quotas(namespace)))
-
-    async def namespace_sums(
-        self,
-        namespace: str | None = None,
-        node: str | None = None,
-        label_selector: str | None = None,
-        is_counted: Callable[[pod_state.PodState], bool] = lambda _pod: True,
-    ) -> pod_state.NamespaceSums | None:
+    async def namespaces(self) -> tuple[pod_state.NamespaceState, ...] | None:
         """Sum the pods of each namespace that have not ended, with the usage that the reports have of them.
 
-        No pod is kept: those of 5,000 nodes take hundreds of MiB. None where no pod may be read.
+        No pod is kept: those of 5,000 nodes take hundreds of MiB.
         """
         sums = pod_state.NamespaceSums()
         with self.attempt("pods"):
-            selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
-            async for pod in self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector):
-                if not pods.is_terminal(pod) and is_counted(state := pod_state.state_of(pod, UNKNOWN)):
-                    sums.add(state)
+            async for pod in self._each(resources.PODS, pods.Pod):
+                if not pods.is_terminal(pod):
+                    sums.add(pod_state.state_of(pod, UNKNOWN))
         if self._is_unread("pods"):
             return None
         with self.attempt("nodemetrics"):
-            async for metric in self._reports(node):
+            async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     used = node_state.amounts_of(each.pod_usage.resources)
                     sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
-        return sums
+        return tuple(sums.states(await self.mid_quotas(None)))
 
     async def mid_quotas(self, namespace: str | None) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
@@ -168,13 +152,13 @@ class Reader:
                     found[each.metadata.name] = None
         return found
 
-    async def _reports(self, node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
-        """Yield every NodeMetric, or that of one node."""
+    async def _reports_of(self, wanted: set[str], node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
         if node is not None:
             yield await objects.get(self._api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
             return
         async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
-            yield metric
+            if metric.metadata.name in wanted:
+                yield metric
 
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""

@@ -1,7 +1,6 @@
 """`python -m e2e.console.pictures [FOLDER]`: take the pictures of the documentation, of every page in every state.
 
-Each is a small PNG of `koordctl console` over the fleet of `stage`; the states are those of `states`. With --kubeconfig
-the pages are those of a cluster in which the suite is installed, and the states are left out.
+Each is a small PNG of `koordctl console` over the fleet of `stage`; the states are those of `states`.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from tools.localcluster.content_cache import REPOSITORY
 
 TARGET = REPOSITORY / "docs" / "assets" / "console"
 THEMES = ("light", "dark")
-NODE = "worker-12"
 PAGES = {
     "fleet": "/",
-    "node": f"/nodes/{NODE}",
+    "node": "/nodes/worker-12",
     "mid": "/mid",
     "prediction": "/prediction",
     "decisions": "/decisions",
@@ -44,8 +42,8 @@ def save(watched: browser.Watched, file: Path) -> None:
     print(file)
 
 
-def take_pages(opened: Browser, kubeconfig: Path, target: Path, node: str) -> None:
-    """Take every page in both themes, with some minutes of history, and that of one node."""
+def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
+    """Take every page in both themes, with some minutes of history."""
     with states.console(kubeconfig) as address:
         watched, base = states.entered(opened, address, "light")
         end = time.monotonic() + _HISTORY_SECONDS
@@ -56,7 +54,7 @@ def take_pages(opened: Browser, kubeconfig: Path, target: Path, node: str) -> No
         for theme in THEMES:
             themed = browser.Watched(opened, theme)
             themed.context.add_cookies(cookies)
-            for name, path in {**PAGES, "node": f"/nodes/{node}"}.items():
+            for name, path in PAGES.items():
                 themed.page.goto(base + path)
                 themed.page.wait_for_timeout(800)
                 save(themed, target / f"{name}-{theme}.png")
@@ -92,15 +90,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m e2e.console.pictures", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=TARGET, help=f"default: {TARGET}")
     parser.add_argument("--kubeconfig", type=Path, help="take only the pages, of this cluster")
-    parser.add_argument("--node", default="local", help="node whose page is taken of that cluster (default: local)")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     with browser.running() as opened:
         if chosen.kubeconfig:
-            take_pages(opened, chosen.kubeconfig, chosen.folder, chosen.node)
+            take_pages(opened, chosen.kubeconfig, chosen.folder)
             return
         with stage.running() as made:
-            take_pages(opened, made.lone.plane.kubeconfig, chosen.folder, NODE)
+            take_pages(opened, made.lone.plane.kubeconfig, chosen.folder)
             take_states(opened, made, chosen.folder)
 
 

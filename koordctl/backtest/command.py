@@ -89,7 +89,7 @@ def run(options: Namespace) -> int:
     except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
     except OSError as error:
-        return _fail(_cache_problem(options, error), CANNOT_READ)
+        return _fail(f"--cache {options.cache}: {error.strerror}; want a folder that can be written to", CANNOT_READ)
     except KeyboardInterrupt:
         return _fail(
             "interrupted; with --cache the same command reads no day of a node again",
@@ -105,15 +105,6 @@ def _check(options: Namespace) -> None:
         raise WrongUsage("backtest: want one of --prometheus and --traces")
     if options.workers < 1:
         raise WrongUsage(f"--workers {options.workers}: want at least 1")
-    if options.cache:
-        try:
-            series_cache.make(options.cache)
-        except OSError as error:
-            raise WrongUsage(_cache_problem(options, error)) from None
-
-
-def _cache_problem(options: Namespace, error: OSError) -> str:
-    return f"--cache {options.cache}: {error.strerror}; want a folder that can be written to"
 
 
 def _backtest(options: Namespace) -> int:

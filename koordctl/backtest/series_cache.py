@@ -45,13 +45,6 @@ def path_of(folder: Path, content: Mapping[str, Any]) -> Path:
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.npz"
 
 
-def make(folder: Path) -> None:
-    """Make the folder unless there is one, and try to write to it. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=_PART):
-        pass
-
-
 def clean(folder: Path) -> None:
     """Remove what a killed process left behind."""
     for part in folder.glob(f"*{_PART}"):

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fleet.pod_state import namespaces
 from fleet.reading import Reader
 from koordctl.cli import command, top
 from koordctl.cli.answer import WRONG_USAGE, Answer
@@ -74,16 +75,14 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
         if nodes is None:
             raise NotRead("\n".join(command.notes(reader.unread)))
         return top.nodes(choice.of(nodes), command.notes(reader.unread))
-    where = (options.namespace, options.node, options.selector)
-    if options.what == "namespaces":
-        namespaces = await reader.namespaces(*where)
-        if namespaces is None:
-            raise NotRead("\n".join(command.notes(reader.unread)))
-        return top.namespaces(choice.of(namespaces), command.notes(reader.unread))
-    pods = await reader.pods(*where)
+    pods = await reader.pods(options.namespace, options.node, options.selector)
     if pods is None:
         raise NotRead("\n".join(command.notes(reader.unread)))
-    return top.pods(choice.of(pods), command.notes(reader.unread))
+    if options.what == "pods":
+        return top.pods(choice.of(pods), command.notes(reader.unread))
+    return top.namespaces(
+        choice.of(namespaces(pods, await reader.mid_quotas(options.namespace))), command.notes(reader.unread)
+    )
 
 
 def _choice(options: Namespace) -> Choice:

@@ -29,15 +29,15 @@ async def read(reader: Reader) -> Gain | None:
             reports.append(evaluation_report.pack(prediction.evaluation or ()))
     if {"nodes", "nodemetrics"} <= {each.what for each in reader.unread}:
         return None
-    mid = await reader.namespace_sums(is_counted=lambda pod: pod.band == "mid")
+    pods = await reader.pods(None)
     missing = [NEEDS_HISTORY]
-    if mid is None:
+    if pods is None:
         missing.append("namespaces: pods may not be read")
     return Gain(
         "the cluster",
         offered=_amounts(pod_state.total(each.mid for each in nodes)),
         allocatable=_amounts(pod_state.total(each.allocatable for each in nodes)),
-        namespaces=_namespaces(mid),
+        namespaces=_namespaces(pods or ()),
         forecasts=[
             Forecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
             for (predictor, resource), each in sorted(evaluation_report.combined(reports).items())
@@ -51,9 +51,11 @@ def _amounts(found: node_state.Amounts) -> Amounts:
     return Amounts(None if found.cpu is None else found.cpu / 1000, found.memory)
 
 
-def _namespaces(mid: pod_state.NamespaceSums | None) -> dict[str, OfNamespace]:
-    states = mid.states({}) if mid is not None else []
-    return {each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used)) for each in states}
+def _namespaces(pods: tuple[pod_state.PodState, ...] | tuple[()]) -> dict[str, OfNamespace]:
+    return {
+        each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used))
+        for each in pod_state.namespaces((pod for pod in pods if pod.band == "mid"), {})
+    }
 
 
 def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:

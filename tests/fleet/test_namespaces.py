@@ -4,7 +4,7 @@ import dataclasses
 import tracemalloc
 
 from fleet.node_state import UNKNOWN, Amounts
-from fleet.pod_state import NamespaceSums, PodState
+from fleet.pod_state import NamespaceSums, PodState, namespaces
 from fleet.reading import Reader
 from tests.fakes import apiserver
 from tests.fleet import cluster
@@ -15,13 +15,6 @@ GIB = 2**30
 
 def pod(name="a", namespace="shop", band="prod", requests=UNKNOWN, used=UNKNOWN):
     return PodState(namespace, name, "worker-1", band, "Running", requests, used)
-
-
-def namespaces(pods, quotas):
-    sums = NamespaceSums()
-    for each in pods:
-        sums.add(each)
-    return sums.states(quotas)
 
 
 def test_what_is_not_known_is_no_zero_and_no_pods_are_zero():
@@ -78,23 +71,6 @@ async def test_the_sums_of_what_is_read_are_those_of_the_pods(tmp_path):
     assert [each.name for each in found] == ["etl", "shop"]
     assert list(found) == namespaces(pods_in_memory, {})
     assert found[1].prod_used == Amounts(600, 2 * GIB)
-
-
-async def test_only_the_pods_that_are_chosen_count():
-    usages = [cluster.usage_of("mid-0", namespace="etl"), cluster.usage_of("web-0", namespace="etl")]
-    pods = [cluster.pod("mid-0", namespace="etl", priority=7000, requests={}), cluster.pod("web-0", namespace="etl")]
-    metric = cluster.metric(pods=usages)
-    name = metric["metadata"]["name"]
-    async with apiserver.running() as server:
-        server.on("GET", "/api/v1/namespaces/etl/pods", apiserver.Answer(cluster.listing(*pods)))
-        server.on("GET", f"{METRICS}/{name}", apiserver.Answer(metric))
-        async with server.session() as api:
-            sums = await Reader(api, cluster.NOW).namespace_sums("etl", name, "a=b", lambda each: each.band == "mid")
-    (asked,) = [each for each in server.requests if each.path.endswith("/pods")]
-    assert asked.query["fieldSelector"] == f"spec.nodeName={name}"
-    assert asked.query["labelSelector"] == "a=b"
-    (etl,) = sums.states({})
-    assert (etl.pods, etl.mid_used.cpu is None, etl.prod_used.cpu) == (1, False, 0)
 
 
 async def test_without_the_right_to_list_pods_there_are_no_sums():

@@ -127,15 +127,6 @@ def test_flags_of_shards(capsys, arguments, text):
     assert (code, text in errors) == (2, True)
 
 
-def test_a_cache_that_cannot_be_written_to_is_refused_before_anything_is_asked(capsys, tmp_path):
-    (tmp_path / "file").touch()
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        code, out, errors = run(capsys, "--prometheus", "http://127.0.0.1:1", "--cache", str(folder))
-        assert (code, out) == (2, "")
-        assert f"--cache {folder}: " in errors
-        assert "want a folder that can be written to" in errors
-
-
 @pytest.mark.parametrize("status", [401, 403])
 def test_refused_credentials_are_named_without_the_token(capsys, tmp_path, status):
     class Refusing(http.server.BaseHTTPRequestHandler):
