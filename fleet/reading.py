@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from api_types import names
 from api_types.kubernetes import pods, times
+from api_types.kubernetes.pods import Pod
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
 from fleet import node_state, pod_state, wire
@@ -99,16 +100,16 @@ class Reader:
         """Return the state of the pods that have not ended, with the usage that the reports have of them."""
         found = list[pods.Pod]()
         with self.attempt("pods"):
-            selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
-            listed = self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector)
-            found = [pod async for pod in listed if not pods.is_terminal(pod)]
+            found = [pod async for pod in self._running(namespace, node, label_selector)]
         if self._is_unread("pods"):
             return None
         used: dict[tuple[str, str, str], Amounts] = {}
         with self.attempt("nodemetrics"):
             wanted = {each.spec.node_name for each in found}
-            async for metric in self._reports_of(wanted, node):
+            async for metric in self._reports(node):
                 on = metric.metadata.name
+                if on not in wanted:
+                    continue
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     if namespace in (None, each.namespace):
                         key = (on, each.namespace, each.name)
@@ -118,24 +119,31 @@ class Reader:
             for pod in found
         )
 
-    async def namespaces(self) -> tuple[pod_state.NamespaceState, ...] | None:
+    async def namespaces(
+        self,
+        namespace: str | None = None,
+        node: str | None = None,
+        label_selector: str | None = None,
+        band: str | None = None,
+    ) -> tuple[pod_state.NamespaceState, ...] | None:
         """Sum the pods of each namespace that have not ended, with the usage that the reports have of them.
 
-        No pod is kept: those of 5,000 nodes take hundreds of MiB.
+        With `band`, only pods of it count. No pod is kept: those of 5,000 nodes take hundreds of MiB.
         """
         sums = pod_state.NamespaceSums()
         with self.attempt("pods"):
-            async for pod in self._each(resources.PODS, pods.Pod):
-                if not pods.is_terminal(pod):
-                    sums.add(pod_state.state_of(pod, UNKNOWN))
+            async for pod in self._running(namespace, node, label_selector):
+                state = pod_state.state_of(pod, UNKNOWN)
+                if band in (None, state.band):
+                    sums.add(state)
         if self._is_unread("pods"):
             return None
         with self.attempt("nodemetrics"):
-            async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
+            async for metric in self._reports(node):
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     used = node_state.amounts_of(each.pod_usage.resources)
                     sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
-        return tuple(sums.states(await self.mid_quotas(None)))
+        return tuple(sums.states(await self.mid_quotas(namespace)))
 
     async def mid_quotas(self, namespace: str | None) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
@@ -152,13 +160,20 @@ class Reader:
                     found[each.metadata.name] = None
         return found
 
-    async def _reports_of(self, wanted: set[str], node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
+    async def _running(self, namespace: str | None, node: str | None, label_selector: str | None) -> AsyncIterator[Pod]:
+        """Yield the pods that have not ended."""
+        selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
+        async for pod in self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector):
+            if not pods.is_terminal(pod):
+                yield pod
+
+    async def _reports(self, node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
+        """Yield the report of a node, or those of all."""
         if node is not None:
             yield await objects.get(self._api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
             return
         async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
-            if metric.metadata.name in wanted:
-                yield metric
+            yield metric
 
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""

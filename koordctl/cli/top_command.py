@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fleet.pod_state import namespaces
 from fleet.reading import Reader
 from koordctl.cli import command, top
 from koordctl.cli.answer import WRONG_USAGE, Answer
@@ -75,14 +74,16 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
         if nodes is None:
             raise NotRead("\n".join(command.notes(reader.unread)))
         return top.nodes(choice.of(nodes), command.notes(reader.unread))
-    pods = await reader.pods(options.namespace, options.node, options.selector)
-    if pods is None:
-        raise NotRead("\n".join(command.notes(reader.unread)))
+    which = options.namespace, options.node, options.selector
     if options.what == "pods":
+        pods = await reader.pods(*which)
+        if pods is None:
+            raise NotRead("\n".join(command.notes(reader.unread)))
         return top.pods(choice.of(pods), command.notes(reader.unread))
-    return top.namespaces(
-        choice.of(namespaces(pods, await reader.mid_quotas(options.namespace))), command.notes(reader.unread)
-    )
+    found = await reader.namespaces(*which)
+    if found is None:
+        raise NotRead("\n".join(command.notes(reader.unread)))
+    return top.namespaces(choice.of(found), command.notes(reader.unread))
 
 
 def _choice(options: Namespace) -> Choice:
