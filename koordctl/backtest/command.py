@@ -89,7 +89,7 @@ def run(options: Namespace) -> int:
     except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
     except OSError as error:
-        return _fail(_unwritable(options.cache, error), CANNOT_READ)  # a disk that fills up, say
+        return _fail(_unwritable(options.cache, error), CANNOT_READ)  # such as a full disk
     except KeyboardInterrupt:
         return _fail(
             "interrupted; with --cache the same command reads no day of a node again",

@@ -15,7 +15,7 @@ from koordctl.cli import answer, output
 from koordctl.cli.progress import Progress
 from tests import factories
 from tests.fleet import cluster
-from tests.koordctl.serving import METRICS, healthy, kubeconfig_of
+from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
 COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
@@ -161,6 +161,51 @@ def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, caps
     head, row = capsys.readouterr().out.splitlines()
     assert "MID QUOTA" in head
     assert row.split()[5] == shown
+
+
+PLUGINS = """
+profiles:
+- pluginConfig:
+  - {name: LoadAwareScheduling, args: {}}
+  - {name: MidGuard, args: {defaultQuota: {cpu: "8", memory: 16Gi}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown", "amounts", "is_default"),
+    [
+        (None, "8.0*", (8_000, 16 * 2**30), True),
+        ('{"cpu": "20"}', "20.0", (20_000, 16 * 2**30), False),  # an absent resource has the default
+        ("{", "malformed", (0, 0), False),
+    ],
+)
+@pytest.mark.parametrize("name", ["koord-scheduler", "koord-extender"])
+def test_top_namespaces_shows_the_default_quota_as_one(name, annotation, shown, amounts, is_default, tmp_path, capsys):
+    annotations = {} if annotation is None else {"koordinator.sh/mid-quota": annotation}
+    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/{name}"
+    config = {"metadata": {"name": name}, "data": {"scheduler-plugin.yaml": PLUGINS}}
+    routes = healthy(namespaces=cluster.listing(namespace)) | {path: config}
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
+        table = capsys.readouterr()
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["namespaces"]
+    assert table.out.splitlines()[1].split()[5] == shown
+    assert ("* the default quota" in table.out) == is_default
+    assert table.err == ""
+    assert found["midQuotaIsDefault"] == is_default
+    assert tuple(found["midQuota"].values()) == amounts
+
+
+def test_without_the_right_for_the_configuration_the_default_quota_is_not_known(tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    routes = healthy(namespaces=cluster.listing()) | {path: (cluster.forbidden("it"), 403)}
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].split()[5] == "-"
+    assert shown.err.startswith("not read: configmaps/koord-scheduler: ")
 
 
 def pages_of_pods(count, size):
