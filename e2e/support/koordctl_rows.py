@@ -99,6 +99,7 @@ WRONG: Final = (
     "config diff",
     "scheduler check absent.yaml",
     "simulate",
+    "simulate --live --kubeconfig absent --config absent.yaml",
     "gain --since long",
     "console --port many",
     "backtest",

@@ -13,6 +13,7 @@ from apiserver_client import errors, objects, resources
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOT_READ, WRONG_USAGE
 from scheduler_plugin.cli import simulate
+from scheduler_plugin.config import loader
 
 _CODES: Final = {0: FINE, 1: NOT_READ, 2: WRONG_USAGE}
 _READ: Final = {"pods": resources.PODS, "nodes": resources.NODES, "metrics": resources.NODE_METRICS}
@@ -32,8 +33,11 @@ def run(options: Namespace) -> int:
     if not options.live:
         return _CODES[simulate.run(options)]
     try:
+        for config in options.config or ():
+            if config != simulate.STOCK:
+                loader.load(config)  # before the cluster is read
         found = asyncio.run(_read(options))
-    except command.WrongUsage as error:
+    except (command.WrongUsage, loader.InvalidConfiguration) as error:
         return command.fail(str(error), WRONG_USAGE)
     except errors.ApiServerError as error:
         return command.fail(str(error), NOT_READ)

@@ -51,6 +51,11 @@ def test_a_wrong_flag_has_the_exit_code_of_every_other_command(words, code, text
     assert shown.out == ""
 
 
+def test_a_wrong_configuration_is_found_before_the_cluster_is_read(tmp_path, capsys):
+    assert simulate(tmp_path / "none", "--config", "stock", "--config", str(tmp_path / "absent.yaml")) == 2
+    assert "absent.yaml" in capsys.readouterr().err
+
+
 def test_without_the_right_for_pods_the_code_is_3(tmp_path, capsys):
     with kubeconfig_of(tmp_path, **routes() | {"pods": None}) as file:
         assert simulate(file) == 3
