@@ -26,7 +26,7 @@ _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 _CODES: Final = {"error": "31", "warning": "33"}
-_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "=", "·": "."})
+_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#"})
 
 
 class Style(NamedTuple):
@@ -126,13 +126,11 @@ def _document(answer: Answer) -> dict[str, Any]:
 
 
 def _csv(table: Table, *, headers: bool) -> str:
-    """Return every column, also a wide one, but no bar."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    shown = [number for number, column in enumerate(table.columns) if not column.whole]
     if headers:
-        writer.writerow([table.columns[number].title for number in shown])
-    writer.writerows([_csv_cell(row[number]) for number in shown] for row in table.rows)
+        writer.writerow([column.title for column in table.columns])
+    writer.writerows([_csv_cell(cell) for cell in row] for row in table.rows)
     return out.getvalue()
 
 

@@ -15,10 +15,6 @@ _SECONDS: Final = 1.0
 _COUNT: Final = 1.0
 _CORES: Final = 1e3
 _GIB: Final = 2.0**30
-_BAR_LENGTH: Final = 20
-_USED, _MID, _FREE = "█▓·"
-BAR_TITLE: Final = "█ USED ▓ MID P PEAK"
-"""Title of the bar of a node, which explains its signs: used without Mid, used by Mid, predicted peak of Prod."""
 
 
 class Key(NamedTuple, Generic[T]):
@@ -87,7 +83,6 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
         Column("PREDICTOR", wide=True),
         Column("AGE", right=True),
         Column("REASON"),
-        Column(BAR_TITLE, wide=True, whole=True),
     )
     rows = [
         (
@@ -103,25 +98,12 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
             node.predictor,
             age(node.sample_age_seconds),
             node.reason,
-            _bar(node),
         )
         for node in found
     ]
     data = {"nodes": [_node_document(node) for node in found]}
     names = [f"node/{node.name}" for node in found]
     return Answer("NodeList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
-
-
-def _bar(node: NodeState) -> str:
-    """Draw the CPU of a node: what Prod and system use, what Mid uses, what is free, and the predicted peak of Prod."""
-    whole, used, mid = node.allocatable.cpu, node.used.cpu, node.mid_used.cpu or 0
-    if not whole or used is None:
-        return ""
-    without_mid, with_mid = (round(_BAR_LENGTH * amount / whole) for amount in (used - min(mid, used), used))
-    drawn = [_USED if place < without_mid else _MID if place < with_mid else _FREE for place in range(_BAR_LENGTH)]
-    if node.prod_peak.cpu is not None:
-        drawn[min(int(_BAR_LENGTH * node.prod_peak.cpu / whole), _BAR_LENGTH - 1)] = "P"
-    return "".join(drawn)
 
 
 def _code(found: Sequence[object]) -> int:

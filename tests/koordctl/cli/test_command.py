@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 from api_types.kubernetes import pods
-from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
-from koordctl.cli import answer, output, top
+from koordctl.cli import answer, output
 from koordctl.cli.progress import Progress
 from tests import factories
 from tests.fleet import cluster
@@ -39,37 +38,6 @@ def test_top_nodes_shows_usage_requests_peak_and_mid(tmp_path, capsys):
     head, row = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["NODE", "CPU", "USED"]
     assert row.split()[:8] == ["worker-1", "16.0", "48%", "92%", "35%", "9.4", "7.2", "41%"]
-
-
-def node_state(used, mid, peak):
-    return NodeState(
-        "n", allocatable=Amounts(20_000), used=Amounts(used), mid_used=Amounts(mid), prod_peak=Amounts(peak)
-    )
-
-
-@pytest.mark.parametrize(
-    ("node", "drawn"),
-    [
-        (node_state(8_000, 3_000, 11_000), "█████▓▓▓···P········"),
-        (node_state(19_600, 0, 24_000), "███████████████████P"),
-        (node_state(0, None, None), "····················"),
-        (node_state(2_000, 9_000, 500), "P▓··················"),  # both are of other moments
-        (node_state(30_000, 1_000, None), "████████████████████"),
-        (node_state(None, None, 500), ""),
-    ],
-)
-def test_wide_top_nodes_draws_a_bar_for_each_node(node, drawn, capsys):
-    found = top.nodes([node])
-    output.show(found, "wide")
-    head, row = capsys.readouterr().out.splitlines()
-    assert head.endswith(top.BAR_TITLE)
-    assert row.endswith(drawn)
-    assert len(drawn) in (0, 20)
-    output.show(found, "wide", style=output.Style(is_ascii=True))
-    assert capsys.readouterr().out.isascii()
-    for plain in ("table", "csv"):
-        output.show(found, plain)
-        assert not set("█▓·") & set(capsys.readouterr().out)
 
 
 def test_without_the_right_for_nodes_the_pods_of_a_namespace_are_shown(tmp_path, capsys):
