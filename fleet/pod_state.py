@@ -75,6 +75,8 @@ class NamespaceState:
     mid_quota: Amounts = UNKNOWN
     """Its annotation mid-quota: nothing where that is malformed, None where it does not limit."""
     is_quota_malformed: bool = False
+    is_quota_default: bool = False
+    """Whether the namespace has no annotation, and `mid_quota` is the default of all."""
 
 
 class _Sum:
@@ -115,7 +117,7 @@ class _Namespace:
         self.requests = {band: _Sum() for band in _BANDS}
         self.used = {band: _Sum() for band in _BANDS}
 
-    def state(self, name: str, quota: Amounts | None) -> NamespaceState:
+    def state(self, name: str, quota: Amounts | None, *, is_default: bool) -> NamespaceState:
         """Return the sums; a quota is None where it is malformed."""
         pods = sum(each.count for each in self.used.values())
         return NamespaceState(
@@ -129,6 +131,7 @@ class _Namespace:
             other_used=self.used["other"].total(),
             mid_quota=Amounts(0, 0) if quota is None else quota,
             is_quota_malformed=quota is None,
+            is_quota_default=is_default,
         )
 
 
@@ -160,9 +163,12 @@ class NamespaceSums:
         if found is not None:
             found.add_known(used)
 
-    def states(self, quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:
+    def states(self, quotas: Mapping[str, Amounts | None], default: Amounts = UNKNOWN) -> list[NamespaceState]:
         """Return the namespaces in the order of their names; a quota is None where it is malformed."""
-        return [found.state(name, quotas.get(name, UNKNOWN)) for name, found in sorted(self._found.items())]
+        return [
+            found.state(name, quotas.get(name, default), is_default=name not in quotas and default != UNKNOWN)
+            for name, found in sorted(self._found.items())
+        ]
 
 
 def namespaces(found: Iterable[PodState], quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:

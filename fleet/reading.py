@@ -13,9 +13,10 @@ from typing import Final, TypeVar
 
 from api_types import names
 from api_types.kubernetes import pods, times
+from api_types.kubernetes.pods import Pod
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
-from fleet import node_state, pod_state, wire
+from fleet import default_quota, node_state, pod_state, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.snapshot import LAST_GOOD_CONFIG, Installation, Unread
@@ -54,14 +55,15 @@ class Reader:
         return self._now
 
     @contextlib.contextmanager
-    def attempt(self, what: str) -> Iterator[None]:
-        """Note objects that are not there, or not to be read by the caller, and continue."""
+    def attempt(self, what: str, *, is_optional: bool = False) -> Iterator[None]:
+        """Note objects that are not there, unless optional, or not to be read by the caller, and continue."""
         try:
             yield
         except errors.Forbidden as error:
             self.unread.append(Unread(what, str(error), is_right=True))
         except (errors.NotFound, errors.UnknownResource) as error:
-            self.unread.append(Unread(what, str(error)))
+            if not is_optional:
+                self.unread.append(Unread(what, str(error)))
 
     async def nodes(self, label_selector: str | None = None) -> tuple[NodeState, ...] | None:
         """Return the state of every node that the selector matches; None where neither kind may be read."""
@@ -99,16 +101,16 @@ class Reader:
         """Return the state of the pods that have not ended, with the usage that the reports have of them."""
         found = list[pods.Pod]()
         with self.attempt("pods"):
-            selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
-            listed = self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector)
-            found = [pod async for pod in listed if not pods.is_terminal(pod)]
+            found = [pod async for pod in self._running(namespace, node, label_selector)]
         if self._is_unread("pods"):
             return None
         used: dict[tuple[str, str, str], Amounts] = {}
         with self.attempt("nodemetrics"):
             wanted = {each.spec.node_name for each in found}
-            async for metric in self._reports_of(wanted, node):
+            async for metric in self._reports(node):
                 on = metric.metadata.name
+                if on not in wanted:
+                    continue
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     if namespace in (None, each.namespace):
                         key = (on, each.namespace, each.name)
@@ -118,26 +120,47 @@ class Reader:
             for pod in found
         )
 
-    async def namespaces(self) -> tuple[pod_state.NamespaceState, ...] | None:
+    async def namespaces(
+        self,
+        namespace: str | None = None,
+        node: str | None = None,
+        label_selector: str | None = None,
+        band: str | None = None,
+        default: Amounts = UNKNOWN,
+    ) -> tuple[pod_state.NamespaceState, ...] | None:
         """Sum the pods of each namespace that have not ended, with the usage that the reports have of them.
 
+        With `band`, only pods of it count; `default` is the quota of a namespace without an annotation.
         No pod is kept: those of 5,000 nodes take hundreds of MiB.
         """
         sums = pod_state.NamespaceSums()
         with self.attempt("pods"):
-            async for pod in self._each(resources.PODS, pods.Pod):
-                if not pods.is_terminal(pod):
-                    sums.add(pod_state.state_of(pod, UNKNOWN))
+            async for pod in self._running(namespace, node, label_selector):
+                state = pod_state.state_of(pod, UNKNOWN)
+                if band in (None, state.band):
+                    sums.add(state)
         if self._is_unread("pods"):
             return None
         with self.attempt("nodemetrics"):
-            async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
+            async for metric in self._reports(node):
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     used = node_state.amounts_of(each.pod_usage.resources)
                     sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
-        return tuple(sums.states(await self.mid_quotas(None)))
+        return tuple(sums.states(await self.mid_quotas(namespace, default), default))
 
-    async def mid_quotas(self, namespace: str | None) -> dict[str, Amounts | None]:
+    async def default_mid_quota(self, suite_namespace: str) -> Amounts:
+        """Read the quota of the namespaces without an annotation; not limited where none is configured."""
+        for name in default_quota.CONFIG_MAPS:
+            found = None
+            with self.attempt(f"configmaps/{name}", is_optional=True):
+                found = await objects.get(
+                    self._api, resources.CONFIG_MAPS, name, namespace=suite_namespace, decode=store.ConfigMap
+                )
+            if found is not None:
+                return default_quota.find((found.data or {}).get(default_quota.KEY, ""))
+        return UNKNOWN
+
+    async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
         found: dict[str, Amounts | None] = {}
         with self.attempt("namespaces"):
@@ -147,18 +170,25 @@ class Reader:
                 if text is None:
                     continue
                 try:
-                    found[each.metadata.name] = Amounts(*quota.read(text, quota.UNLIMITED))
+                    found[each.metadata.name] = Amounts(*quota.read(text, quota.MidQuota(*default)))
                 except quota.MalformedQuota:
                     found[each.metadata.name] = None
         return found
 
-    async def _reports_of(self, wanted: set[str], node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
+    async def _running(self, namespace: str | None, node: str | None, label_selector: str | None) -> AsyncIterator[Pod]:
+        """Yield the pods that have not ended."""
+        selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
+        async for pod in self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector):
+            if not pods.is_terminal(pod):
+                yield pod
+
+    async def _reports(self, node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
+        """Yield the report of a node, or those of all."""
         if node is not None:
             yield await objects.get(self._api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
             return
         async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
-            if metric.metadata.name in wanted:
-                yield metric
+            yield metric
 
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""

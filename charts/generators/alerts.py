@@ -168,6 +168,13 @@ ALERTS: Final = (
         0, Severity.WARNING, "", "RBAC: patch on pods, and the admission policy `koord-suite-extender`",
     ),
     Alert(
+        "KoordMidQuotaMalformed", "a namespace gets no new Mid pod, because its quota is malformed",
+        "max(koord_scheduler_plugin_malformed_mid_quotas) > 0",
+        5, Severity.WARNING, "",
+        "`koordctl top namespaces` names it; write its annotation again, as in "
+        "[quotas](../how-to/tenants.md#give-a-namespace-a-quota)",
+    ),
+    Alert(
         "KoordLoadWatcherOld", "the load watcher has no new data",
         "koord_load_watcher_window_age_seconds unless koord_load_watcher_window_age_seconds <= 300",
         5, Severity.WARNING, "the-load-watchers-windows-are-old",

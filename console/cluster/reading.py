@@ -72,10 +72,11 @@ async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
     return NodeDetail(explanation, pods, report, tuple(reader.unread))
 
 
-async def by_namespace(api: session.Session, now: dt.datetime) -> Listed[NamespaceState]:
-    """Read all pods and sum them by namespace."""
+async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:
+    """Read all pods and sum them by namespace; `namespace` is that of the suite."""
     reader = Reader(api, now)
-    return Listed(await reader.namespaces(), tuple(reader.unread))
+    default = await reader.default_mid_quota(namespace)
+    return Listed(await reader.namespaces(default=default), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

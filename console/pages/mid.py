@@ -88,5 +88,6 @@ def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
         "pods": f"{each.pods:,}",
         "unmeasured": f"{each.unmeasured:,}",
         "part": part("mid-request", 0, percent(each.mid_requests.cpu, whole)),
+        "is_default": each.is_quota_default,
         **({"mid_quota": "malformed"} if each.is_quota_malformed else {}),
     }

@@ -108,7 +108,7 @@ class PagesApp:
         seen, now = await self._seen(), clock.utc_now()
         (events, problem), (sums, other_problem) = await asyncio.gather(
             self._detail(("events", "manager"), lambda api: reading.manager_events(api, now)),
-            self._detail(("namespaces",), lambda api: reading.by_namespace(api, now)),
+            self._detail(("namespaces",), lambda api: reading.by_namespace(api, self._poller.namespace, now)),
         )
         values = mid.context(seen, self._poller.history, events or Listed(None), sums or Listed(None), now)
         if self._prometheus:

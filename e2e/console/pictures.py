@@ -1,5 +1,6 @@
 """`python -m e2e.console.pictures [FOLDER]`: take the pictures of the documentation, of every page in every state.
 
+`running_cluster` takes most of them again, of a cluster with agents.
 Each is a small PNG of `koordctl console` over the fleet of `stage`; the states are those of `states`.
 """
 
@@ -18,9 +19,10 @@ from tools.localcluster.content_cache import REPOSITORY
 
 TARGET = REPOSITORY / "docs" / "assets" / "console"
 THEMES = ("light", "dark")
+NODE = "worker-12"
 PAGES = {
     "fleet": "/",
-    "node": "/nodes/worker-12",
+    "node": f"/nodes/{NODE}",
     "mid": "/mid",
     "prediction": "/prediction",
     "decisions": "/decisions",
@@ -42,8 +44,8 @@ def save(watched: browser.Watched, file: Path) -> None:
     print(file)
 
 
-def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
-    """Take every page in both themes, with some minutes of history."""
+def take_pages(opened: Browser, kubeconfig: Path, target: Path, node: str = NODE) -> None:
+    """Take every page in both themes, with some minutes of history; `node` is that of the page of a node."""
     with states.console(kubeconfig) as address:
         watched, base = states.entered(opened, address, "light")
         end = time.monotonic() + _HISTORY_SECONDS
@@ -54,7 +56,7 @@ def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
         for theme in THEMES:
             themed = browser.Watched(opened, theme)
             themed.context.add_cookies(cookies)
-            for name, path in PAGES.items():
+            for name, path in (PAGES | {"node": f"/nodes/{node}"}).items():
                 themed.page.goto(base + path)
                 themed.page.wait_for_timeout(800)
                 save(themed, target / f"{name}-{theme}.png")
@@ -89,16 +91,11 @@ def main() -> None:
     """Take all pictures."""
     parser = argparse.ArgumentParser(prog="python -m e2e.console.pictures", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=TARGET, help=f"default: {TARGET}")
-    parser.add_argument("--kubeconfig", type=Path, help="take only the pages, of this cluster")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    with browser.running() as opened:
-        if chosen.kubeconfig:
-            take_pages(opened, chosen.kubeconfig, chosen.folder)
-            return
-        with stage.running() as made:
-            take_pages(opened, made.lone.plane.kubeconfig, chosen.folder)
-            take_states(opened, made, chosen.folder)
+    with browser.running() as opened, stage.running() as made:
+        take_pages(opened, made.lone.plane.kubeconfig, chosen.folder)
+        take_states(opened, made, chosen.folder)
 
 
 if __name__ == "__main__":

@@ -99,9 +99,11 @@ WRONG: Final = (
     "config diff",
     "scheduler check absent.yaml",
     "simulate",
+    "simulate --live --kubeconfig absent --config absent.yaml",
     "gain --since long",
     "console --port many",
     "backtest",
+    "backtest --prometheus http://127.0.0.1:9 --cache good.json/folder",
     "bundle -f good.json",
     "convert absent.yaml",
     "completion tcsh",
@@ -110,7 +112,7 @@ WRONG: Final = (
     "uninstall",
     "export dashboards",
 )
-"""One for each command: a flag, a name or a file is wrong."""
+"""At least one for each command: a flag, a name or a file is wrong."""
 
 
 def write_files(folder: Path) -> None:

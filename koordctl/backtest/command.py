@@ -89,12 +89,16 @@ def run(options: Namespace) -> int:
     except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
     except OSError as error:
-        return _fail(f"--cache {options.cache}: {error.strerror}; want a folder that can be written to", CANNOT_READ)
+        return _fail(_unwritable(options.cache, error), CANNOT_READ)  # such as a full disk
     except KeyboardInterrupt:
         return _fail(
             "interrupted; with --cache the same command reads no day of a node again",
             INTERRUPTED,
         )
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return f"--cache {folder}: {error.strerror}; want a folder that can be written to"
 
 
 def _check(options: Namespace) -> None:
@@ -105,6 +109,11 @@ def _check(options: Namespace) -> None:
         raise WrongUsage("backtest: want one of --prometheus and --traces")
     if options.workers < 1:
         raise WrongUsage(f"--workers {options.workers}: want at least 1")
+    if options.cache and options.prometheus:
+        try:
+            series_cache.prepare(options.cache)
+        except OSError as error:
+            raise WrongUsage(_unwritable(options.cache, error)) from None
 
 
 def _backtest(options: Namespace) -> int:

@@ -45,6 +45,12 @@ def path_of(folder: Path, content: Mapping[str, Any]) -> Path:
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.npz"
 
 
+def prepare(folder: Path) -> None:
+    """Make the folder, and write to it. Raises OSError where that is not possible."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
 def clean(folder: Path) -> None:
     """Remove what a killed process left behind."""
     for part in folder.glob(f"*{_PART}"):

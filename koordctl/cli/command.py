@@ -5,6 +5,7 @@ Flags have the names of kubectl's.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -40,8 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_output_arguments(parser)
 
 
-def add_connection_arguments(parser: ArgumentParser) -> None:
-    """Add the flags that choose the cluster and the identity."""
+def add_connection_arguments(parser: ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the flags that choose the cluster and the identity: the same ones to every command that reads a cluster."""
     add = parser.add_argument
     add("--kubeconfig", metavar="FILE", help="kubeconfig file (default: as kubectl)")
     add("--context", metavar="NAME", help="context of the kubeconfig")

@@ -191,7 +191,7 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
             cores(each.prod_requests.cpu),
             cores(each.prod_used.cpu),
             cores(each.mid_requests.cpu),
-            "malformed" if each.is_quota_malformed else cores(each.mid_quota.cpu),
+            _quota(each),
             cores(each.mid_used.cpu),
             cores(each.other_used.cpu),
             str(each.unmeasured),
@@ -202,13 +202,24 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
     data = {
         "namespaces": [
             {"name": each.name, "pods": each.pods, "unmeasuredPods": each.unmeasured}
-            | {"midQuotaMalformed": each.is_quota_malformed}
+            | {"midQuotaMalformed": each.is_quota_malformed, "midQuotaIsDefault": each.is_quota_default}
             | {_camel(name): amounts(getattr(each, name)) for name in fields}
             for each in found
         ]
     }
     names = [f"namespace/{each.name}" for each in found]
-    return Answer("NamespaceList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+    tail = ["", DEFAULT_QUOTA] if any(each.is_quota_default for each in found) else ()
+    table = Table(columns, rows)
+    return Answer("NamespaceList", data, [table], names, tail=tail, exit_code=_code(found), notes=notes)
+
+
+DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"
+
+
+def _quota(of: NamespaceState) -> str:
+    if of.is_quota_malformed:
+        return "malformed"
+    return cores(of.mid_quota.cpu) + ("*" if of.is_quota_default else "")
 
 
 _NAMESPACE_TITLES: Final = (

@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fleet.pod_state import namespaces
 from fleet.reading import Reader
 from koordctl.cli import command, top
 from koordctl.cli.answer import WRONG_USAGE, Answer
@@ -50,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", help="namespace of pods (default: all)")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="pods of all namespaces (the default)")
+    command.add_suite_argument(parser)
     add("--node", metavar="NAME", help="pods of one node")
     add("--sort", default="name", metavar="KEY[:desc]", help="order: name, used, memory, requests, peak, mid, slack, age, pods, as far as the objects have it")  # fmt: skip  # noqa: E501
     for name in ("above", "below"):
@@ -75,14 +75,16 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
         if nodes is None:
             raise NotRead("\n".join(command.notes(reader.unread)))
         return top.nodes(choice.of(nodes), command.notes(reader.unread))
-    pods = await reader.pods(options.namespace, options.node, options.selector)
-    if pods is None:
-        raise NotRead("\n".join(command.notes(reader.unread)))
+    which = options.namespace, options.node, options.selector
     if options.what == "pods":
+        pods = await reader.pods(*which)
+        if pods is None:
+            raise NotRead("\n".join(command.notes(reader.unread)))
         return top.pods(choice.of(pods), command.notes(reader.unread))
-    return top.namespaces(
-        choice.of(namespaces(pods, await reader.mid_quotas(options.namespace))), command.notes(reader.unread)
-    )
+    found = await reader.namespaces(*which, default=await reader.default_mid_quota(options.suite_namespace))
+    if found is None:
+        raise NotRead("\n".join(command.notes(reader.unread)))
+    return top.namespaces(choice.of(found), command.notes(reader.unread))
 
 
 def _choice(options: Namespace) -> Choice:

@@ -29,15 +29,17 @@ async def read(reader: Reader) -> Gain | None:
             reports.append(evaluation_report.pack(prediction.evaluation or ()))
     if {"nodes", "nodemetrics"} <= {each.what for each in reader.unread}:
         return None
-    pods = await reader.pods(None)
+    namespaces = await reader.namespaces(band="mid")
     missing = [NEEDS_HISTORY]
-    if pods is None:
+    if namespaces is None:
         missing.append("namespaces: pods may not be read")
     return Gain(
         "the cluster",
         offered=_amounts(pod_state.total(each.mid for each in nodes)),
         allocatable=_amounts(pod_state.total(each.allocatable for each in nodes)),
-        namespaces=_namespaces(pods or ()),
+        namespaces={
+            each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used)) for each in namespaces or ()
+        },
         forecasts=[
             Forecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
             for (predictor, resource), each in sorted(evaluation_report.combined(reports).items())
@@ -49,13 +51,6 @@ async def read(reader: Reader) -> Gain | None:
 
 def _amounts(found: node_state.Amounts) -> Amounts:
     return Amounts(None if found.cpu is None else found.cpu / 1000, found.memory)
-
-
-def _namespaces(pods: tuple[pod_state.PodState, ...] | tuple[()]) -> dict[str, OfNamespace]:
-    return {
-        each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used))
-        for each in pod_state.namespaces((pod for pod in pods if pod.band == "mid"), {})
-    }
 
 
 def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:

@@ -129,6 +129,9 @@ CASES = {
     "KoordExpiredNodesPass": one_series("koord_scheduler_plugin_expired_nodes_pass", ONE, ZERO),
     "KoordExtenderSkipped": one_series("koord_scheduler_plugin_unfiltered_pods_total", RISING, STILL),
     "KoordRefusedPodsSleep": one_series("koord_scheduler_plugin_failed_retries_total", RISING, STILL),
+    "KoordMidQuotaMalformed": one_series(
+        'koord_scheduler_plugin_malformed_mid_quotas{pod="a"}', "0x20 2x240", "0x20 1x4 0x240"
+    ),
     "KoordLoadWatcherOld": one_series('koord_load_watcher_window_age_seconds{window="15m"}', NOT_KNOWN, "60x240"),
     "KoordInfluxDbLosesPoints": one_series('koordlet_influxdb_dropped_points_total{reason="full"}', RISING, STILL),
 }

@@ -36,7 +36,12 @@ def test_it_may_read_and_nothing_else():
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list"}
     assert "secrets" not in {resource for rule in rules for resource in rule["resources"]}
     configmaps = next(rule for rule in rules if rule["resources"] == ["configmaps"])
-    assert configmaps["resourceNames"] == ["slo-controller-config", "koord-manager-last-good-config", "koord-scheduler"]
+    assert configmaps["resourceNames"] == [
+        "slo-controller-config",
+        "koord-manager-last-good-config",
+        "koord-scheduler",
+        "koord-extender",
+    ]
 
 
 def test_its_flags_are_those_of_the_program():

@@ -111,6 +111,15 @@ async def test_hostile_text_stays_text(path):
     assert all(link.startswith(("/", "#")) and not link.startswith("//") for link in found.links)
 
 
+async def test_the_page_mid_marks_a_default_quota():
+    amounts = Amounts(8_000, 2**30)
+    own = NamespaceState("own", 1, 0, *[amounts] * 5, mid_quota=amounts)
+    other = dataclasses.replace(own, name="other", is_quota_default=True)
+    text = await page("/mid", fleets.seen(fleets.nodes(2)), {("namespaces",): Listed((own, other))})
+    assert text.count("<td>8.00 <small>default</small></td>") == 1
+    assert text.index("other") < text.index("<small>default") < text.index(">own<")
+
+
 async def test_the_name_of_a_node_is_shown_only_if_it_exists():
     seen = fleets.seen(fleets.nodes(2))
     text = await page("/nodes/%3Cscript%3E", seen, status=404)

@@ -29,7 +29,7 @@ KNOWN = {
 
 @contextlib.contextmanager
 def kubeconfig_of(tmp_path, **routes):
-    """Serve objects by path, or by the names of `KNOWN`; a known path that is missing is forbidden."""
+    """Serve objects by path, or by the names of `KNOWN`, a list of them in turn; a missing known path is forbidden."""
     started, stop, url = threading.Event(), None, ""
 
     async def serve():
@@ -38,10 +38,9 @@ def kubeconfig_of(tmp_path, **routes):
         async with apiserver.running() as server:
             for path, name in (KNOWN | {path: path for path in routes if path.startswith("/")}).items():
                 given = routes.get(name)
-                document, status = given if isinstance(given, tuple) else (given, 200)
-                server.on(
-                    "GET", path, apiserver.Answer(*((document, status) if given else (cluster.forbidden(path), 403)))
-                )
+                for each in given if isinstance(given, list) else [given]:
+                    answer = each if isinstance(each, tuple) else (each, 200)
+                    server.on("GET", path, apiserver.Answer(*(answer if each else (cluster.forbidden(path), 403))))
             url = server.url
             started.loop = loop
             started.set()

@@ -1,5 +1,6 @@
 """The command line as a whole: its list of commands, unknown ones, what is imported, interruption."""
 
+import argparse
 import importlib
 import importlib.metadata
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from koordctl import __main__ as koordctl
+from koordctl.cli import command as shared
 from koordctl.commands import COMMANDS, Group
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,24 @@ LEAVES = [
     if isinstance(each, Group)
     for inner in each.commands
 ] + [((each.name,), each) for each in COMMANDS if not isinstance(each, Group)]  # fmt: skip
+
+
+WITHOUT_A_CLUSTER = {
+    ("config", "check"), ("config", "render"), ("scheduler", "check"), ("backtest",), ("convert",), ("completion",),
+    ("export",),
+}  # fmt: skip
+"""Commands that read files, or a Prometheus, and never an apiserver."""
+
+
+def flags_of(add_arguments):
+    """Return each flag with all that a user notices of it."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    actions = {each.option_strings[-1]: each for each in parser._actions if each.option_strings}
+    return {
+        flag: (tuple(each.option_strings), each.dest, each.default, each.metavar, each.help, each.type)
+        for flag, each in actions.items()
+    }
 
 
 def modules_after(words):
@@ -39,6 +59,15 @@ def test_every_command_has_a_module_and_a_help(words, command, capsys):
     with pytest.raises(SystemExit, match="0"):
         koordctl.main([*words, "--help"])
     assert command.help[1:] in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("words", "command"), LEAVES, ids=lambda given: given[0] if isinstance(given[0], str) else "")
+def test_every_command_that_reads_a_cluster_has_the_same_connection_flags(words, command):
+    wanted = flags_of(shared.add_connection_arguments)
+    assert {"--kubeconfig", "--context", "--request-timeout", "--as", "--as-group"} == wanted.keys()
+    found = flags_of(importlib.import_module(command.module).add_arguments)
+    found = {flag: each for flag, each in found.items() if flag in wanted}
+    assert found == ({} if words in WITHOUT_A_CLUSTER else wanted)
 
 
 def test_the_help_imports_nothing_of_the_commands():

@@ -236,3 +236,20 @@ def test_labels_cannot_write_to_the_terminal(capsys):
         _, _, errors = run(capsys, "--prometheus", proxy.url)
     assert "failed: execution: ?[2Jno? such" in errors
     assert "\x1b" not in errors
+
+
+@pytest.mark.parametrize("folder", ["file", "file/folder", "/proc/folder"])
+@pytest.mark.parametrize("format_", ["table", "json", "csv"])
+def test_a_cache_that_cannot_be_written_is_wrong_usage_before_anything_is_connected(
+    folder, format_, tmp_path, capsys, monkeypatch
+):
+    def connected(*_given):
+        raise AssertionError("the Prometheus is asked")
+
+    monkeypatch.setattr("koordctl.backtest.command.Prometheus", connected)
+    (tmp_path / "file").touch()
+    path = tmp_path / folder
+    code, out, err = run(capsys, "--prometheus", "http://127.0.0.1:9", "--cache", path, "-o", format_)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"koordctl: --cache {path}: ")
+    assert err.endswith("; want a folder that can be written to\n")

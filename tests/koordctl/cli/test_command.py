@@ -1,17 +1,21 @@
 """The commands that read a cluster: exit codes, formats, rights, and text that tenants write."""
 
 import csv
+import gc
 import io
 import json
 
 import pytest
 import yaml
 
+from api_types.kubernetes import pods
+from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
+from koordctl.cli.progress import Progress
 from tests import factories
 from tests.fleet import cluster
-from tests.koordctl.serving import healthy, kubeconfig_of
+from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
 COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
@@ -169,3 +173,91 @@ def test_each_finding_of_status_has_below_it_what_to_do(tmp_path, capsys):
     assert lines[place + 1].strip() == (
         "-> kubectl -n koordinator-system get pods -l app.kubernetes.io/name=koordlet -o wide"
     )
+
+
+PLUGINS = """
+profiles:
+- pluginConfig:
+  - {name: LoadAwareScheduling, args: {}}
+  - {name: MidGuard, args: {defaultQuota: {cpu: "8", memory: 16Gi}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown", "amounts", "is_default"),
+    [
+        (None, "8.0*", (8_000, 16 * 2**30), True),
+        ('{"cpu": "20"}', "20.0", (20_000, 16 * 2**30), False),  # an absent resource has the default
+        ("{", "malformed", (0, 0), False),
+    ],
+)
+@pytest.mark.parametrize("name", ["koord-scheduler", "koord-extender"])
+def test_top_namespaces_shows_the_default_quota_as_one(name, annotation, shown, amounts, is_default, tmp_path, capsys):
+    annotations = {} if annotation is None else {"koordinator.sh/mid-quota": annotation}
+    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/{name}"
+    config = {"metadata": {"name": name}, "data": {"scheduler-plugin.yaml": PLUGINS}}
+    routes = healthy(namespaces=cluster.listing(namespace)) | {path: config}
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
+        table = capsys.readouterr()
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["namespaces"]
+    assert table.out.splitlines()[1].split()[5] == shown
+    assert ("* the default quota" in table.out) == is_default
+    assert table.err == ""
+    assert found["midQuotaIsDefault"] == is_default
+    assert tuple(found["midQuota"].values()) == amounts
+
+
+def test_without_the_right_for_the_configuration_the_default_quota_is_not_known(tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    routes = healthy(namespaces=cluster.listing()) | {path: (cluster.forbidden("it"), 403)}
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].split()[5] == "-"
+    assert shown.err.startswith("not read: configmaps/koord-scheduler: ")
+
+
+def pages_of_pods(count, size):
+    """Return the pages of a list of Mid pods in two namespaces, and of reports that have their usage."""
+    requests = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
+    listed = [cluster.pod(f"mid-{number}", f"team-{number % 2}", "worker-1", 7000, requests) for number in range(count)]
+    used = [cluster.usage_of(f"mid-{number}", f"team-{number % 2}", "500m", "1Gi") for number in range(count)]
+    starts = range(0, count, size)
+    return [
+        cluster.listing(*listed[start : start + size], more=str(start + size) if start != starts[-1] else "")
+        for start in starts
+    ], cluster.listing(cluster.metric(pods=used))
+
+
+@pytest.mark.parametrize("words", [["top", "namespaces"], ["gain"]], ids=" ".join)
+def test_sums_of_namespaces_hold_no_pod_of_a_page_that_is_read(words, tmp_path, capsys, monkeypatch):
+    held = []
+
+    def report(_progress, what, _count):
+        if what == "pods":
+            found = (each for each in gc.get_objects() if isinstance(each, (pods.Pod, PodState)))
+            held.append(sum(1 for _ in found))
+
+    monkeypatch.setattr(Progress, "report", report)
+    before = sum(isinstance(each, (pods.Pod, PodState)) for each in gc.get_objects())
+    listed, metrics = pages_of_pods(60, 10)
+    with kubeconfig_of(tmp_path, **healthy(pods=listed, metrics=metrics)) as file:
+        assert koordctl.main([*words, "--kubeconfig", str(file), "-o", "json"]) == 0
+    shown = {each["name"]: each for each in json.loads(capsys.readouterr().out)["namespaces"]}
+    assert shown.keys() == {"team-0", "team-1"}
+    used = shown["team-0"].get("midUsed") or shown["team-0"]["used"]
+    assert used in ({"cpuMillis": 15_000, "memoryBytes": 30 * 2**30}, {"cpu": 15.0, "memoryGiB": 30.0})
+    assert len(held) == 6
+    assert max(held) - before <= 2  # the newest one
+
+
+def test_top_namespaces_sums_the_pods_that_the_flags_choose(tmp_path, capsys):
+    routes = healthy() | {f"{METRICS}/worker-1": cluster.metric(pods=[cluster.usage_of()])}
+    words = ["top", "namespaces", "-n", "shop", "--node", "worker-1", "-l", "app=web", "-o", "json"]
+    with kubeconfig_of(tmp_path, **routes) as file:
+        assert koordctl.main([*words, "--kubeconfig", str(file)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["namespaces"]
+    assert (found["name"], found["pods"], found["prodUsed"]["cpuMillis"]) == ("shop", 1, 600)
