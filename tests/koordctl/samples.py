@@ -102,7 +102,7 @@ def output_of(run, line, to=None):
     out = to or io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         run(line)
-    return out.getvalue()
+    return re.sub(r"https?://127\.0\.0\.1:\d+", "https://api.example:6443", out.getvalue())
 
 
 def samples(page=PAGE):
