@@ -36,6 +36,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
     head = [
+        f"{snapshot.server}, namespace {installed.namespace or UNKNOWN}, {snapshot.time:%H:%M:%S} UTC",
         f"Kubernetes {installed.kubernetes or UNKNOWN}, {len(nodes)} nodes, {measured} with a report",
         f"configuration: {_configuration(installed)}",
     ]
@@ -45,7 +46,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
         tables.append(_findings(found, installed.namespace))
     return Answer(
         "Status",
-        _document(installed, nodes, totals, found),
+        {"server": snapshot.server, "namespace": installed.namespace} | _document(installed, nodes, totals, found),
         tables,
         [f"finding/{each.kind.code}" for each in found],
         head,

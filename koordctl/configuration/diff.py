@@ -116,9 +116,7 @@ def _named(nodes: Sequence[NodeChange]) -> str:
 
 
 def _honesty(given: Comparison) -> Iterator[str]:
-    """Yield what the numbers do not contain."""
-    if given.risk:
-        yield f"risk: {given.risk}"
+    """Yield what the numbers do not contain, and the risk."""
     yield "the numbers are of the present reports; a limited rise (midMaxIncreasePercent) takes several reports"
     if others := [node for node in given.nodes if node.predicts_otherwise]:
         yield (
@@ -138,6 +136,8 @@ def _honesty(given: Comparison) -> Iterator[str]:
     warm, cold = (sum(getattr(node, name) for node in given.nodes) for name in ("warm_pods", "cold_pods"))
     if cold:
         yield f"{cold} of {warm + cold} measured pods are cold: each counts with its full request until it is warm"
+    if given.risk:
+        yield f"risk: {given.risk}"
 
 
 def _node_table(nodes: Sequence[NodeChange]) -> Table:

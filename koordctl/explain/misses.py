@@ -55,7 +55,7 @@ def groups(
     known = {group.reason for group in found}
     for count, reason in _of_message(message):
         if reason not in known:
-            found.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, mid, nodes)))
+            found.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, count, mid, nodes)))
     return sorted(found, key=lambda group: -group.nodes)
 
 
@@ -66,16 +66,21 @@ def _of_message(message: str) -> Iterator[tuple[int, str]]:
         yield int(each[1]), each[2]
 
 
-def _nearest_mid(reason: str, wanted: Amounts, nodes: Sequence[NodeState]) -> Miss:
-    """Return the node with most of a Mid resource left; none for another reason."""
+def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeState]) -> Miss:
+    """Return the node with most of a Mid resource left; none for another reason.
+
+    A node with enough left does not take the pod for another reason, unless fewer nodes than `count` are short by now.
+    """
     resource = reason.removeprefix(_INSUFFICIENT)
     if not reason.startswith(_INSUFFICIENT) or resource not in names.MID_RESOURCES:
         return Miss()
     left = [(amount, node.name) for node in nodes if (amount := _left(node, resource)) is not None]
     if not left:
         return Miss()
-    most, name = max(left)
-    short = (_of(wanted, resource) or 0) - most
+    request = _of(wanted, resource) or 0
+    too_little = [each for each in left if each[0] < request]
+    most, name = max(too_little if len(too_little) >= count else left)
+    short = request - most
     if short <= 0:
         return Miss(name, f"{name} has {_shown(resource, most)} left now: enough")
     fits_if = f"the pod requested at most {_shown(resource, most)} of {resource} ({name} now)" if most > 0 else ""

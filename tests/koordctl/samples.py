@@ -35,12 +35,35 @@ _TERMS = {
 _DOCUMENT = {"enable": True, "midCPUThresholdPercent": 60, "midUnallocatedPercent": 30}
 
 
+def _usage(prod, mid, system, peak, requests, mid_requests):
+    """Return the parts of a report about CPU, in milli-cores, with some memory."""
+    return {
+        "nodeMetric": {"nodeUsage": {"resources": {"cpu": f"{prod + mid + system}m", "memory": "22Gi"}}},
+        "prodPeakMetric": {"resource": {"resources": {"cpu": f"{peak}m", "memory": "24Gi"}}},
+        "allocated": {
+            "prod": {"cpu": f"{requests}m", "memory": "36Gi"},
+            "mid": {"kubernetes.io/mid-cpu": str(mid_requests), "kubernetes.io/mid-memory": "4Gi"},
+        },
+        "usage": {
+            "prod": {"cpu": f"{prod}m", "memory": "18Gi"},
+            "mid": {"cpu": f"{mid}m", "memory": "2Gi"},
+            "batchAndFree": {"cpu": "0", "memory": "0"},
+            "system": {"cpu": f"{system}m", "memory": "2Gi"},
+        },
+    }
+
+
+def _busy():
+    return cluster.metric("worker-2", **_usage(9_600, 900, 900, peak=9_900, requests=15_300, mid_requests=1_000))
+
+
 def _old():
-    return cluster.metric("worker-3", time="2026-11-21T09:39:00Z")
+    found = _usage(1_300, 1_500, 500, peak=2_200, requests=12_400, mid_requests=6_400)
+    return cluster.metric("worker-3", time="2026-11-21T09:39:00Z", **found)
 
 
 def _waiting():
-    requests = {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
+    requests = {"kubernetes.io/mid-cpu": "7k", "kubernetes.io/mid-memory": "8Gi"}
     pod = cluster.pod("etl-0", "shop", "", 7000, requests, uid="u-1", creationTimestamp="2026-11-21T09:54:00Z")
     message = f"0/3 nodes are available: 2 Insufficient kubernetes.io/mid-cpu, 1 {_MID}."
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -50,7 +73,7 @@ def _waiting():
 
 
 def _record():
-    left = {"kubernetes.io/mid-cpu": 9_800, "kubernetes.io/mid-memory": 9 * 2**30}
+    left = {"kubernetes.io/mid-cpu": 3_800, "kubernetes.io/mid-memory": 9 * 2**30}
     node = {
         "node": "worker-2", "result": "rejected", "reason": _MID, "plugin": "MidGuard", "score": None,
         "inputs": {"MidGuard": {"midLeft": left, "midClosed": False}}, "reportAgeSeconds": 20.0,
@@ -65,8 +88,11 @@ def _record():
 
 def routes():
     """Return the objects of the fleet: worker-3 has no agent, and one pod waits."""
-    nodes = [cluster.node(f"worker-{number}", annotations=cluster.mid_status(**_TERMS)) for number in (1, 2, 3)]
-    metrics = [cluster.metric("worker-1", pods=[cluster.usage_of()]), cluster.metric("worker-2"), _old()]
+    nodes = [
+        cluster.node(f"worker-{number}", mid_cpu=mid_cpu, annotations=cluster.mid_status(**_TERMS))
+        for number, mid_cpu in ((1, "9423"), (2, "9000"), (3, "9300"))
+    ]
+    metrics = [cluster.metric("worker-1", pods=[cluster.usage_of()]), _busy(), _old()]
     config = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": json.dumps(_DOCUMENT)}}
     return healthy(
         nodes=cluster.listing(*nodes),
@@ -105,7 +131,7 @@ def output_of(run, line, to=None):
     out = to or io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         run(line)
-    return out.getvalue()
+    return re.sub(r"https?://127\.0\.0\.1:\d+", "https://api.example:6443", out.getvalue())
 
 
 def samples(page=PAGE):

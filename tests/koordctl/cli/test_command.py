@@ -4,6 +4,7 @@ import csv
 import gc
 import io
 import json
+import re
 
 import pytest
 import yaml
@@ -90,6 +91,7 @@ def test_status_names_what_is_wrong_and_the_next_command(tmp_path, capsys):
     with kubeconfig_of(tmp_path, **routes) as file:
         assert koordctl.main(["status", "--kubeconfig", str(file)]) == 0
     shown = capsys.readouterr().out
+    assert re.match(r"http://127\.0\.0\.1:\d+, namespace koordinator-system, \d\d:\d\d:\d\d UTC\n", shown)
     assert "AgentsReady" in shown
     assert "Leader" in shown
     assert "ready on 1 of 2 nodes" in shown

@@ -41,6 +41,17 @@ def test_the_node_with_most_mid_left_is_the_nearest_miss():
     ]
 
 
+def test_a_node_with_enough_left_is_no_miss_of_those_that_are_short():
+    message = "0/3 nodes are available: 2 Insufficient kubernetes.io/mid-cpu, 1 node(s) had untolerated taint {a: b}."
+    given = [node("a", 4_000), node("b", 6_000), node("tainted", 20_000)]
+    assert found(message, nodes=given)[0][2] == "b has 6.0 cores left, short by 5.0 cores"
+
+
+def test_a_node_with_enough_is_named_where_fewer_nodes_are_short_by_now():
+    message = "0/2 nodes are available: 2 Insufficient kubernetes.io/mid-cpu."
+    assert found(message, nodes=[node("a", 4_000), node("b", 12_000)])[0][2] == "b has 12.0 cores left now: enough"
+
+
 def test_several_reasons_are_told_apart_and_the_most_frequent_is_first():
     message = "0/9 nodes are available: 2 node(s) had untolerated taint {a: b}, 6 Insufficient cpu, 1 node(s) were odd."
     assert [row[:2] for row in found(message)] == [
