@@ -5,6 +5,7 @@ The counter of a pod includes its containers on cgroup v2; on v1 each folder has
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -15,14 +16,19 @@ def of_pod(uid: str) -> int:
     """Return the kills in a pod and its present containers. Raises LookupError where its cgroup is not visible."""
     for root, file in ((CGROUPS / "memory", _V1_FILE), (CGROUPS, _V2_FILE)):
         names = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
-        folders = [folder for name in names for folder in root.glob(f"**/*{name}") if (folder / file).exists()]
+        # Not by a glob, which fails when a folder of somebody else is removed while it is read.
+        folders = [Path(at) for at, _, files in os.walk(root) if at.endswith(names) and file in files]
         if folders:
             (pod,) = folders
-            files = [pod / file, *pod.glob(f"*/{file}")] if file == _V1_FILE else [pod / file]
-            return sum(map(_kills, files))
+            folders = [pod, *pod.iterdir()] if file == _V1_FILE else [pod]
+            return sum(_kills(folder / file) for folder in folders if folder.is_dir())
     raise LookupError(f"no memory cgroup of pod {uid} below {CGROUPS}: its node is another machine")
 
 
 def _kills(file: Path) -> int:
-    fields = dict(line.split() for line in file.read_text().splitlines())
+    """Return the counter of a group; 0 for one that is being removed."""
+    try:
+        fields = dict(line.split() for line in file.read_text().splitlines())
+    except OSError:
+        return 0
     return int(fields[_COUNTER])
