@@ -103,8 +103,8 @@ class MidSoak:
         if self._is_due("phase", elapsed, *(QUIET_SECONDS if self._load.is_busy else BUSY_SECONDS)):
             self._load.is_busy = not self._load.is_busy
             progress.report(
-                f"{elapsed / 60:.0f} min: Prod is {'busy' if self._load.is_busy else 'quiet'}; {len(self.pairs)} pairs of "
-                f"latencies and {self._unmeasured} not measured, {self._load.hogs} times too much memory, at most "
+                f"{elapsed / 60:.0f} min: Prod is {'busy' if self._load.is_busy else 'quiet'}; {len(self.pairs)} pairs "
+                f"of latencies and {self._unmeasured} not measured, {self._load.hogs} times too much memory, at most "
                 f"{self.lowered_seen} limits lowered at once, {len(self.problems)} problems"
             )
         if self._is_due("prod", elapsed, 10, 30):
