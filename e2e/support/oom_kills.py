@@ -16,7 +16,7 @@ def of_pod(uid: str) -> int:
     """Return the kills in a pod and its present containers. Raises LookupError where its cgroup is not visible."""
     for root, file in ((CGROUPS / "memory", _V1_FILE), (CGROUPS, _V2_FILE)):
         names = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
-        # Not by a glob, which fails when a folder of somebody else is removed while it is read.
+        # Not by a glob, which fails when another program removes a folder while it is read.
         folders = [Path(at) for at, _, files in os.walk(root) if at.endswith(names) and file in files]
         if folders:
             (pod,) = folders
