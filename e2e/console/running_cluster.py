@@ -102,8 +102,8 @@ def without_findings(status: str) -> str:
 
 
 def kubernetes_of(status: str) -> str:
-    """Return the version in the first line of `status`."""
-    found = re.match(r"Kubernetes ([^\s,]+)", status)
+    """Return the version in the head of `status`."""
+    found = re.search(r"^Kubernetes ([^\s,]+)", status, re.MULTILINE)
     return found[1] if found else "of an unknown version"
 
 
