@@ -24,6 +24,7 @@ _START: Final = f"{_TROUBLE}#where-to-start"
 _EDIT: Final = f"{_TROUBLE}#an-edit-has-no-effect"
 _NO_LEADER: Final = f"{_TROUBLE}#no-manager-leads"
 _EVICTION: Final = "concepts/mid-eviction.md"
+_AUTOSCALING: Final = "how-to/autoscaling.md"
 _INSTALL: Final = "how-to/install.md"
 _AGENT: Final = (
     "check the pod of the agent on the node: kubectl get pods -A -o wide --field-selector spec.nodeName=NODE"
@@ -106,6 +107,15 @@ def _of_nodes() -> Iterator[FindingKind]:
          "remove midEmergency from the configuration", _EVICTION, scheduling),
         (Closed.EVICTED.value, note, "no new Mid pod is admitted: a Mid pod was evicted",
          _EXPLAIN, _EVICTION, scheduling),
+        (Closed.LEAVING.value, note, "no new Mid pod is admitted: the node is about to be removed",
+         _EXPLAIN, _AUTOSCALING, scheduling),
+        (Closed.MID_ONLY.value, note, "no new Mid pod is admitted: only Mid pods keep the node, and it is emptied",
+         "if the autoscaler does not remove it, set midEviction.emptyNodeSeconds to 0 for its nodeConfigs entry",
+         _AUTOSCALING, scheduling),
+        (Closed.SCALE_DOWN_CANDIDATE.value, note, "no new Mid pod is admitted: the node may be removed soon",
+         _EXPLAIN, _AUTOSCALING, scheduling),
+        (Closed.CORDONED.value, note, "no new Mid pod is admitted: the node is cordoned",
+         "kubectl uncordon NODE", _AUTOSCALING, scheduling),
         ("NotReady", error, "the agent cannot measure the node", _EXPLAIN, _START, reports),
         ("SourceDegraded", warning, "a source of the agent gives no data", _EXPLAIN, _START, reports),
         ("PredictionDegraded", warning, "the prediction is less than it could be", _EXPLAIN, _START, prediction),

@@ -17,14 +17,14 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.shortage import WHOLE_NODE, Trigger
 
 FEATURES: Final[Mapping[Trigger, str]] = {
     Trigger.MID_CPU: "CPUAllocatableEvict",
     Trigger.MID_MEMORY: "MemoryAllocatableEvict",
     Trigger.NODE_MEMORY: "MemoryEvict",
 }
-"""Koordinator's name for the feature of each trigger, as in `koordinator.sh/eviction-policy`. A drain has none."""
+"""Koordinator's name for the feature of each shortage, as in `koordinator.sh/eviction-policy`."""
 _EVICTABLE: Final = (PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
 _LONGEST_GRACE_SECONDS: Final = 100 * 365 * 24 * 3600
 _INT32: Final = 2**31
@@ -162,18 +162,41 @@ def _class(pod: Pod) -> PriorityClass:
 def _protection(pod: Pod, node_uid: str, triggers: Collection[Trigger]) -> str:
     if _class(pod) not in _EVICTABLE:
         return f"priority {pod.spec.priority or 0} is in no class below Prod"
-    owners = pod.metadata.owner_references or ()
-    if names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
-        (owner.kind, owner.uid) == ("Node", node_uid) for owner in owners
-    ):
+    if _is_static(pod, node_uid):
         return "a static pod: its kubelet starts it again"
-    if any(owner.kind == "DaemonSet" and owner.controller for owner in owners):
+    if _is_of_daemon_set(pod):
         return "a pod of a DaemonSet, which starts it again on this node"
     permitted = _features(pods.annotations_of(pod.metadata).get(names.ANNOTATION_EVICTION_POLICY))
     wanted = {FEATURES[trigger] for trigger in triggers if trigger in FEATURES}
-    if permitted is not None and wanted and Trigger.DRAIN not in triggers and not wanted & permitted:
+    if permitted is not None and wanted and not set(WHOLE_NODE) & set(triggers) and not wanted & permitted:
         return f"its annotation {names.ANNOTATION_EVICTION_POLICY} names none of {', '.join(sorted(wanted))}"
     return ""
+
+
+def _is_static(pod: Pod, node_uid: str) -> bool:
+    return names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
+        (owner.kind, owner.uid) == ("Node", node_uid) for owner in pod.metadata.owner_references or ()
+    )
+
+
+def _is_of_daemon_set(pod: Pod) -> bool:
+    return any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ())
+
+
+def keepers(bound: Iterable[Pod], node_uid: str) -> list[str]:
+    """Return the pods that keep a node beside its Mid pods, by namespace/name: all but those that come with any node.
+
+    A pod counts from its binding to its end, also while it terminates. A pod that holds Mid resources and could not be
+    evicted counts too, and so does one whose requests are malformed.
+    """
+    return [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in bound if _keeps(pod, node_uid)]
+
+
+def _keeps(pod: Pod, node_uid: str) -> bool:
+    if pods.is_terminal(pod) or _is_static(pod, node_uid) or _is_of_daemon_set(pod):
+        return False
+    found = _candidate(pod, node_uid, {}, WHOLE_NODE)
+    return found is None or bool(found.protected)
 
 
 def _features(text: str | None) -> frozenset[str] | None:
