@@ -263,7 +263,7 @@ class Evictor:
 
     async def _advise(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
         now = self._clock()
-        turn.attempted(now, turn.interval)
+        turn.attempted(now, turn.policy.node_interval)
         self._count(plan, Result.ADVISED)
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
@@ -273,7 +273,7 @@ class Evictor:
         now = self._clock()
         await self._records.close(turn, plan.triggers[0], pod=victim.key, uid=victim.uid)
         self._pace_of(turn).attempted(now)
-        turn.attempted(now, turn.interval)
+        turn.attempted(now, turn.interval(now))
         try:
             with self._telemetry.write("eviction"):
                 await objects.evict(self._api, victim.name, namespace=victim.namespace, uid=victim.uid)
@@ -306,7 +306,7 @@ class Evictor:
         self._pace_of(turn).refused(at)
         now = self._clock()
         asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
-        turn.was_refused(now, max(min(NEXT_POD, turn.interval), asked))
+        turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
         match result:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
@@ -342,7 +342,10 @@ class Evictor:
 
 
 def _short_pause(turn: NodeTurn) -> dt.timedelta:
-    return NOTHING_TO_DO if turn.mid_pods == 0 else min(NOTHING_TO_DO, turn.interval)
+    """Return the pause after an attempt that evicts nothing and is not refused."""
+    if Trigger.LEAVING in turn.triggers and turn.mid_pods:
+        return NEXT_POD
+    return min(NOTHING_TO_DO, turn.policy.node_interval)
 
 
 def _result_of(error: errors.ApiServerError) -> Result:

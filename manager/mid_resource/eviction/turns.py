@@ -42,6 +42,8 @@ class NodeTurn:
     refused: str = ""
     """Time in the annotation of an attempt that evicted nothing."""
     departure: Departure = STAYS
+    leaves_since: dt.datetime = _NEVER
+    """Time at which this process first saw that the node leaves."""
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
 
@@ -68,8 +70,7 @@ class NodeTurn:
         """Check whether an eviction has to be based on a fresh report."""
         return not self.triggers & set(shortage.WHOLE_NODE)
 
-    @property
-    def interval(self) -> dt.timedelta:
+    def interval(self, now: dt.datetime) -> dt.timedelta:
         """Return the pause between two evictions.
 
         It lets reports show the effect of one before the next, which is not needed where every Mid pod has to go. Those
@@ -77,7 +78,8 @@ class NodeTurn:
         """
         usual, triggers = self.policy.node_interval, self.triggers
         if Trigger.LEAVING in triggers:
-            return min(usual / DRAIN_FACTOR, LEAVE_WITHIN / max(self.mid_pods, 1))
+            left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
+            return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
         return usual / DRAIN_FACTOR if Trigger.MID_ONLY in triggers else usual
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
@@ -132,13 +134,13 @@ class Turns:
             self._short.pop(name, None)
         turn.policy = given.policy
         if given.departure.is_leaving and not turn.departure.is_leaving:
-            turn.not_before = _NEVER  # a pause that was made for reports does not hold
+            turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
         turn.departure = given.departure
         turn.watched = shortage.watched(turn.watched, given.seen, given.policy)
         if record is not None and (turn.record is None or record.time > turn.record.time):
             turn.record = record
         if (last := turn.last_eviction()) is not None:
-            turn.not_before = max(turn.not_before, min(last, now) + turn.interval)
+            turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)
         if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
             del self._nodes[name]  # most nodes: their next shortage begins a count of its own
