@@ -102,6 +102,7 @@ CALIBRATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.violation
 
 EVICTION = "midEviction"
 EVICTS = {EVICTION: {"mode": "evict"}}
+EMPTIES = {EVICTION: {"mode": "evict", "emptyNodeSeconds": 60}}
 EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.mode": ({}, "evict"),
     f"{EVICTION}.reports": (EVICTS, 5),
@@ -110,6 +111,9 @@ EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.clusterPerMinute": (EVICTS, 1),
     f"{EVICTION}.readmitPercent": (EVICTS, 150),
     f"{EVICTION}.readmitSeconds": (EVICTS, 120),
+    f"{EVICTION}.emptyNodeSeconds": (EVICTS, 60),
+    f"{EVICTION}.emptyNodeWithoutRoomSeconds": (EMPTIES, 60),
+    f"{EVICTION}.emptyNodesAtOnce": (EMPTIES, 2),
     "midEmergency": ({}, "freeze"),
 }
 """The same for keys that are seen in the evictions of the manager, and in the times in which a node is closed."""
@@ -245,7 +249,7 @@ async def test_a_key_of_the_eviction_changes_what_is_evicted_or_admitted(path, m
     assert await eviction_history(beside) != await eviction_history(with_key(beside, path, value))
 
 
-@pytest.mark.parametrize("path", ["midEviction.clusterPerMinute", "midEmergency"])
+@pytest.mark.parametrize("path", ["midEviction.clusterPerMinute", "midEviction.emptyNodesAtOnce", "midEmergency"])
 def test_a_key_of_the_whole_cluster_is_refused_in_an_entry_and_in_the_annotation_of_a_node(path):
     value = {"midEmergency": "drain"}.get(path, 100)
     entry = with_key({"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}}, path, value)

@@ -1,8 +1,11 @@
 """Beside an autoscaler, load alone refuses a Prod pod for a bounded time."""
 
+import typing
+
 import pytest
 import yaml
 
+from manager.settings import ManagerSettings
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.charts import chart
@@ -22,3 +25,16 @@ def test_an_own_bound_wins_and_other_arguments_stay():
     own = "scheduler.plugin.pluginArgs.LoadAwareScheduling.softAfterSeconds=30"
     assert bound("autoscaling=karpenter", own) == bound(own) == 30
     assert bound("autoscaling=karpenter", "scheduler.plugin.pluginArgs=null") == 60
+
+
+@pytest.mark.parametrize("autoscaler", ["none", "karpenter", "cluster-autoscaler"])
+def test_the_manager_knows_the_autoscaler(autoscaler):
+    args = chart.render(f"autoscaling={autoscaler}").containers()["koord-manager/manager"]["args"]
+    given = [each.partition("=")[2] for each in args if each.startswith("--autoscaling=")]
+    assert given == ([] if autoscaler == "none" else [autoscaler])
+    assert ManagerSettings(autoscaling=autoscaler).autoscaling == autoscaler
+
+
+def test_the_values_of_the_chart_are_those_of_the_manager():
+    of_chart = chart.SCHEMA["properties"]["autoscaling"]["enum"]
+    assert of_chart == list(typing.get_args(ManagerSettings.model_fields["autoscaling"].annotation))
