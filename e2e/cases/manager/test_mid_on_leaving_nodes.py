@@ -37,10 +37,10 @@ def lone() -> Iterator[LoneManager]:
 
 def _node(lone: LoneManager, name: str, *, with_prod: bool = True, pods: int = 2) -> None:
     lone.add_node(name)
-    for index in range(pods):
-        lone.add_pod(f"{name}-{index}", node=name, namespace=TENANT)
     if with_prod:
         _add_prod(lone, name)
+    for index in range(pods):
+        lone.add_pod(f"{name}-{index}", node=name, namespace=TENANT)
     lone.report_until("room is published", lambda: lone.mid_cores(name) == ROOM, {name: ROOM})
 
 

@@ -232,7 +232,7 @@ class Evictor:
             self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
         )
         if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
-            await self._emptying.reopen(turn, f"the pod {keepers[0]} runs there")
+            await self._emptying.keeps(turn, keepers, self._clock())
             return None
         found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._evicted)
         for namespace in {pod.namespace for pod in found.staying}:

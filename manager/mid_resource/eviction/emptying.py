@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from api_types import names
@@ -143,6 +143,11 @@ class Emptying:
         log.info("node %s: %s", node.name, text)
         await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
         self.on_changed(node.name)
+
+    async def keeps(self, turn: NodeTurn, keepers: Sequence[str], now: dt.datetime) -> None:
+        """Reopen an emptied node on which a list has just shown other pods."""
+        self._survey.listed(turn.name, keepers, (), now)
+        await self.reopen(turn, f"the pod {keepers[0]} runs there")
 
     async def reopen(self, turn: NodeTurn, why: str) -> None:
         """Let a node accept new Mid pods again, and state why."""

@@ -32,8 +32,10 @@ Amounts = tuple[int, int]
 EMPTY_AFTER: Final = dt.timedelta(seconds=300)
 """Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
 EMPTY_WITHOUT_ROOM_AFTER: Final = dt.timedelta(seconds=600)
+COUNTS_FOR: Final = dt.timedelta(seconds=5)
+"""Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
-"""Time after which a node that only Mid pods keep is listed again, and for which a list counts."""
+"""Time after which a node that only Mid pods keep is listed again."""
 EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
 KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
@@ -139,8 +141,10 @@ class Survey:
         known = self._nodes.get(name)
         if known is None or known.reported.uid != reported.uid:
             self._nodes[name] = _Known(reported)
-        else:
-            known.reported = reported
+            return
+        known.reported = reported
+        if reported.is_left_alone or not reported.may_be_emptied:
+            known.listed = known.since = None  # what was found before counts no longer
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone."""
@@ -194,7 +198,7 @@ class Survey:
             reported, since = known.reported, known.since
             if name in emptied or not reported.may_be_emptied or reported.is_left_alone or not known.mid_pods:
                 continue
-            if since is not None and now - since >= reported.graces.with_room and _is_fresh(known, now):
+            if since is not None and _lasts(known, since, now):
                 found.append(MidOnly(name, since, known.mid_pods, reported))
         return sorted(found, key=lambda node: (requested(node.mid_pods), node.name))
 
@@ -222,8 +226,11 @@ class Survey:
         return {"waiting": waiting, "closed": len(emptied)}
 
 
-def _is_fresh(known: _Known, now: dt.datetime) -> bool:
-    return known.listed is not None and now - known.listed <= LISTED_AGAIN
+def _lasts(known: _Known, since: dt.datetime, now: dt.datetime) -> bool:
+    """Check whether the grace is over by a list that was just made."""
+    if known.listed is None or now - known.listed > COUNTS_FOR:
+        return False
+    return known.listed - since >= known.reported.graces.with_room
 
 
 def _age(known: _Known, now: dt.datetime) -> dt.timedelta:

@@ -118,16 +118,30 @@ def test_a_node_that_is_not_to_be_emptied_is_neither_listed_nor_chosen(more):
 @pytest.mark.parametrize("closed", [Closed.NO, Closed.EVICTED, Closed.SCALE_DOWN_CANDIDATE])
 def test_the_grace_begins_with_the_first_list_without_another_pod(closed):
     found = survey(a=reported(closed=closed))
-    for seconds, keepers in ((0, ["shop/web"]), (100, []), (390, [])):
+    for seconds, keepers in ((0, ["shop/web"]), (100, []), (399, [])):
         found.listed("a", keepers, [pod("m")], at(seconds))
     assert found.mid_only((), at(399)) == []
-    (node,) = found.mid_only((), at(400))
+    assert found.mid_only((), at(401)) == [], "another pod may have been bound since"
+    found.listed("a", [], [pod("m")], at(400))
+    (node,) = found.mid_only((), at(405))
     assert (node.name, node.since, node.mid_pods) == ("a", at(100), (pod("m"),))
     assert found.mid_only({"a"}, at(400)) == [], "it is closed already"
-    assert found.mid_only((), at(421)) == [], "the list is too old to act on"
+    assert found.mid_only((), at(406)) == [], "the list is too old to act on"
     found.listed("a", ["shop/web"], [pod("m")], at(420))
     found.listed("a", [], [pod("m")], at(421))
     assert found.mid_only((), at(421)) == [], "the grace begins again"
+
+
+@pytest.mark.parametrize("between", [{"closed": Closed.CORDONED}, {"kept_because": "do-not-disrupt"}])
+def test_what_was_found_before_a_node_was_left_alone_counts_no_longer(between):
+    found = survey(a=reported())
+    found.listed("a", [], [pod("m")], at(0))
+    found.observe("a", reported(**between))
+    found.observe("a", reported())
+    found.attempted("a", at(300))
+    found.listed("a", [], [pod("m")], at(300))
+    assert found.mid_only((), at(300)) == []
+    assert found.due((), 9, at(300 + 300)) == ["a"]
 
 
 def test_a_node_without_mid_pods_is_left_to_the_autoscaler():

@@ -139,6 +139,22 @@ async def test_no_pod_is_evicted_once_another_pod_runs_there(short):
     assert short.annotation() is None
 
 
+async def test_a_list_that_another_pod_has_outdated_closes_nothing(short):
+    soon = {**AT_ONCE["midEviction"], "emptyNodeSeconds": 20, "emptyNodeWithoutRoomSeconds": 20}
+    await start(short, {"enable": True, "midEviction": soon})
+    await short.report(**PLENTY)
+    await short.round()
+    short.pass_seconds(10)
+    await short.round()
+    prod_pod(short)
+    short.pass_seconds(10)
+    await short.round()
+    assert short.annotation() is None
+    await short.minutes(2, **PLENTY)
+    assert (short.evicted, short.annotation()) == ([], None)
+    assert "MidOnlyNodeClosed" not in short.reasons()
+
+
 async def test_no_more_nodes_than_permitted_are_closed_while_they_exist(short):
     nodes = tuple(f"n{index}" for index in range(1, 5))
     document = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 2}}
