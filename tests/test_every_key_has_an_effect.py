@@ -114,6 +114,7 @@ EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.emptyNodeSeconds": (EVICTS, 60),
     f"{EVICTION}.emptyNodeWithoutRoomSeconds": (EMPTIES, 60),
     f"{EVICTION}.emptyNodesAtOnce": (EMPTIES, 2),
+    f"{EVICTION}.emptyUnderusedPercent": ({EVICTION: {**EMPTIES[EVICTION], "emptyNodesAtOnce": 9}}, 80),
     "midEmergency": ({}, "freeze"),
 }
 """The same for keys that are seen in the evictions of the manager, and in the times in which a node is closed."""
@@ -221,10 +222,14 @@ def test_every_key_is_tried():
 
 
 async def eviction_history(document: dict[str, Any]) -> list[Any]:
-    """Return what was evicted, and what two short nodes publish and refuse, each minute."""
+    """Return what was evicted, and what two short nodes publish and refuse, each minute; two more run Prod pods."""
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         nodes = ("n1", "n2")
-        short = await Short(World(server, api)).start({"enable": True, **document}, nodes=nodes)
+        calm = ("n3", "n4")
+        short = await Short(World(server, api)).start({"enable": True, **document}, nodes=(*nodes, *calm))
+        short.add_pod("calm", 1000, 2000, node="n3")
+        for node in calm:
+            short.add_prod_pod(f"web-{node}", node)
         for node in nodes:
             for name in "abcd":
                 short.add_pod(f"{node}-{name}", 1000, 2000, node=node)
@@ -233,7 +238,7 @@ async def eviction_history(document: dict[str, Any]) -> list[Any]:
             memory_is_high = 10 <= minute < 16
             await short.minutes(
                 1,
-                nodes=nodes,
+                nodes=(*nodes, *calm),
                 calculated=(2000 if minute < 10 else 2500, 10_000),
                 memory=(2000, 12_500 if memory_is_high else 2000),
             )

@@ -15,9 +15,10 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods
 
-
 MID_ONLY: Final = "MidOnlyNode"
 """Cause of a node that is emptied because only Mid pods keep it."""
+UNDERUSED: Final = "UnderusedNode"
+"""Cause of a node that is emptied because its other pods fit elsewhere."""
 
 
 class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):

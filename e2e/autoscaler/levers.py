@@ -50,6 +50,8 @@ EMPTIES: Final[Mapping[str, Any]] = {
     },
 }  # fmt: skip
 """Nodes that only Mid pods keep are emptied. In a day of ten minutes, graces of minutes are seconds."""
+UNDERUSED: Final[Mapping[str, Any]] = {"midEviction": {**EMPTIES["midEviction"], "emptyUnderusedPercent": 70}}
+"""So are nodes whose Prod pods request little and fit elsewhere."""
 
 
 class Lever(NamedTuple):
@@ -122,6 +124,7 @@ LEVERS: Final[Mapping[str, Lever]] = {
     "do-not-disrupt": Lever({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}),
     "toleration-and-blocking-budget": Lever({"spec": {"tolerations": [_TOLERATION]}}, _blocking_budget),
     "emptied": Lever(configuration=EMPTIES),
+    "emptied-underused": Lever(configuration=UNDERUSED),
     "owner-node": Lever(owner_is_node=True),
     "owner-daemon-set": Lever(prepare=_daemon_set_owns),
     "types-offer-mid": Lever(prepare=_types_offer_mid, karpenter_settings={"FEATURE_GATES": "NodeOverlay=true"}),

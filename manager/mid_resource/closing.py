@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from api_types.node_metric import mid_eviction
 from manager.cache import store
 from manager.mid_resource import departure
 from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import NodeStrategy
+
+_CLOSED_BY: Final = {mid_eviction.MID_ONLY: Closed.MID_ONLY, mid_eviction.UNDERUSED: Closed.UNDERUSED}
 
 
 def why_closed(node: store.Node, strategy: NodeStrategy) -> Closed:
@@ -18,5 +22,5 @@ def why_closed(node: store.Node, strategy: NodeStrategy) -> Closed:
         return leaves.closed
     record = mid_eviction.of(node)
     if record is not None:
-        return Closed.MID_ONLY if record.trigger == mid_eviction.MID_ONLY else Closed.EVICTED
+        return _CLOSED_BY.get(record.trigger, Closed.EVICTED)
     return leaves.closed

@@ -68,6 +68,7 @@ class Closed(enum.StrEnum):
     FROZEN = "Frozen"
     LEAVING = "Leaving"
     MID_ONLY = "MidOnly"
+    UNDERUSED = "Underused"
     EVICTED = "Evicted"
     SCALE_DOWN_CANDIDATE = "ScaleDownCandidate"
     CORDONED = "Cordoned"
@@ -80,6 +81,10 @@ CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
     Closed.MID_ONLY: (
         "only Mid pods and pods of DaemonSets run on the node: it is emptied for the autoscaler, and accepts new Mid "
         "pods once another pod runs there"
+    ),
+    Closed.UNDERUSED: (
+        "its other pods fit elsewhere: it is emptied of Mid pods for the autoscaler, and accepts new ones once those "
+        "pods request more or the autoscaler keeps it"
     ),
     Closed.SCALE_DOWN_CANDIDATE: "cluster-autoscaler may remove the node soon: running Mid pods stay",
     Closed.CORDONED: "the node is cordoned: running Mid pods stay",

@@ -46,13 +46,14 @@ from scheduler_plugin.state.pod_info import PodInfo
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"
 REASON_LEAVING: Final = "node(s) accept no new Mid pods because they are or may be about to be removed"
-REASON_MID_ONLY: Final = "node(s) accept no new Mid pods until another pod than Mid pods runs there"
+REASON_MID_ONLY: Final = "node(s) accept no new Mid pods because they are emptied for the autoscaler"
 REASON_FROZEN: Final = "node(s) accept no new Mid pods while midEmergency is freeze or drain"
 REASON_QUOTA: Final = "node(s) accept no more Mid pods of a namespace than its mid-quota"
 REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of namespaces has their mid-quotas"
 _TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN, _LEAVING, _MID_ONLY = 1, 2, 3, 4, 5, 6, 7
 _CODE_OF_CLOSED: Final = {
     "Leaving": _LEAVING, "Cordoned": _LEAVING, "ScaleDownCandidate": _LEAVING, "MidOnly": _MID_ONLY,
+    "Underused": _MID_ONLY,
 }  # fmt: skip
 """Codes of the status annotation for a closed node; all others are those of an eviction."""
 
@@ -237,7 +238,7 @@ def _closed_code(node: pods.Node | None, written: _Written | None) -> int:
     record = mid_eviction.of(node) if node is not None else None
     if record is None:
         return 0
-    return _MID_ONLY if record.trigger == mid_eviction.MID_ONLY else _CLOSED
+    return _MID_ONLY if record.trigger in (mid_eviction.MID_ONLY, mid_eviction.UNDERUSED) else _CLOSED
 
 
 def _bounded(mid_cpu: int, mid_memory: int) -> tuple[int, int]:

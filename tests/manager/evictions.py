@@ -35,6 +35,15 @@ class Short:
         self.server.add("pods", pod, namespace)
         return pod
 
+    def add_prod_pod(self, name="web", node="n1", *, owner="ReplicaSet", requests=None, namespace="shop", **more):
+        """Add a running pod with a Prod priority and a controller."""
+        owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+        self.server.add("pods", {
+            "metadata": {"name": name, "uid": f"uid-{name}", "ownerReferences": owners, **more},
+            "spec": {"nodeName": node, "priority": 9000, "containers": [{"resources": {"requests": requests or {}}}]},
+            "status": {"phase": "Running"},
+        }, namespace)  # fmt: skip
+
     def pods_on(self, node, *, leaving=True):
         here = [each for each in self.server.all("pods") if each["spec"]["nodeName"] == node]
         return [each for each in here if leaving or "deletionTimestamp" not in each["metadata"]]

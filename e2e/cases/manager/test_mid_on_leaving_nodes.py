@@ -18,6 +18,8 @@ EVICT = {
     "mode": "evict", "nodeIntervalSeconds": 10, "readmitSeconds": 5,
     "emptyNodeSeconds": 10, "emptyNodeWithoutRoomSeconds": 86400, "emptyNodesAtOnce": 3,
 }  # fmt: skip
+PATIENT = {"lease_duration_seconds": 60, "renew_deadline_seconds": 40, "retry_period_seconds": 2}
+"""No case here is about the leader: on a machine with other work a Lease of seconds is lost."""
 ROOM = 8
 """Cores of Mid that each report leaves, which is more than the pods request."""
 
@@ -31,7 +33,7 @@ def lone() -> Iterator[LoneManager]:
         for namespace in (TENANT, SHOP):
             lone.add_namespace(namespace)
         lone.create(*lone.right_to_evict(TENANT))
-        lone.start(eviction_namespaces=TENANT)
+        lone.start(eviction_namespaces=TENANT, **PATIENT)
         yield lone
 
 

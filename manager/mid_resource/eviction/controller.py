@@ -33,7 +33,7 @@ from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.rights import FIX, Rights
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
 from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
 from manager.mid_resource.node_events import Event
 from manager.slo_config.strategy import Configuration
@@ -205,7 +205,7 @@ class Evictor:
         plan, found = chosen
         turn.mid_pods = len(found.staying)
         await self._name_slow_pods(turn, found)
-        if not found.staying and (Trigger.LEAVING in plan.triggers or Trigger.MID_ONLY in plan.triggers):
+        if not found.staying and {Trigger.LEAVING, *EMPTIED} & set(plan.triggers):
             return  # nothing is left to do there
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:

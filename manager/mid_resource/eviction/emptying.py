@@ -1,4 +1,4 @@
-"""The part of the evictor that closes nodes which only Mid pods keep, and reopens them: it evicts nothing itself.
+"""The part of the evictor that closes nodes which Mid pods keep, and reopens them: it evicts nothing itself.
 
 It lists the pods of a few nodes at a time, see `mid_only`. A closed node is evicted from as any other one that is due.
 """
@@ -11,16 +11,21 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from api_types import names
+from api_types.colocation import node_reservation
+from api_types.kubernetes import times
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from apiserver_client import errors, objects, resources, session
 from manager.mid_resource import departure
 from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
 from manager.mid_resource.eviction import messages, mid_only, pod_view
-from manager.mid_resource.eviction.mid_only import Amounts, Choice, Reported, Room, Survey
+from manager.mid_resource.eviction.mid_only import Choice, Reported, Survey
 from manager.mid_resource.eviction.node_records import NodeRecords
+from manager.mid_resource.eviction.pod_view import Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.rights import FIX, Rights
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.room import Amounts
+from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
 from manager.mid_resource.eviction.turns import NodeTurn, Turns
 from manager.mid_resource.node_events import Event
 
@@ -61,6 +66,7 @@ class Emptying:
         prod = before.prod if before else None
         if requests is not None:
             prod = requests.prod.get(names.CPU, 0), requests.prod.get(names.MEMORY, 0)
+        allocatable = node_reservation.allocatable(case.node).resources
         reported = Reported(
             uid=case.node.metadata.uid,
             policy=policy,
@@ -69,12 +75,13 @@ class Emptying:
             closed=case.closed,
             prod=prod,
             free=_free(calculated),
+            allocatable=(allocatable.get(names.CPU, 0), allocatable.get(names.MEMORY, 0)),
         )
-        self._survey.observe(case.name, reported)
+        self._survey.observe(case.name, reported, case.now)
 
-    def emptied(self) -> set[str]:
-        """Return the nodes that are closed because only Mid pods keep them."""
-        return {name for name, record in self._records.all() if record.trigger == Trigger.MID_ONLY}
+    def emptied(self) -> dict[str, MidEvictionRecord]:
+        """Return the nodes that are closed to be emptied for the autoscaler, with their annotations."""
+        return {name: record for name, record in self._records.all() if record.trigger in EMPTIED}
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes that only Mid pods keep, by whether they are closed."""
@@ -89,15 +96,16 @@ class Emptying:
         if not emptied and not self._survey.is_wanted():
             return
         await self._list(emptied, now)
-        for name in sorted(emptied):
-            reported, why = self._survey.reported(name), self._survey.why_reopened(name)
+        for name, record in emptied.items():
+            reported, closed_at = self._survey.reported(name), times.parse_rfc3339_or_none(record.since) or now
+            why = self._survey.why_reopened(name, record.trigger, closed_at, now)
             if reported is not None and why:
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
         for choice in self._choices(most, now):
             try:
                 await self._act(choice, most)
             except errors.ApiServerError as error:
-                log.warning("node %s: cannot close it, only Mid pods keep it: %s", choice.node.name, error)
+                log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
 
     async def _list(self, emptied: Collection[str], now: dt.datetime) -> None:
         """List the pods of the nodes that are due."""
@@ -118,13 +126,12 @@ class Emptying:
                 self._survey.listed(name, pod_view.keepers(listed.items, reported.uid), evictable, now)
 
     def _choices(self, most: int, now: dt.datetime) -> list[Choice]:
-        """Return what is done with each node that only Mid pods keep for longer than its grace."""
+        """Return what is done with each node that Mid pods keep for longer than its grace."""
         emptied = self.emptied()
         found = self._survey.mid_only(emptied, now)
         if not found:
             return []
-        room, moving = Room(self._survey.places()), self._survey.moving(emptied)
-        return list(mid_only.choices(found, room, moving, most - len(emptied), now))
+        return list(mid_only.choices(found, self._survey.rooms(emptied), most - len(emptied), now))
 
     async def _act(self, choice: Choice, most: int) -> None:
         """Close a node, so that its pods are evicted; or state why it stays as it is. Raises errors.ApiServerError."""
@@ -139,15 +146,15 @@ class Emptying:
         if why_not or not choice.step.empties:
             await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), choice.step)
             return
-        await self._records.close(turn, Trigger.MID_ONLY)
+        await self._records.close(turn, Trigger.UNDERUSED if node.others else Trigger.MID_ONLY)
         log.info("node %s: %s", node.name, text)
         await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
         self.on_changed(node.name)
 
-    async def keeps(self, turn: NodeTurn, keepers: Sequence[str], now: dt.datetime) -> None:
+    async def keeps(self, turn: NodeTurn, keepers: Sequence[Keeper], now: dt.datetime) -> None:
         """Reopen an emptied node on which a list has just shown other pods."""
         self._survey.listed(turn.name, keepers, (), now)
-        await self.reopen(turn, f"the pod {keepers[0]} runs there")
+        await self.reopen(turn, f"the pod {keepers[0].key} runs there")
 
     async def reopen(self, turn: NodeTurn, why: str) -> None:
         """Let a node accept new Mid pods again, and state why."""

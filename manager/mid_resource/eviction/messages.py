@@ -36,6 +36,8 @@ def why(
         return f"the node is about to be removed ({departure.cause})"
     if Trigger.MID_ONLY in plan.triggers:
         return _ONLY_MID
+    if Trigger.UNDERUSED in plan.triggers:
+        return "the other pods of the node fit elsewhere"
     return "; ".join(_causes(plan, observation, since)) or "midEmergency is drain"
 
 
@@ -62,6 +64,8 @@ def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
     """Return when a node that was closed by a cause accepts new Mid pods again."""
     if trigger == Trigger.MID_ONLY:
         return "the node accepts new Mid pods again once another pod runs there"
+    if trigger == Trigger.UNDERUSED:
+        return "the node accepts new Mid pods again once its other pods request more, or the autoscaler keeps it"
     stays = "it stays and " if trigger == Trigger.LEAVING else ""
     return (
         f"the node accepts new Mid pods again once {stays}{policy.readmit_percent} % of what its Mid pods request are "
@@ -70,10 +74,13 @@ def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
 
 
 def mid_only(choice: Choice, most: int, why_not: str = "") -> str:
-    """Return what is done with a node that only Mid pods keep, and why; `why_not` states why it is not emptied."""
+    """Return what is done with a node that Mid pods keep, and why; `why_not` states why it is not emptied."""
     node, (cpu, memory) = choice.node, requested(choice.node.mid_pods)
     amounts = f"{amount(names.MID_CPU, cpu)} and {amount(names.MID_MEMORY, memory)}"
-    found = f"{_ONLY_MID} since {times.format_rfc3339(node.since)}: {len(node.mid_pods)} Mid pods request {amounts}"
+    since = times.format_rfc3339(node.since)
+    kept = f"{len(node.others)} other pods have requested little since {since} and fit elsewhere"
+    kept = kept if node.others else f"{_ONLY_MID} since {since}"
+    found = f"{kept}: {len(node.mid_pods)} Mid pods request {amounts}"
     match choice.step:
         case Step.AWAIT_TURN:
             return f"{found}; the node waits, because {most} nodes that were closed for it exist (emptyNodesAtOnce)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -183,13 +183,26 @@ def _is_of_daemon_set(pod: Pod) -> bool:
     return any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ())
 
 
-def keepers(bound: Iterable[Pod], node_uid: str) -> list[str]:
-    """Return the pods that keep a node beside its Mid pods, by namespace/name: all but those that come with any node.
+class Keeper(NamedTuple):
+    """A pod that keeps a node beside its Mid pods."""
+
+    key: str
+    """Namespace and name."""
+    requests: tuple[int, int] | None
+    """CPU in milli-cores, memory in bytes; None for a pod that no autoscaler moves, and where they are malformed."""
+
+
+def keepers(bound: Iterable[Pod], node_uid: str) -> list[Keeper]:
+    """Return the pods that keep a node beside its Mid pods: all but those that come with any node.
 
     A pod counts from its binding to its end, also while it terminates. A pod that holds Mid resources and could not be
     evicted counts too, and so does one whose requests are malformed.
     """
-    return [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in bound if _keeps(pod, node_uid)]
+    return [
+        Keeper(f"{pod.metadata.namespace}/{pod.metadata.name}", _movable_requests(pod))
+        for pod in bound
+        if _keeps(pod, node_uid)
+    ]
 
 
 def _keeps(pod: Pod, node_uid: str) -> bool:
@@ -197,6 +210,21 @@ def _keeps(pod: Pod, node_uid: str) -> bool:
         return False
     found = _candidate(pod, node_uid, {}, WHOLE_NODE)
     return found is None or bool(found.protected)
+
+
+def _movable_requests(pod: Pod) -> tuple[int, int] | None:
+    annotations = pods.annotations_of(pod.metadata)
+    if annotations.get(names.ANNOTATION_DO_NOT_DISRUPT) == "true":
+        return None
+    if annotations.get(names.ANNOTATION_SAFE_TO_EVICT) == "false":
+        return None
+    if not any(owner.controller for owner in pod.metadata.owner_references or ()):
+        return None
+    try:
+        requested = pods.requests(pod.spec)
+    except quantities.InvalidQuantity:
+        return None
+    return requested.get(names.CPU, 0), requested.get(names.MEMORY, 0)
 
 
 def _features(text: str | None) -> frozenset[str] | None:

@@ -20,7 +20,7 @@ from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 LEAVE_WITHIN: Final = dt.timedelta(seconds=60)
 """Half of the shortest notice of a spot interruption that leaves time for grace periods, which is 120 s."""
-_URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2}
+_URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
 """Order of the causes, of which all others have 1."""
 
 
@@ -56,14 +56,14 @@ class NodeTurn:
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
-        if self.is_emptied:
-            return frozenset({Trigger.MID_ONLY})
+        if self.record is not None and self.is_emptied:
+            return frozenset({Trigger(self.record.trigger)})
         return self.watched.lasting(self.policy)
 
     @property
     def is_emptied(self) -> bool:
-        """Check whether the node was closed because only Mid pods keep it."""
-        return self.record is not None and self.record.trigger == Trigger.MID_ONLY
+        """Check whether the node was closed to be emptied for the autoscaler."""
+        return self.record is not None and self.record.trigger in shortage.EMPTIED
 
     @property
     def needs_report(self) -> bool:
@@ -80,7 +80,7 @@ class NodeTurn:
         if Trigger.LEAVING in triggers:
             left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
             return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
-        return usual / DRAIN_FACTOR if Trigger.MID_ONLY in triggers else usual
+        return usual / DRAIN_FACTOR if shortage.EMPTIED & triggers else usual
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""

@@ -91,6 +91,7 @@ def evicted(trigger):
     [
         (node(**evicted("MidCPUShort")), Closed.EVICTED),
         (node(**evicted(Trigger.MID_ONLY)), Closed.MID_ONLY),
+        (node(**evicted(Trigger.UNDERUSED)), Closed.UNDERUSED),
         (node("karpenter.sh/disrupted", **evicted(Trigger.MID_ONLY)), Closed.LEAVING),
         (node(CANDIDATE_TAINT, **evicted("MidCPUShort")), Closed.EVICTED),
         (node(unschedulable=True), Closed.CORDONED),

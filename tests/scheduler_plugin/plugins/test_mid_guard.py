@@ -200,6 +200,7 @@ def test_an_eviction_annotation_that_the_manager_did_not_write_closes_nothing(te
         (Closed.CORDONED, mid_guard.REASON_LEAVING),
         (Closed.SCALE_DOWN_CANDIDATE, mid_guard.REASON_LEAVING),
         (Closed.MID_ONLY, mid_guard.REASON_MID_ONLY),
+        (Closed.UNDERUSED, mid_guard.REASON_MID_ONLY),
         ("of a later version", mid_guard.REASON_CLOSED),
     ],
 )

@@ -9,8 +9,8 @@ EMPTIES = {"enable": True, "midEviction": {"mode": "evict", "emptyNodeSeconds": 
 AT_ONCE = {"enable": True, "midEviction": {
     "mode": "evict", "emptyNodeSeconds": 120, "emptyNodeWithoutRoomSeconds": 120, "emptyNodesAtOnce": 9,
 }}  # fmt: skip
+UNDERUSED = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyUnderusedPercent": 80}}
 PLENTY = {"calculated": (8000, 16_000)}
-PROD = {"spec": {"priority": 9000}}
 
 
 @pytest.fixture
@@ -18,25 +18,12 @@ async def short(world):
     return Short(world)
 
 
-def daemon(name="agent"):
-    return {"metadata": {"name": name, "uid": f"d-{name}", "ownerReferences": [
-        {"kind": "DaemonSet", "name": name, "uid": "d", "controller": True},
-    ]}, "spec": {"nodeName": "n1", "priority": 9000, "containers": [{}]}, "status": {"phase": "Running"}}  # fmt: skip
-
-
-def prod_pod(short, name="web", node="n1"):
-    short.server.add("pods", {
-        "metadata": {"name": name, "uid": f"p-{name}"},
-        "spec": {"nodeName": node, "priority": 9000, "containers": [{}]}, "status": {"phase": "Running"},
-    }, "shop")  # fmt: skip
-
-
 async def start(short, document=EMPTIES, *, nodes=("n1",), pods=2, **given):
     await short.start(document, nodes=nodes, **given)
     for node in nodes:
         for index in range(pods):
             short.add_pod(f"{node}-m{index}", node=node)
-    short.server.add("pods", daemon(), "kube-system")
+    short.add_prod_pod("agent", owner="DaemonSet", namespace="kube-system")
     return short
 
 
@@ -47,7 +34,7 @@ def texts(short, reason):
 async def test_it_is_emptied_after_the_grace_and_its_pods_have_a_place_on_a_node_that_prod_keeps(short):
     nodes = ("n1", "n2")
     await start(short, nodes=nodes)
-    prod_pod(short, node="n2")
+    short.add_prod_pod(node="n2")
     await short.minutes(2, nodes=nodes, **PLENTY)
     assert short.evicted == []
     await short.minutes(2, nodes=nodes, **PLENTY)
@@ -109,7 +96,7 @@ async def test_a_pod_without_another_place_waits_for_the_second_grace(short):
 
 async def test_a_node_with_another_pod_is_kept(short):
     await start(short, AT_ONCE)
-    prod_pod(short)
+    short.add_prod_pod()
     await short.minutes(8, **PLENTY)
     assert (short.evicted, short.annotation()) == ([], None)
 
@@ -120,7 +107,7 @@ async def test_it_stays_closed_until_another_pod_runs_there(short):
     short.end_pods()
     await short.minutes(10, **PLENTY)
     assert short.closed() == "MidOnly", "calm reports do not reopen it"
-    prod_pod(short)
+    short.add_prod_pod()
     await short.minutes(3, **PLENTY)
     assert (short.annotation(), short.closed()) == (None, "")
     assert texts(short, "MidOnlyNodeReopened") == ["accepts new Mid pods again: the pod shop/web runs there"]
@@ -133,7 +120,7 @@ async def test_no_pod_is_evicted_once_another_pod_runs_there(short):
         await short.minutes(1, **PLENTY)
     before = len(short.evicted)
     assert before < 6
-    prod_pod(short)
+    short.add_prod_pod()
     await short.minutes(3, **PLENTY)
     assert len(short.evicted) == before
     assert short.annotation() is None
@@ -146,7 +133,7 @@ async def test_a_list_that_another_pod_has_outdated_closes_nothing(short):
     await short.round()
     short.pass_seconds(10)
     await short.round()
-    prod_pod(short)
+    short.add_prod_pod()
     short.pass_seconds(10)
     await short.round()
     assert short.annotation() is None
@@ -218,3 +205,70 @@ async def test_the_states_are_counted(short):
     assert (value("waiting"), value("closed")) == (1, 0)
     await short.minutes(3, **PLENTY)
     assert (value("waiting"), value("closed")) == (0, 1)
+
+
+async def test_a_node_whose_other_pods_fit_elsewhere_is_emptied_where_that_is_configured(short):
+    nodes = ("n1", "n2")
+    await start(short, UNDERUSED, nodes=nodes)
+    for node in nodes:
+        short.add_prod_pod(f"web-{node}", node, requests={"cpu": "1"})
+    await short.minutes(4, nodes=nodes, **PLENTY)
+    assert sorted(short.evicted) == ["n1-m0", "n1-m1"], "the pod of n1 fits on n2, and then n2 has to stay"
+    assert (short.closed("n1"), short.closed("n2")) == ("Underused", "")
+    assert short.annotation()["trigger"] == "UnderusedNode"
+    (text,) = texts(short, "MidOnlyNodeClosed")
+    assert text.startswith(
+        "1 other pods have requested little since 2026-11-21T12:00:00Z and fit elsewhere: 2 Mid pods"
+    )
+    short.end_pods()
+    await short.minutes(16, nodes=nodes, **PLENTY)
+    assert short.annotation("n1") is None
+    assert texts(short, "MidOnlyNodeReopened")[0].startswith("accepts new Mid pods again: no autoscaler has removed it")
+
+
+@pytest.mark.parametrize(
+    "pinned",
+    [
+        {"owner": ""},
+        {"annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
+        {"requests": {"cpu": "many"}},
+        {"requests": {"cpu": "3"}},
+    ],
+)
+async def test_a_node_with_a_pod_that_would_not_move_keeps_its_mid_pods(short, pinned):
+    nodes = ("n1", "n2")
+    await start(short, UNDERUSED, nodes=nodes)
+    short.add_prod_pod(node="n1", **pinned)
+    short.add_prod_pod("other", node="n2", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    await short.minutes(6, nodes=nodes, **PLENTY)
+    assert (short.evicted, short.closed("n1"), short.closed("n2")) == ([], "", "")
+
+
+@pytest.mark.parametrize("given", [{"owner": "DaemonSet"}, {"owner": "DaemonSet", "requests": {"cpu": "1"}}])
+async def test_a_pod_that_comes_with_any_node_keeps_none(short, given):
+    await start(short, AT_ONCE)
+    short.add_prod_pod(**given)
+    await short.minutes(4, **PLENTY)
+    assert len(short.evicted) == 2
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded"])
+async def test_a_pod_that_was_bound_keeps_a_node_and_one_that_has_ended_does_not(short, phase):
+    await start(short, AT_ONCE)
+    short.add_prod_pod()
+    short.server.patch("pods", "web", {"status": {"phase": phase}}, "shop")
+    await short.minutes(4, **PLENTY)
+    assert len(short.evicted) == (0 if phase == "Pending" else 2)
+
+
+async def test_a_static_pod_keeps_no_node(short):
+    await start(short, AT_ONCE)
+    uid = short.server.get("nodes", "n1")["metadata"]["uid"]
+    short.server.add("pods", {
+        "metadata": {"name": "etcd", "uid": "s", "annotations": {"kubernetes.io/config.mirror": "x"},
+                     "ownerReferences": [{"kind": "Node", "name": "n1", "uid": uid, "controller": True}]},
+        "spec": {"nodeName": "n1", "priority": 2000001000, "containers": [{}]}, "status": {"phase": "Running"},
+    }, "kube-system")  # fmt: skip
+    await short.minutes(4, **PLENTY)
+    assert len(short.evicted) == 2
