@@ -1,8 +1,9 @@
 """`python -m e2e.autoscaler`: days and nights of Prod beside Karpenter, with and without Mid.
 
 The same schedule of Prod runs several times, each time on a stage of its own: alone, and with a backlog of Mid pods on
-top that never ends; of these once as it was before nodes were emptied (`none`), and once with it (`emptied`). Prints a
-table; exit code 1 where the last lever costs nodes, lets Prod wait for load, or does no work.
+top that never ends: with no node emptied (`none`), with nodes emptied that only Mid pods keep (`emptied`), and also
+those whose Prod pods fit elsewhere (`emptied-underused`). Prints a table; exit code 1 where the last lever costs nodes,
+lets Prod wait for load, or does no work.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tools.localcluster.errors import ClusterProblem
 MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
 ALONE: Final = "without-mid"
+DEFAULT: Final = ("none", "emptied", "emptied-underused")
 OBSERVE_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
@@ -137,7 +139,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of Prod (default: %(default)s)")
     tried = [name for name, lever in LEVERS.items() if lever.has_mid]
     parser.add_argument(
-        "--lever", choices=tried, nargs="+", default=["none", "emptied"], help="of Mid pods (default: none emptied)"
+        "--lever", choices=tried, nargs="+", default=list(DEFAULT), help=f"of Mid pods (default: {' '.join(DEFAULT)})"
     )
     chosen = parser.parse_args()
     plan = Plan(chosen.nodes, chosen.days, chosen.day_minutes * 60, chosen.seed, dict(CONFIGURATION))
