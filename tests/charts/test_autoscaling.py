@@ -38,3 +38,11 @@ def test_the_manager_knows_the_autoscaler(autoscaler):
 def test_the_values_of_the_chart_are_those_of_the_manager():
     of_chart = chart.SCHEMA["properties"]["autoscaling"]["enum"]
     assert of_chart == list(typing.get_args(ManagerSettings.model_fields["autoscaling"].annotation))
+
+
+def test_an_extender_of_its_own_has_the_same_bound():
+    secrets = [f"extenderService.{each}=a" for each in ("serverCertificateSecret", "callersAuthoritySecret")]
+    on = ("extenderService.enabled=true", "scheduler.enabled=false", *secrets)
+    found = chart.render("autoscaling=karpenter", *on).of_kind("ConfigMap").values()
+    (data,) = (text for each in found if (text := (each.get("data") or {}).get("scheduler-plugin.yaml")))
+    assert loader.parse(yaml.safe_load(data)).args[LoadAware.name].soft_after_seconds == 60
