@@ -66,12 +66,16 @@ async def test_all_of_many_pods_leave_in_time_whatever_the_interval_of_a_node_is
 async def test_other_nodes_do_not_wait_for_one_that_leaves(short):
     await start(short, pods=8, document={"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 1}},
                 nodes=("n1", "n2"))  # fmt: skip
-    for name in "xy":
+    for name in "xyz":
         short.add_pod(name, 2000, node="n2")
+    await short.minutes(2, nodes=("n2",))
     await change(short, DISRUPTED)
-    await short.minutes(4, nodes=("n2",), per_round=1)
-    assert {"x", "y"} & set(short.evicted)
-    assert len(set(short.evicted) - {"x", "y"}) == 8
+    await seconds(short, 15)
+    assert len(short.evicted) > 1
+    assert not {"x", "y", "z"} & set(short.evicted)
+    await short.report("n2")
+    await seconds(short, 2)
+    assert len({"x", "y", "z"} & set(short.evicted)) == 1
 
 
 async def test_a_leaving_node_that_was_just_evicted_from_does_not_wait_for_its_pause(short):
