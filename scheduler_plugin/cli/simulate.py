@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
 import sys
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from api_types.kubernetes import quantities
-from apiserver_client import errors
+from apiserver_client import errors, session
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation import (
@@ -32,12 +34,21 @@ from scheduler_plugin.simulation.scenario import Scenario
 STOCK: Final = "stock"
 """Name that selects kube-scheduler alone, in place of a configuration."""
 
+Connect = Callable[[], AbstractAsyncContextManager[session.Session]]
+
+_USER_AGENT: Final = "koord-scheduler-plugin-simulate"
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
 _PROGRESS_PERCENT: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
+    add_scenario_arguments(parser)
+    parser.add_argument("--kubeconfig", metavar="FILE", help="with --live; none: the same file as kubectl")
+
+
+def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of what is simulated, without those of the connection to a cluster."""
     play = Play()
     parser.add_argument("--pods", metavar="FILE", help="output of kubectl get pods -A -o json (or yaml)")
     parser.add_argument("--nodes", metavar="FILE", help="output of kubectl get nodes -o json")
@@ -47,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live", action="store_true", help="read pods, nodes and NodeMetrics from the apiserver instead"
     )
-    parser.add_argument("--kubeconfig", metavar="FILE", help="with --live; none: the same file as kubectl")
     parser.add_argument(
         "--config",
         metavar="CONFIG",
@@ -68,10 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Simulate and print the result; return the exit code."""
+def run(arguments: argparse.Namespace, connect: Connect | None = None) -> int:
+    """Simulate and print the result; return the exit code. `connect` opens the session of --live."""
     try:
-        scenario = recorded_cluster.scenario_of(_recording(arguments), _play(arguments))
+        scenario = recorded_cluster.scenario_of(_recording(arguments, connect), _play(arguments))
         outcomes = {
             name: _outcome(scenario, name, arguments.seed) for name in dict.fromkeys(arguments.config or [STOCK])
         }
@@ -94,12 +104,18 @@ def run(arguments: argparse.Namespace) -> int:
     return _FINE
 
 
-def _recording(arguments: argparse.Namespace) -> Recording:
+def _recording(arguments: argparse.Namespace, connect: Connect | None) -> Recording:
     if arguments.live:
-        return asyncio.run(recording.from_cluster(arguments.kubeconfig))
+        opened = functools.partial(session.open_session, arguments.kubeconfig, user_agent=_USER_AGENT)
+        return asyncio.run(_live(connect or opened))
     if not arguments.pods or not arguments.nodes:
         raise recorded_cluster.BadRecording("want --pods and --nodes (and --metrics, if available), or --live")
     return recording.from_files(arguments.pods, arguments.nodes, arguments.metrics)
+
+
+async def _live(connect: Connect) -> Recording:
+    async with connect() as api:
+        return await recording.from_cluster(api)
 
 
 def _play(arguments: argparse.Namespace) -> Play:

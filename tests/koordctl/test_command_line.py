@@ -1,5 +1,6 @@
 """The command line as a whole: its list of commands, unknown ones, what is imported, interruption."""
 
+import argparse
 import importlib
 import subprocess
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.commands import COMMANDS, Group
+from koordctl.cli import command as cli_command
+from koordctl.commands import COMMANDS, Command, Group
 
 ROOT = Path(__file__).parents[2]
 LEAVES = [
@@ -38,6 +40,17 @@ def test_every_command_has_a_module_and_a_help(words, command, capsys):
     with pytest.raises(SystemExit, match="0"):
         koordctl.main([*words, "--help"])
     assert command.help[1:] in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), LEAVES, ids=lambda given: "" if isinstance(given, Command) else " ".join(given)
+)
+def test_a_command_that_connects_has_all_flags_of_the_connection(words, command):
+    parser, common = argparse.ArgumentParser(), argparse.ArgumentParser()
+    importlib.import_module(command.module).add_arguments(parser)
+    cli_command.add_connection_arguments(common)
+    flags, wanted = parser._option_string_actions.keys(), common._option_string_actions.keys()
+    assert "--kubeconfig" not in flags or not wanted - flags
 
 
 def test_the_help_imports_nothing_of_the_commands():
