@@ -33,6 +33,12 @@ ETCD_TAG: Final = "3.6.5-0"
 """Tag of etcd that kubeadm of this version asks for; its program is that of the local cluster."""
 PAUSE_TAG: Final = "3.10"
 _KUBEADM: Final = "k8s.io/kubernetes/cmd/kubeadm"
+_SETTINGS: Final = (
+    "ENV container=docker PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "STOPSIGNAL SIGRTMIN+3",
+    'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]',
+)
+"""How systemd runs in a container: it has to know that it does, and ends on another signal than SIGTERM."""
 _COMPONENTS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -60,15 +66,9 @@ def ensure() -> str:
         return wanted
     base = f"koord-suite/kind-base:{wanted.partition(':')[2]}"
     with progress.step("making the base of a kind node"):
-        changes = [
-            f"--change={line}"
-            for line in (
-                "ENV container=docker PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "STOPSIGNAL SIGRTMIN+3",
-                'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]',
-            )
-        ]
-        engine.docker("import", *changes, root_file_system(), base)
+        engine.docker("import", root_file_system(), f"{base}-root")
+        lines = [f"FROM {base}-root", *_SETTINGS]
+        engine.docker("build", "--quiet", "--tag", base, "-", stdin="\n".join(lines))
     server = content_cache.folder("kind-server", content_cache.digest(wanted), _write_server) / "kubernetes.tar.gz"
     with progress.step(f"making {wanted} with `kind build node-image`"):
         words = ["build", "node-image", "--type=file", f"--base-image={base}", f"--image={wanted}", server]
