@@ -128,8 +128,8 @@ def follow(
         with contextlib.suppress(OSError, ValueError, http.client.HTTPException):  # the apiserver has ended
             while True:
                 path_of_watch = f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"
-                with contextlib.suppress(TimeoutError):
-                    for line in connect().lines(path_of_watch):
+                with contextlib.suppress(TimeoutError), contextlib.closing(connect()) as api:
+                    for line in api.lines(path_of_watch):
                         event = events.decode(line)
                         if event.type == "ERROR":  # the version is too old
                             version = "0"
