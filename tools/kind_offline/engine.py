@@ -88,6 +88,7 @@ def stop() -> None:
     shutil.rmtree(RUN, ignore_errors=True)
     if Path("/run/netns", NETWORK).exists():
         commands.run(["ip", "netns", "delete", NETWORK])
+        _remove_empty_folder(Path("/run/netns"))
     _remove_empty_control_groups()
 
 
@@ -101,6 +102,16 @@ def _give_up() -> None:
     raise ClusterProblem(
         f"the docker engine does not respond after {_READY_SECONDS:.0f} s: {processes.last_errors(_NAME, STATE)}"
     )
+
+
+def _remove_empty_folder(folder: Path) -> None:
+    """Remove the folder of network namespaces, which `ip` makes and mounts on itself, unless others have one."""
+    if any(folder.iterdir()):
+        return
+    if folder.is_mount():
+        commands.run(["umount", folder])
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _remove_empty_control_groups() -> None:
