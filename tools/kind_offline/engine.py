@@ -108,8 +108,7 @@ def _remove_empty_folder(folder: Path) -> None:
     """Remove the folder of network namespaces, which `ip` makes and mounts on itself, unless others have one."""
     if any(folder.iterdir()):
         return
-    if folder.is_mount():
-        commands.run(["umount", folder])
+    commands.succeeds(["umount", folder])
     with contextlib.suppress(OSError):
         folder.rmdir()
 
