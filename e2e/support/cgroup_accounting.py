@@ -33,9 +33,8 @@ class CgroupWitness:
     """Reads a pod's counters until it is closed. Raises LookupError when the cgroup is not visible."""
 
     def __init__(self, pod_uid: str) -> None:
-        ends = _ends(pod_uid)
         self._cpu = _cpu_file(pod_uid)
-        self._memory = _folder("memory", ends, "memory.stat") or _folder("", ends, "memory.stat")
+        self._memory = find("memory", pod_uid, "memory.stat") or find("", pod_uid, "memory.stat")
         if self._memory is None:
             raise _not_visible(pod_uid)
         self.accounts: list[Account] = []
@@ -77,8 +76,7 @@ class CgroupWitness:
 
 def quota_millis(pod_uid: str) -> int:
     """Return the CPU that a container of the pod may use, the smallest of all. Raises LookupError without any quota."""
-    ends = _ends(pod_uid)
-    pod = _folder("cpu", ends, "cpu.cfs_quota_us") or _folder("", ends, "cpu.max")
+    pod = find("cpu", pod_uid, "cpu.cfs_quota_us") or find("", pod_uid, "cpu.max")
     if pod is None:
         raise _not_visible(pod_uid)
     found = [_quota_millis(file) for file in pod.parent.glob(f"*/{pod.name}")]
@@ -93,18 +91,12 @@ def _quota_millis(file: Path) -> int | None:
     return None if quota.strip() in ("max", "-1") else round(1000 * int(quota) / int(per))
 
 
-def _ends(pod_uid: str) -> tuple[str, str]:
-    """Return how the names of a pod's cgroup end, by the driver cgroupfs and by systemd, which puts parents first."""
-    return f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"
-
-
 def _not_visible(pod_uid: str) -> LookupError:
     return LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
 
 
 def _cpu_file(pod_uid: str) -> Path:
-    ends = _ends(pod_uid)
-    found = _folder("cpuacct", ends, "cpuacct.usage") or _folder("", ends, "cpu.stat")
+    found = find("cpuacct", pod_uid, "cpuacct.usage") or find("", pod_uid, "cpu.stat")
     if found is None:
         raise _not_visible(pod_uid)
     return found
@@ -117,7 +109,13 @@ def _cpu_seconds(file: Path) -> float:
     return int(_fields(text)["usage_usec"]) / 1e6
 
 
-def _folder(controller: str, ends: tuple[str, str], file: str) -> Path | None:
+def find(controller: str, pod_uid: str, file: str) -> Path | None:
+    """Return a file of a pod's cgroup; `controller` is empty on cgroup v2.
+
+    No glob: it fails when another program removes a folder while it is read.
+    """
+    # The drivers cgroupfs and systemd, which puts the names of the parents first.
+    ends = f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"
     for folder, below, _ in os.walk(CGROUPS / controller):
         for name in (each for each in below if each.endswith(ends)):
             found = Path(folder, name, file)

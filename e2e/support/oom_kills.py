@@ -5,24 +5,20 @@ The counter of a pod includes its containers on cgroup v2; on v1 each folder has
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-CGROUPS = Path("/sys/fs/cgroup")
+from e2e.support import cgroup_accounting
+
 _V1_FILE, _V2_FILE, _COUNTER = "memory.oom_control", "memory.events", "oom_kill"
 
 
 def of_pod(uid: str) -> int:
     """Return the kills in a pod and its present containers. Raises LookupError where its cgroup is not visible."""
-    for root, file in ((CGROUPS / "memory", _V1_FILE), (CGROUPS, _V2_FILE)):
-        names = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
-        # Not by a glob, which fails when another program removes a folder while it is read.
-        folders = [Path(at) for at, _, files in os.walk(root) if at.endswith(names) and file in files]
-        if folders:
-            (pod,) = folders
-            folders = [pod, *pod.iterdir()] if file == _V1_FILE else [pod]
-            return sum(_kills(folder / file) for folder in folders if folder.is_dir())
-    raise LookupError(f"no memory cgroup of pod {uid} below {CGROUPS}: its node is another machine")
+    if v1 := cgroup_accounting.find("memory", uid, _V1_FILE):
+        return sum(_kills(folder / _V1_FILE) for folder in (v1.parent, *v1.parent.iterdir()) if folder.is_dir())
+    if v2 := cgroup_accounting.find("", uid, _V2_FILE):
+        return _kills(v2)
+    raise LookupError(f"no memory cgroup of pod {uid} below {cgroup_accounting.CGROUPS}: its node is another machine")
 
 
 def _kills(file: Path) -> int:
