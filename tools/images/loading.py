@@ -20,7 +20,7 @@ def build(provider: str | None = None) -> Sequence[Archive]:
 
 def prepare(builder: building.Builder) -> None:
     """Download and build what needs a network, so that `build` needs none."""
-    debian_packages.ensure({name: building.PACKAGES[name] for name in ("mmdebstrap",)})
+    debian_packages.ensure({"mmdebstrap": building.PACKAGES["mmdebstrap"]})
     builder.base_key()
     go_binaries.everything()
     wheels.folder(builder.python_version)

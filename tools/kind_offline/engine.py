@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,6 @@ PACKAGES: Final = {
     "docker.io": ("/usr/sbin/dockerd", "/usr/bin/docker"),
     "iproute2": ("ip",),
     "iptables": ("iptables-save",),
-    "mmdebstrap": ("mmdebstrap",),
     "tini": ("/usr/bin/docker-init",),
 }
 """Debian packages of the engine, with what shows their presence."""
@@ -53,16 +52,6 @@ def docker(*words: object, stdin: str | None = None, timeout_seconds: float = 90
     return commands.run(enter(CLIENT, *words), stdin=stdin, environment=variables, timeout_seconds=timeout_seconds)
 
 
-@contextlib.contextmanager
-def running() -> Iterator[None]:
-    """Run the engine, and end it afterwards with all containers; images stay for the next time."""
-    start()
-    try:
-        yield
-    finally:
-        stop()
-
-
 def start() -> None:
     """Start the engine unless it runs. Raises ClusterProblem."""
     debian_packages.ensure(PACKAGES)
@@ -82,7 +71,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """End the engine and its containers, and remove its network."""
+    """End the engine and its containers, and remove its network; images stay for the next time."""
     processes.stop(_NAME, STATE)
     processes.end(processes.of_this_cluster(STATE))
     shutil.rmtree(RUN, ignore_errors=True)
