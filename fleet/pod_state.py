@@ -171,14 +171,6 @@ class NamespaceSums:
         ]
 
 
-def namespaces(found: Iterable[PodState], quotas: Mapping[str, Amounts | None]) -> list[NamespaceState]:
-    """Sum the pods of each namespace, in the order of the names; a quota is None where it is malformed."""
-    sums = NamespaceSums()
-    for pod in found:
-        sums.add(pod)
-    return sums.states(quotas)
-
-
 def total(given: Iterable[Amounts]) -> Amounts:
     """Sum the known amounts; not known where none of several is."""
     amounts = list(given)

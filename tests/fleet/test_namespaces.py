@@ -4,7 +4,7 @@ import dataclasses
 import tracemalloc
 
 from fleet.node_state import UNKNOWN, Amounts
-from fleet.pod_state import NamespaceSums, PodState, namespaces
+from fleet.pod_state import NamespaceSums, PodState
 from fleet.reading import Reader
 from tests.fakes import apiserver
 from tests.fleet import cluster
@@ -15,6 +15,13 @@ GIB = 2**30
 
 def pod(name="a", namespace="shop", band="prod", requests=UNKNOWN, used=UNKNOWN):
     return PodState(namespace, name, "worker-1", band, "Running", requests, used)
+
+
+def namespaces(pods, quotas):
+    sums = NamespaceSums()
+    for each in pods:
+        sums.add(each)
+    return sums.states(quotas)
 
 
 def test_what_is_not_known_is_no_zero_and_no_pods_are_zero():
