@@ -71,20 +71,22 @@ def run(options: Namespace) -> int:
 
 async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
     if options.what == "nodes":
-        nodes = await reader.nodes(options.selector)
-        if nodes is None:
-            raise NotRead("\n".join(command.notes(reader.unread)))
+        nodes = _known(await reader.nodes(options.selector), reader)
         return top.nodes(choice.of(nodes), command.notes(reader.unread))
     which = options.namespace, options.node, options.selector
     if options.what == "pods":
-        pods = await reader.pods(*which)
-        if pods is None:
-            raise NotRead("\n".join(command.notes(reader.unread)))
+        pods = _known(await reader.pods(*which), reader)
         return top.pods(choice.of(pods), command.notes(reader.unread))
-    found = await reader.namespaces(*which, default=await reader.default_mid_quota(options.suite_namespace))
+    default = await reader.default_mid_quota(options.suite_namespace)
+    found = _known(await reader.namespaces(*which, default=default), reader)
+    return top.namespaces(choice.of(found), command.notes(reader.unread))
+
+
+def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
+    """Return what was read. Raises NotRead where nothing could be."""
     if found is None:
         raise NotRead("\n".join(command.notes(reader.unread)))
-    return top.namespaces(choice.of(found), command.notes(reader.unread))
+    return found
 
 
 def _choice(options: Namespace) -> Choice:
