@@ -13,7 +13,6 @@ import asyncio
 import collections
 import contextlib
 import itertools
-import multiprocessing
 import re
 import zlib
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ import psutil
 
 from benchmarks import synthetic_cluster
 from benchmarks.fleet_reports import Corpus
-from tests.fakes import apiserver, cluster
+from tests.fakes import apiserver, cluster, server_process
 from tests.fakes.apiserver import Received
 from tests.fakes.cluster import Cluster, Refusal
 
@@ -306,11 +305,5 @@ def _serve(port_to: Connection, corpus: Corpus, nodes: int) -> None:
 @contextlib.contextmanager
 def running(*, nodes: int, corpus: Corpus) -> Iterator[tuple[int, psutil.Process]]:
     """Run the server in a process of its own; yield its port, and the process."""
-    receiver, sender = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(sender, corpus, nodes), daemon=True)
-    process.start()
-    try:
-        yield receiver.recv(), psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.join()
+    with server_process.running(_serve, corpus, nodes) as found:
+        yield found

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -22,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from benchmarks import synthetic_cluster
+from tests.fakes import server_process
 
 NAME = b"@name@"
 _TIME_AT_START = "2001-01-01T00:00:00Z"
@@ -198,13 +198,5 @@ def running(
     *, nodes: int, pods_per_node: int, metric: bytes | None = None, recorded: Recorded | None = None
 ) -> Iterator[str]:
     """Run the server in a process of its own; yield its URL. `metric` is every NodeMetric, with NAME for its name."""
-    receiver, sender = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(sender, nodes, pods_per_node, metric, recorded or Recorded()), daemon=True
-    )
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{receiver.recv()}"
-    finally:
-        process.terminate()
-        process.join()
+    with server_process.running(_serve, nodes, pods_per_node, metric, recorded or Recorded()) as (port, _):
+        yield f"http://127.0.0.1:{port}"

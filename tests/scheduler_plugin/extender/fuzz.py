@@ -14,7 +14,6 @@ import asyncio
 import collections
 import contextlib
 import json
-import multiprocessing
 import random
 import socket
 import sys
@@ -27,6 +26,7 @@ import psutil
 
 from scheduler_plugin.extender import dispatcher, metrics
 from scheduler_plugin.extender.http_server import ExtenderServer
+from tests.fakes import server_process
 from tests.scheduler_plugin import factories
 
 MAX_BODY_BYTES = 2**21
@@ -264,14 +264,8 @@ class Client:
 @contextlib.contextmanager
 def running() -> Iterator[tuple[int, psutil.Process]]:
     """Run the server in a process of its own; yield its port and the process."""
-    receiver, sender = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(sender,), daemon=True)
-    process.start()
-    try:
-        yield receiver.recv(), psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.join()
+    with server_process.running(serve) as found:
+        yield found
 
 
 def fuzz(requests: int, seed: int) -> Outcome:
