@@ -18,6 +18,7 @@ from typing import Any, Final
 from playwright.sync_api import Browser
 
 from e2e.console import browser, pictures, states
+from tests.koordctl.samples import without_findings
 from tools.localcluster.content_cache import REPOSITORY
 
 README: Final = REPOSITORY / "README.md"
@@ -94,11 +95,6 @@ def node_of(nodes: list[dict[str, Any]]) -> str:
     if not measured:
         raise NotSuitable(f"no node of {len(nodes)} has a report and Mid resources: want the suite with colocation on")
     return str(max(measured, key=lambda each: (millis(each, "midRequests"), millis(each, "mid")))["name"])
-
-
-def without_findings(status: str) -> str:
-    """Return `status` before its findings."""
-    return status.partition("\nSEVERITY ")[0]
 
 
 def kubernetes_of(status: str) -> str:

@@ -140,7 +140,7 @@ def samples(page=PAGE):
         yield found[1], found[2]
 
 
-def without_findings(text):
+def without_findings(text: str) -> str:
     """Return the output of `status` before its findings."""
     return text.partition("\nSEVERITY ")[0]
 
