@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from apiserver_client import connection, session
+from tests.fakes import connections
 
 
 class Move(enum.Enum):
@@ -192,23 +193,9 @@ async def _receive(reader: asyncio.StreamReader) -> Received | None:
 async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
     """Run a scripted server on a free port of loopback; with TLS if a context is given."""
     script = ScriptedServer()
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(script.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    port = server.sockets[0].getsockname()[1]
-    script.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
-    try:
+    async with connections.served(script.serve, tls) as port:
+        script.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
         yield script
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def page(resource_version: str, *items: dict[str, Any], more: str = "") -> Answer:

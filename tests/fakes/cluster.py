@@ -23,7 +23,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from apiserver_client import connection
-from tests.fakes import apiserver
+from tests.fakes import apiserver, connections
 
 _API = {
     "": {"version": "v1", "kinds": {
@@ -426,20 +426,7 @@ def discovery(path: str, not_served: AbstractSet[str] = frozenset()) -> dict[str
 async def running() -> AsyncIterator[Cluster]:
     """Run a cluster on a free port of loopback, with the namespace koordinator-system."""
     made = Cluster()
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(made.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    made.add("namespaces", {"metadata": {"name": "koordinator-system"}})
-    try:
+    async with connections.served(made.serve) as port:
+        made.url = f"http://127.0.0.1:{port}"
+        made.add("namespaces", {"metadata": {"name": "koordinator-system"}})
         yield made
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
