@@ -60,6 +60,11 @@ def version() -> str:
     return kubernetes_version((_module() / "go.mod").read_text())
 
 
+def minor() -> int:
+    """Return the minor version of Kubernetes, 34 for `v1.34.4`."""
+    return int(version().split(".")[1])
+
+
 def _module() -> Path:
     wanted = os.environ.get(VERSION_VARIABLE, "")
     if not wanted or kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{wanted}."):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
-from tools.localcluster import health, layout
+from tools.localcluster import go_binaries, health, layout
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands, processes
 from tools.localcluster.host.processes import Program
@@ -23,6 +23,8 @@ FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
 READY_TIMEOUT_SECONDS = 120.0
 CONTAINERD_RECOVERING = "server is not initialized yet"  # the kubelet exits with this error
+CADVISOR_CONNECTS_UNTIL = 34
+"""Newest minor version of Kubernetes that is known to have the kubelet's flag --containerd; 1.37 has none."""
 DNS_PORT = 53
 SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 
@@ -189,8 +191,9 @@ def kubelet(places: Layout, binaries: Path) -> Program:
         f"--cert-dir={places.state / 'kubelet-serving'}",
         f"--hostname-override={layout.NODE_NAME}",
         f"--node-ip={layout.HOST_ADDRESS}",
-        f"--containerd={places.containerd_socket}",  # else cAdvisor's series lack the names of pods and containers
     ]
+    if go_binaries.minor() <= CADVISOR_CONNECTS_UNTIL:  # else cAdvisor's series lack the names of pods and containers
+        argv.append(f"--containerd={places.containerd_socket}")
     return Program("kubelet", argv, {})
 
 
