@@ -4,18 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.wire_model import camel_case
 from fleet.node_state import NodeState
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
-from koordctl.cli.top import amounts
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
 _GIB: Final = 2**30
 _CALCULATED: Final = "calculated"
+
+
+class NewestReport(Part):
+    """What the newest report leads to, where that differs from the last write; otherwise empty."""
+
+    reason: str
+    text: str
+    detail: str
+
+
+class NodeTerm(Part):
+    """One term of the formula, in milli-cores, bytes or percent."""
+
+    term: str
+    value: int
+    sentence: str
+    source: str
+    """Object and field of the value, or the key that sets it."""
+    time: str
+    """Time of the value in RFC 3339, or empty."""
+    layer: str | None
+    """Layer of the configuration that sets the key; null for a term without one, and where it was not read."""
+
+
+class NodeResource(Part):
+    """One Mid resource: CPU in milli-cores, or memory in bytes."""
+
+    published: int | None
+    """Value on the node; null without one."""
+    terms: list[NodeTerm]
+
+
+class NodeExplanation(Document):
+    """Document of `koordctl explain node`; times are in RFC 3339, or empty."""
+
+    node: str
+    status: str
+    reason: str
+    """Reason code, as on the page of the findings."""
+    text: str
+    detail: str
+    since: str
+    written: str
+    """Time of the status annotation."""
+    sample: str
+    """Time of the report that it is of."""
+    closed: str
+    """Why the node accepts no new Mid pod; empty where it does."""
+    shadow: bool
+    """Whether the terms are those of `midPublish: shadow`, which writes nothing to the node."""
+    newest: NewestReport
+    sample_age_seconds: float | None
+    predictor: str
+    mid_requests: ResourceAmounts
+    resources: dict[str, NodeResource]
+    """By the name of the Mid resource."""
+    eviction: list[str]
+    """What was evicted from the node, and what would be next, as sentences."""
+
 
 Terms = Mapping[str, explanation.Term]
 
@@ -52,7 +111,6 @@ def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
     )
     found = given.found
     return Answer(
-        "NodeExplanation",
         _document(given),
         [Table(columns, rows)] if rows else [],
         [f"node/{found.node}"],
@@ -174,32 +232,37 @@ def _key(given: Explained, term: explanation.Term | None) -> str:
     return f"{key}, {layer}" if layer else key
 
 
-def _document(given: Explained) -> dict[str, Any]:
+def _document(given: Explained) -> NodeExplanation:
     found, state = given.found, given.state
-    texts = ("node", "status", "reason", "text", "detail", "since", "written", "sample", "closed")
-    return {
-        **{name: getattr(found, name) for name in texts},
-        "shadow": found.shadow,
-        "newest": {"reason": found.newest_reason, "text": found.newest_text, "detail": found.newest_detail},
-        "sampleAgeSeconds": state.sample_age_seconds,
-        "predictor": state.predictor,
-        "midRequests": amounts(state.mid_requests),
-        "resources": {
-            mid: {
-                "published": resource.published,
-                "terms": [
-                    {
-                        "term": camel_case(term.term),
-                        "value": term.value,
-                        "sentence": term.sentence,
-                        "source": term.source,
-                        "time": term.time,
-                        "layer": given.layers.get(term.source.rpartition(".")[2]),
-                    }
-                    for term in resource.terms
-                ],
-            }
+    return NodeExplanation(
+        node=found.node,
+        status=found.status,
+        reason=found.reason,
+        text=found.text,
+        detail=found.detail,
+        since=found.since,
+        written=found.written,
+        sample=found.sample,
+        closed=found.closed,
+        shadow=found.shadow,
+        newest=NewestReport(found.newest_reason, found.newest_text, found.newest_detail),
+        sample_age_seconds=state.sample_age_seconds,
+        predictor=state.predictor,
+        mid_requests=amounts(state.mid_requests),
+        resources={
+            mid: NodeResource(resource.published, [_term_document(given, term) for term in resource.terms])
             for mid, resource in found.resources.items()
         },
-        "eviction": list(found.eviction),
-    }
+        eviction=list(found.eviction),
+    )
+
+
+def _term_document(given: Explained, term: explanation.Term) -> NodeTerm:
+    return NodeTerm(
+        term=camel_case(term.term),
+        value=term.value,
+        sentence=term.sentence,
+        source=term.source,
+        time=term.time,
+        layer=given.layers.get(term.source.rpartition(".")[2]),
+    )

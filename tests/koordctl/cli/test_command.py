@@ -14,6 +14,7 @@ from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
 from koordctl.cli.progress import Progress
+from koordctl.cli.version_command import Version
 from tests import factories
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
@@ -115,7 +116,7 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
     terminal = Terminal("utf-8")
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= int(columns)
     assert "[31m" not in terminal.getvalue()
@@ -124,8 +125,8 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
 def test_a_terminal_that_is_ascii_gets_no_other_characters():
     table = answer.Table([answer.Column("A")], [("größe ✘",)])
     terminal = Terminal("ascii")
-    output.show(answer.Answer("X", {}, [table]), "csv", to=terminal)
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "csv", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     assert "\\xf6" in terminal.getvalue()
 
 
@@ -133,7 +134,7 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
     piped = io.StringIO()
-    output.show(answer.Answer("X", {}, [table]), "table", to=piped)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=piped)
     assert piped.getvalue().splitlines()[1] == "x" * 100 + "  " + "y" * 100
 
 
@@ -142,7 +143,7 @@ def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal("utf-8")
     table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
 
 
