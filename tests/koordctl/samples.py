@@ -106,7 +106,8 @@ def routes():
         f"{METRICS}/worker-1": metrics[0],
         "/api/v1/namespaces/shop/pods/etl-0": _waiting(),
         f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-scheduler": {
-            "spec": {"holderIdentity": "koord-scheduler-7c9f_1234"}
+            "metadata": {"name": "koord-scheduler"},
+            "spec": {"holderIdentity": "koord-scheduler-7c9f_1234"},
         },
     }
 
