@@ -9,8 +9,6 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-import yaml
-
 from apiserver_client import errors, objects, resources, session
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedNodeMetric, PendingPod
@@ -18,44 +16,21 @@ from fleet import wire
 from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot, Unread
-from manager.cache import store
 from manager.cli import explain_mid
 from manager.events.recorder import REPORTER
-from scheduler_plugin.config import loader
-from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 
 T = TypeVar("T")
-SCHEDULER_CONFIG: Final = "koord-scheduler"
-_POLICIES: Final = "scheduler-plugin.yaml"
 _MOST_LISTED: Final = 500
 
 
 async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[Snapshot, float | None]:
-    """Read nodes, reports and installation, and the usage threshold of the scheduler."""
+    """Read nodes, reports and installation, and the usage threshold of the scheduler, None where it is not known."""
     reader = Reader(api, now)
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
     found = Snapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
-    return found, await _usage_limit(api, namespace)
-
-
-async def _usage_limit(api: session.Session, namespace: str) -> float | None:
-    """Return the CPU threshold of LoadAwareScheduling; None where its configuration cannot be read or has none."""
-    try:
-        found = await objects.get(
-            api, resources.CONFIG_MAPS, SCHEDULER_CONFIG, namespace=namespace, decode=store.ConfigMap
-        )
-        document = yaml.safe_load((found.data or {}).get(_POLICIES, ""))
-        if document is None:
-            return None
-        configuration = loader.parse(document)
-    except (errors.StatusError, loader.InvalidConfiguration, yaml.YAMLError, RecursionError):
-        return None
-    args = configuration.args.get(LoadAware.name)
-    if LoadAware.name not in configuration.filters or not isinstance(args, LoadAwareArgs):
-        return None
-    return args.usage_thresholds.get("cpu") or None
+    config = await Reader(api, now).scheduler_config(namespace)
+    return found, config.usage_limit_percent
 
 
 async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
@@ -75,8 +50,8 @@ async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
 async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:
     """Read all pods and sum them by namespace; `namespace` is that of the suite."""
     reader = Reader(api, now)
-    default = await reader.default_mid_quota(namespace)
-    return Listed(await reader.namespaces(default=default), tuple(reader.unread))
+    config = await reader.scheduler_config(namespace)
+    return Listed(await reader.namespaces(default=config.default_quota), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

@@ -27,7 +27,7 @@ _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 _CODES: Final = {"error": "31", "warning": "33"}
-_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": "."})
+_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": ".", "│": "|"})
 
 
 class Style(NamedTuple):

@@ -140,8 +140,8 @@ def ordered(found: Iterable[T], key: Key[T], *, descending: bool) -> list[T]:
     return [*sorted(known, key=key.value, reverse=descending), *unknown]
 
 
-def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
-    """Return the answer of `top nodes`."""
+def nodes(found: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
+    """Return the answer of `top nodes`, with the usage threshold of the scheduler in its bars where it is given."""
     columns = (
         Column("NODE"),
         Column("OF CPU", is_drawing=True, optional=True),
@@ -160,7 +160,7 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     rows = [
         (
             node.name,
-            node_bar.bar(node),
+            node_bar.bar(node, limit_percent),
             cores(node.allocatable.cpu),
             share(node.used_percent("cpu")),
             share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
@@ -177,7 +177,7 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     ]
     data = NodeList([_node_document(node) for node in found])
     names = [f"node/{node.name}" for node in found]
-    legend = node_bar.LEGEND if found else ""
+    legend = node_bar.legend(limit_percent) if found else ""
     return Answer(data, [Table(columns, rows)], names, legend=legend, exit_code=_code(found), notes=notes)
 
 

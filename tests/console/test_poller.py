@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 
 import pytest
 
@@ -103,22 +104,21 @@ async def test_details_are_bounded():
 
 
 @pytest.mark.parametrize(
-    ("policies", "wanted"),
+    ("answer", "wanted"),
     [
-        ("plugins: {}\n", 65),
-        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 50}}}]\n", 50),
-        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 0}}}]\n", None),
-        ("plugins: {filter: {disabled: [{name: '*'}]}}\n", None),
-        ("not: [a, profile", None),
-        ("&a [*a]\n", None),
-        ("", None),
+        (apiserver.Answer({"metadata": {}, "data": {"scheduler-plugin.yaml": "plugins: {}"}}), 65),
+        (apiserver.Answer(cluster.forbidden("it"), 403), None),
     ],
 )
-async def test_the_threshold_is_that_of_the_scheduler(policies, wanted):
+async def test_the_threshold_is_that_of_the_scheduler_where_it_may_be_read(answer, wanted):
     async with apiserver.running() as server:
-        server.on("GET", CONFIG, apiserver.Answer({"metadata": {}, "data": {"scheduler-plugin.yaml": policies}}))
+        for path, given in ((NODES, cluster.listing(cluster.node())), (METRICS, cluster.listing())):
+            server.on("GET", path, apiserver.Answer(given))
+        server.on("GET", CONFIG, answer)
         async with server.session() as api:
-            assert await reading._usage_limit(api, "koordinator-system") == wanted
+            found, limit = await reading.snapshot(api, "koordinator-system", dt.datetime.fromisoformat(cluster.NOW))
+    assert limit == wanted
+    assert not [each for each in found.unread if each.what == "configmaps/koord-scheduler"]
 
 
 async def test_pods_that_have_a_node_do_not_wait():

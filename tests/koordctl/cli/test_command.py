@@ -213,6 +213,27 @@ def test_top_namespaces_shows_the_default_quota_as_one(name, annotation, shown, 
     assert tuple(found["midQuota"].values()) == amounts
 
 
+@pytest.mark.parametrize("format_", ["table", "wide"])
+def test_top_nodes_draws_the_threshold_of_the_scheduler(format_, tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    config = {"metadata": {"name": "koord-scheduler"}, "data": {"scheduler-plugin.yaml": PLUGINS}}
+    with kubeconfig_of(tmp_path, **healthy(), **{path: config}) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file), "-o", format_]) == 0
+    shown = capsys.readouterr()
+    _head, row, _legend, limit = shown.out.splitlines()
+    assert row.split()[1] == "██████P▓▓▓░░░│░░░░··"
+    assert "│ no pod is placed on a node above 65% " in limit
+
+
+def test_without_the_right_for_the_configuration_top_nodes_draws_no_threshold_and_says_nothing(tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    with kubeconfig_of(tmp_path, **healthy(), **{path: (cluster.forbidden("it"), 403)}) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "│" not in shown.out
+
+
 def test_without_the_right_for_the_configuration_the_default_quota_is_not_known(tmp_path, capsys):
     path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
     routes = healthy(namespaces=cluster.listing()) | {path: (cluster.forbidden("it"), 403)}
