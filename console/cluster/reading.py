@@ -5,19 +5,23 @@ Every function raises errors.ApiServerError where the apiserver does not answer.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedNodeMetric, PendingPod
-from fleet import wire
+from fleet import mid_terms, wire
 from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot, Unread
+from manager.cache import store
 from manager.cli import explain_mid
 from manager.events.recorder import REPORTER
+from manager.slo_config.evaluation import Outcome
 
 T = TypeVar("T")
 _MOST_LISTED: Final = 500
@@ -33,18 +37,25 @@ async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tu
     return found, config.usage_limit_percent
 
 
-async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
-    """Read one node: the terms of its Mid, its pods, the windows and terms of its report."""
+async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outcome | None = None) -> NodeDetail:
+    """Read one node: the terms of its Mid, its pods, the windows and terms of its report.
+
+    `outcome` is the configuration of the snapshot.
+    """
     reader = Reader(api, now)
-    report, explanation, pods = None, None, None
+    report, explanation, found, metric, layers = None, None, None, None, mid_terms.NO_LAYERS
     with reader.attempt("nodemetrics"):
         read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
         report = read.status
     with reader.attempt(f"nodes/{name}"):
-        explanation = await explain_mid.of_node(api, name, now)
+        seen = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
+        with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
+            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+        explanation = await explain_mid.of_objects(api, seen, metric, now)
+        layers = mid_terms.layers(outcome, seen)
     with reader.attempt("pods"):
-        pods = await reader.pods(None, name)
-    return NodeDetail(explanation, pods, report, tuple(reader.unread))
+        found = await reader.pods(None, name)
+    return NodeDetail(explanation, found, report, layers, tuple(reader.unread))
 
 
 async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:

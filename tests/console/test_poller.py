@@ -9,6 +9,7 @@ import pytest
 from apiserver_client import connection, errors
 from console.cluster import reading
 from console.cluster.poller import Poller
+from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
 
@@ -119,6 +120,21 @@ async def test_the_threshold_is_that_of_the_scheduler_where_it_may_be_read(answe
             found, limit = await reading.snapshot(api, "koordinator-system", dt.datetime.fromisoformat(cluster.NOW))
     assert limit == wanted
     assert not [each for each in found.unread if each.what == "configmaps/koord-scheduler"]
+
+
+@pytest.mark.parametrize("metric", [apiserver.Answer(cluster.metric()), apiserver.Answer(cluster.forbidden("it"), 403)])
+async def test_a_node_is_explained_with_its_layers_also_without_its_report(metric):
+    data = {"colocation-config": '{"enable": true, "midCPUThresholdPercent": 50}'}
+    outcome = evaluation.evaluate(None, data, exists=True)
+    async with apiserver.running() as server:
+        server.on("GET", f"{NODES}/worker-1", apiserver.Answer(cluster.node(annotations=cluster.mid_status())))
+        server.on("GET", f"{METRICS}/worker-1", metric)
+        async with server.session() as api:
+            now = dt.datetime.fromisoformat(cluster.NOW)
+            found = await reading.node(api, "worker-1", now, outcome)
+    assert found.explanation.node == "worker-1"
+    assert found.layers["midCPUThresholdPercent"] == "cluster strategy"
+    assert [each.what for each in found.unread if each.is_right] == ["nodemetrics"] * (metric.status == 403)
 
 
 async def test_pods_that_have_a_node_do_not_wait():
