@@ -54,11 +54,11 @@ class ConfigExplanation(Document, forbid_unknown_fields=True):
     summary: str
     document: ConfigDocument
     layers: list[ConfigLayer]
-    """The highest first."""
+    """The lowest first."""
     node_metric_spec_differs: list[str] | None
     """Keys in which the spec of the NodeMetric differs from this strategy; null where it was not read."""
-    matching_node_configs: list[str]
-    """Names of the `nodeConfigs` that match the node."""
+    matching_node_configs: list[int]
+    """Positions in `nodeConfigs` of those that match the node, from 0; the first one counts."""
     values: dict[str, ConfigValue]
     """By the path of the key."""
 

@@ -1,5 +1,6 @@
 """The JSON of every command is valid by the schema that the documentation publishes for its kind."""
 
+import dataclasses
 import importlib
 import json
 import pathlib
@@ -13,6 +14,8 @@ from koordctl.backtest import report
 from koordctl.backtest.results import Row, Summary
 from koordctl.check import results
 from koordctl.cli.document import Document, to_wire
+from koordctl.explain import config
+from manager.slo_config import evaluation, explanation
 from tests.koordctl import samples
 
 SCHEMAS = pages.DOCS / "reference" / koordctl_documents.FOLDER
@@ -90,6 +93,27 @@ def test_the_document_is_valid(kind, document):
     found = document(kind)
     assert (found["apiVersion"], found["kind"]) == ("koordctl/v1", kind)
     validator(kind).validate(found)
+
+
+LAYERED = {
+    "enable": True,
+    "nodeConfigs": [
+        {"name": "big", "nodeSelector": {"matchLabels": {"size": "big"}}, "midCPUThresholdPercent": 1000},
+        {"name": "all", "nodeSelector": {}, "enable": False},
+    ],
+}
+"""The first one is ignored for its percentage."""
+
+
+@pytest.mark.parametrize(("text", "matching"), [(json.dumps(LAYERED), [0, 1]), ("{", [])])
+def test_the_configuration_of_a_node_with_layers_and_of_a_refused_document_is_valid(text, matching):
+    outcome = evaluation.evaluate(None, {"colocation-config": text}, exists=True)
+    annotations = {"node.koordinator.sh/colocation-strategy": '{"midCPUThresholdPercent": "many"}'}
+    found = explanation.explain("n", {"size": "big"}, annotations, outcome, source="a test", kept_in="")
+    found = dataclasses.replace(found, spec_differs=("midColocationPolicy.midFloor",))
+    document = to_wire(config.answer(found).data)
+    validator("ConfigExplanation").validate(document)
+    assert document["matchingNodeConfigs"] == matching
 
 
 def test_a_missing_an_unknown_and_a_wrong_field_are_refused(document):
