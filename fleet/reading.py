@@ -16,9 +16,10 @@ from api_types.kubernetes import pods, times
 from api_types.kubernetes.pods import Pod
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
-from fleet import default_quota, node_state, pod_state, wire
+from fleet import node_state, pod_state, scheduler_config, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.node_state import UNKNOWN, Amounts, NodeState
+from fleet.scheduler_config import SchedulerConfig
 from fleet.snapshot import LAST_GOOD_CONFIG, Installation, Unread
 from manager.cache import store
 from manager.leader_election import lease
@@ -148,17 +149,17 @@ class Reader:
                     sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
         return tuple(sums.states(await self.mid_quotas(namespace, default), default))
 
-    async def default_mid_quota(self, suite_namespace: str) -> Amounts:
-        """Read the quota of the namespaces without an annotation; not limited where none is configured."""
-        for name in default_quota.CONFIG_MAPS:
+    async def scheduler_config(self, suite_namespace: str) -> SchedulerConfig:
+        """Read the configuration of the scheduler plugin: the first ConfigMap that there is."""
+        for name in scheduler_config.CONFIG_MAPS:
             found = None
             with self.attempt(f"configmaps/{name}", is_optional=True):
                 found = await objects.get(
                     self._api, resources.CONFIG_MAPS, name, namespace=suite_namespace, decode=store.ConfigMap
                 )
             if found is not None:
-                return default_quota.find((found.data or {}).get(default_quota.KEY, ""))
-        return UNKNOWN
+                return scheduler_config.read((found.data or {}).get(scheduler_config.KEY, ""))
+        return SchedulerConfig()
 
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""

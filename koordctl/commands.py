@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import itertools
 import sys
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from argparse import Action, ArgumentParser, HelpFormatter
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -31,101 +32,117 @@ class Group(NamedTuple):
     commands: tuple[Command, ...]
 
 
-COMMANDS: Final[tuple[Command | Group, ...]] = (
-    Command(
-        "status",
-        "what runs, what is measured, what Mid there is, and what is wrong",
-        "koordctl.cli.status_command",
-    ),
-    Command(
-        "check",
-        "whether the suite works, whether you may, and what to do; --pre before an installation",
-        "koordctl.check.command",
-    ),
-    Command(
-        "top",
-        "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
-        "koordctl.cli.top_command",
-    ),
-    Group(
-        "explain",
-        "why a node has its Mid resources, why a pod is where it is, which value holds",
-        (
-            Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
-            Command("pod", "why a pod is on its node, why not on others", "koordctl.explain.pod_command"),
-            Command("config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"),
+SECTIONS: Final[Mapping[str, tuple[Command | Group, ...]]] = {
+    "usage and faults": (
+        Command(
+            "status",
+            "what runs, what is measured, what Mid there is, and what is wrong",
+            "koordctl.cli.status_command",
+        ),
+        Command(
+            "top",
+            "usage, requests, predicted peak and Mid of nodes, pods or namespaces",
+            "koordctl.cli.top_command",
+        ),
+        Command(
+            "gain",
+            "what Mid resources brought, by namespace, and what they risked",
+            "koordctl.gain.command",
+        ),
+        Command(
+            "console",
+            "pages about the cluster in your browser, with your own rights",
+            "koordctl.cli.console",
         ),
     ),
-    Group(
-        "config",
-        "check, render or compare the configuration of Mid resources",
-        (
-            Command("check", "whether a document is right", "koordctl.configuration.check_command"),
-            Command("render", "the ConfigMap of a preset, for kubectl apply", "koordctl.configuration.render_command"),
-            Command("diff", "what a document would give and take, node by node", "koordctl.configuration.diff_command"),
+    "explain and check": (
+        Command(
+            "check",
+            "whether the suite works, whether you may, and what to do; --pre before an installation",
+            "koordctl.check.command",
+        ),
+        Group(
+            "explain",
+            "why a node has its Mid resources, why a pod is where it is, which value holds",
+            (
+                Command("node", "the Mid resources of a node as a sum, term by term", "koordctl.explain.node_command"),
+                Command("pod", "why a pod is on its node, why not on others", "koordctl.explain.pod_command"),
+                Command(
+                    "config", "the value of each key, and the layer that sets it", "koordctl.explain.config_command"
+                ),
+            ),
+        ),
+        Command(
+            "bundle",
+            "one file with what an issue needs: reports, configuration, logs, metrics; without secrets",
+            "koordctl.bundle.command",
         ),
     ),
-    Group(
-        "scheduler",
-        "check the configuration of the scheduler plugin",
-        (Command("check", "whether plugins and their arguments are right", "koordctl.scheduler.check_command"),),
+    "before a change": (
+        Group(
+            "config",
+            "check, render or compare the configuration of Mid resources",
+            (
+                Command("check", "whether a document is right", "koordctl.configuration.check_command"),
+                Command(
+                    "render", "the ConfigMap of a preset, for kubectl apply", "koordctl.configuration.render_command"
+                ),
+                Command(
+                    "diff", "what a document would give and take, node by node", "koordctl.configuration.diff_command"
+                ),
+            ),
+        ),
+        Group(
+            "scheduler",
+            "check the configuration of the scheduler plugin",
+            (Command("check", "whether plugins and their arguments are right", "koordctl.scheduler.check_command"),),
+        ),
+        Command(
+            "simulate",
+            "where pods would go, under which configuration of the scheduler",
+            "koordctl.scheduler.simulate_command",
+        ),
+        Command(
+            "backtest",
+            "compare predictors on recorded usage: which one, at which risk",
+            "koordctl.backtest.command",
+        ),
+        Command(
+            "convert",
+            "write the limits of Mid pods into manifests",
+            "koordctl.convert.command",
+        ),
     ),
-    Command(
-        "simulate",
-        "where pods would go, under which configuration of the scheduler",
-        "koordctl.scheduler.simulate_command",
+    "other": (
+        Command(
+            "reset-prediction",
+            "let the agent of a node forget its history; asks",
+            "koordctl.changes.reset_prediction",
+        ),
+        Command(
+            "uninstall",
+            "take away what the suite has written to the cluster; asks",
+            "koordctl.changes.uninstall",
+        ),
+        Command(
+            "export",
+            "dashboards, rules of alerts, or the plugin of k9s, as files",
+            "koordctl.export.command",
+        ),
+        Command(
+            "completion",
+            "the script that completes command lines in a shell",
+            "koordctl.completion.command",
+        ),
+        Command(
+            "version",
+            "versions of this program and of the installed parts",
+            "koordctl.cli.version_command",
+        ),
     ),
-    Command(
-        "gain",
-        "what Mid resources brought, by namespace, and what they risked",
-        "koordctl.gain.command",
-    ),
-    Command(
-        "console",
-        "pages about the cluster in your browser, with your own rights",
-        "koordctl.cli.console",
-    ),
-    Command(
-        "backtest",
-        "compare predictors on recorded usage: which one, at which risk",
-        "koordctl.backtest.command",
-    ),
-    Command(
-        "bundle",
-        "one file with what an issue needs: reports, configuration, logs, metrics; without secrets",
-        "koordctl.bundle.command",
-    ),
-    Command(
-        "convert",
-        "write the limits of Mid pods into manifests",
-        "koordctl.convert.command",
-    ),
-    Command(
-        "completion",
-        "the script that completes command lines in a shell",
-        "koordctl.completion.command",
-    ),
-    Command(
-        "version",
-        "versions of this program and of the installed parts",
-        "koordctl.cli.version_command",
-    ),
-    Command(
-        "reset-prediction",
-        "let the agent of a node forget its history; asks",
-        "koordctl.changes.reset_prediction",
-    ),
-    Command(
-        "uninstall",
-        "take away what the suite has written to the cluster; asks",
-        "koordctl.changes.uninstall",
-    ),
-    Command(
-        "export",
-        "dashboards, rules of alerts, or the plugin of k9s, as files",
-        "koordctl.export.command",
-    ),
-)
+}
+"""As in the help and in docs/how-to/koordctl.md."""
+COMMANDS: Final[tuple[Command | Group, ...]] = tuple(itertools.chain(*SECTIONS.values()))
 """In the order of the help text."""
 
 
@@ -136,13 +153,24 @@ def parser(words: Sequence[str] | None = None) -> ArgumentParser:
         prog="kubectl koord" if as_plugin else "koordctl",
         description="Answers questions of the operator of a cluster. Only reset-prediction and uninstall change it.",
         epilog="Begin with: status, top nodes, explain node NODE. Flags of a command: COMMAND --help.",
+        formatter_class=_InSections,
     )
     _add(made, COMMANDS, words)
     return made
 
 
+class _InSections(HelpFormatter):
+    """Help with the title of a section before the first of its commands."""
+
+    _TITLES: Final = {commands[0].name: title for title, commands in SECTIONS.items()}
+
+    def _format_action(self, action: Action) -> str:
+        title = self._TITLES.get(action.dest)
+        return (f"\n{'':{self._current_indent - 2}}{title}:\n" if title else "") + super()._format_action(action)
+
+
 def _add(to: ArgumentParser, commands: Sequence[Command | Group], words: Sequence[str] | None) -> None:
-    added = to.add_subparsers(metavar="COMMAND", required=True)
+    added = to.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for each in commands:
         own = added.add_parser(each.name, help=each.help, description=f"{each.help[:1].upper()}{each.help[1:]}.")
         if words is not None and words[:1] != [each.name]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from console.cluster.wire import DetailedReport
@@ -21,6 +21,8 @@ class NodeDetail:
     explanation: Explanation | None = None
     pods: tuple[PodState, ...] | None = None
     report: DetailedReport | None = None
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """Layer that sets each key of the node's strategy; empty where no configuration was read."""
     unread: tuple[Unread, ...] = ()
 
 

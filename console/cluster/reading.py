@@ -5,78 +5,64 @@ Every function raises errors.ApiServerError where the apiserver does not answer.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-import yaml
-
+from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedNodeMetric, PendingPod
-from fleet import wire
+from fleet import mid_terms, wire
 from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot, Unread
 from manager.cache import store
 from manager.cli import explain_mid
 from manager.events.recorder import REPORTER
-from scheduler_plugin.config import loader
-from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from manager.slo_config.evaluation import Outcome
 
 T = TypeVar("T")
-SCHEDULER_CONFIG: Final = "koord-scheduler"
-_POLICIES: Final = "scheduler-plugin.yaml"
 _MOST_LISTED: Final = 500
 
 
 async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[Snapshot, float | None]:
-    """Read nodes, reports and installation, and the usage threshold of the scheduler."""
+    """Read nodes, reports and installation, and the usage threshold of the scheduler, None where it is not known."""
     reader = Reader(api, now)
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
     found = Snapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
-    return found, await _usage_limit(api, namespace)
+    config = await Reader(api, now).scheduler_config(namespace)
+    return found, config.usage_limit_percent
 
 
-async def _usage_limit(api: session.Session, namespace: str) -> float | None:
-    """Return the CPU threshold of LoadAwareScheduling; None where its configuration cannot be read or has none."""
-    try:
-        found = await objects.get(
-            api, resources.CONFIG_MAPS, SCHEDULER_CONFIG, namespace=namespace, decode=store.ConfigMap
-        )
-        document = yaml.safe_load((found.data or {}).get(_POLICIES, ""))
-        if document is None:
-            return None
-        configuration = loader.parse(document)
-    except (errors.StatusError, loader.InvalidConfiguration, yaml.YAMLError, RecursionError):
-        return None
-    args = configuration.args.get(LoadAware.name)
-    if LoadAware.name not in configuration.filters or not isinstance(args, LoadAwareArgs):
-        return None
-    return args.usage_thresholds.get("cpu") or None
+async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outcome | None = None) -> NodeDetail:
+    """Read one node: the terms of its Mid, its pods, the windows and terms of its report.
 
-
-async def node(api: session.Session, name: str, now: dt.datetime) -> NodeDetail:
-    """Read one node: the terms of its Mid, its pods, the windows and terms of its report."""
+    `outcome` is the configuration of the snapshot.
+    """
     reader = Reader(api, now)
-    report, explanation, pods = None, None, None
+    report, explanation, found, metric, layers = None, None, None, None, mid_terms.NO_LAYERS
     with reader.attempt("nodemetrics"):
         read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
         report = read.status
     with reader.attempt(f"nodes/{name}"):
-        explanation = await explain_mid.of_node(api, name, now)
+        seen = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
+        with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
+            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+        explanation = await explain_mid.of_objects(api, seen, metric, now)
+        layers = mid_terms.layers(outcome, seen)
     with reader.attempt("pods"):
-        pods = await reader.pods(None, name)
-    return NodeDetail(explanation, pods, report, tuple(reader.unread))
+        found = await reader.pods(None, name)
+    return NodeDetail(explanation, found, report, layers, tuple(reader.unread))
 
 
 async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:
     """Read all pods and sum them by namespace; `namespace` is that of the suite."""
     reader = Reader(api, now)
-    default = await reader.default_mid_quota(namespace)
-    return Listed(await reader.namespaces(default=default), tuple(reader.unread))
+    config = await reader.scheduler_config(namespace)
+    return Listed(await reader.namespaces(default=config.default_quota), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

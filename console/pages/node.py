@@ -13,7 +13,8 @@ from console.history.memory import History, Point
 from console.pages import numbers, prediction, shown
 from console.pages.shown import part
 from console.seen import Seen
-from fleet import findings
+from fleet import findings, mid_terms
+from fleet.mid_terms import Terms
 from fleet.node_state import Amounts, NodeState, amounts_of, percent
 from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation, Term
@@ -61,7 +62,7 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
         "bar": shown.bar_of(node),
         "limit": seen.usage_limit_percent,
         "facts": _facts(node),
-        "sums": list(_sums(node, found.explanation)),
+        "sums": list(_sums(node, found)),
         "charts": [
             {"id": resource, "unit": unit, "points": _thinned(history.of_node(node.name, resource))}
             for resource, unit in (("cpu", "cores"), ("memory", "GiB"))
@@ -111,36 +112,41 @@ def _facts(node: NodeState) -> list[tuple[str, str]]:
     ]
 
 
-def _sums(node: NodeState, found: Explanation | None) -> Iterator[dict[str, Any]]:
+def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
     """Yield the sum of each Mid resource, term by term, as bars on one scale."""
     for mid, resource, whole in (
         (names.MID_CPU, "cpu", node.allocatable.cpu),
         (names.MID_MEMORY, "memory", node.allocatable.memory),
     ):
+        found = detail.explanation
         terms = found.resources[mid].terms if found and mid in found.resources else ()
         yield {
             "name": "CPU" if resource == "cpu" else "Memory",
             "unit": "cores" if resource == "cpu" else "GiB",
             "resource": mid,
-            "terms": _terms([each for each in terms if each.term in _TERMS], resource, whole),
+            "terms": _terms({each.term: each for each in terms}, detail.layers, resource, whole),
             "inputs": [each for each in terms if each.term not in _TERMS],
             "time": next((each.time for each in terms if each.term == "allocated_prod"), ""),
         }
 
 
-def _terms(terms: Sequence[Term], resource: str, whole: int | None) -> list[dict[str, Any]]:
-    amounts = numbers.column([each.value for each in terms], resource)
-    return [_term(term, amount, whole) for term, amount in zip(terms, amounts, strict=True)]
+def _terms(terms: Terms, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
+    own = [each for each in terms.values() if each.term in _TERMS]
+    amounts = numbers.column([each.value for each in own], resource)
+    return [
+        _term(term, amount, whole, mid_terms.origin(term.term, terms, layers))
+        for term, amount in zip(own, amounts, strict=True)
+    ]
 
 
-def _term(term: Term, amount: str, whole: int | None) -> dict[str, Any]:
+def _term(term: Term, amount: str, whole: int | None, origin: str) -> dict[str, Any]:
     share = percent(term.value, whole)
     return {
         "sign": _TERMS[term.term][0],
         "name": _TERMS[term.term][1],
         "amount": amount,
         "part": part(_STYLES.get(term.term, "term"), 0, share),
-        "source": term.source,
+        "origin": origin,
         "is_result": term.term == "published",
     }
 

@@ -63,7 +63,7 @@ def part(style: str, begin: float | None, length: float | None) -> tuple[str, fl
 
 
 class Bar(NamedTuple):
-    """CPU of one node in percent of its allocatable: Prod, Mid and other usage, and the predicted peak."""
+    """CPU of one node in percent of its allocatable: usage, Prod requests beyond it, and the predicted peak."""
 
     parts: Sequence[tuple[str, float, float]]
     peak: float | None
@@ -76,12 +76,18 @@ def bar_of(node: NodeState) -> Bar:
     used = percent(node.used.cpu, whole)
     prod, mid = percent(node.prod_used.cpu, whole), percent(node.mid_used.cpu, whole)
     peak = percent(node.prod_peak.cpu, whole)
-    label = f"{numbers.percent(used)} used, predicted peak of Prod {numbers.percent(peak)}"
+    requests = percent(node.prod_requests.cpu, whole)
+    label = (
+        f"{numbers.percent(used)} used, {numbers.percent(requests)} requested by Prod, "
+        f"predicted peak of Prod {numbers.percent(peak)}"
+    )
     if used is None:
         return Bar((), _within(peak), label)
-    if prod is None or mid is None:
-        return Bar((part("other", 0, used),), _within(peak), label)
-    parts = (part("prod", 0, prod), part("mid", prod, mid), part("other", prod + mid, used - prod - mid))
+    not_used = part("request", used, (requests or 0.0) - used)
+    usage: tuple[tuple[str, float, float], ...] = (part("other", 0, used),)
+    if prod is not None and mid is not None:
+        usage = (part("prod", 0, prod), part("mid", prod, mid), part("other", prod + mid, used - prod - mid))
+    parts = (*usage, not_used)
     return Bar(tuple(each for each in parts if each[2] > 0), _within(peak), label)
 
 

@@ -97,7 +97,11 @@ class PagesApp:
             if seen.snapshot is None:
                 return self._page("node.html", request, seen, {"title": "Node"})
             raise HTTPException(HTTPStatus.NOT_FOUND, f"no node has the name {name[:253]!r}")
-        detail, problem = await self._detail(("node", name), lambda api: reading.node(api, name, clock.utc_now()))
+        installed = seen.snapshot.installation if seen.snapshot else None
+        outcome = installed.outcome if installed else None
+        detail, problem = await self._detail(
+            ("node", name), lambda api: reading.node(api, name, clock.utc_now(), outcome)
+        )
         values = node.context(found, detail, seen, self._poller.history, self._poller.namespace)
         if self._prometheus:
             values |= await self._prometheus.cpu(name)

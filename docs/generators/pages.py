@@ -14,6 +14,7 @@ from docs.generators import (
     diagrams,
     findings_page,
     first_steps,
+    koordctl_documents,
     metrics_page,
     node_metric_page,
     reliability_page,
@@ -31,6 +32,11 @@ def generated() -> dict[pathlib.Path, str]:
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),
+        DOCS / "reference" / "koordctl-documents.md": koordctl_documents.page(),
+        **{
+            DOCS / "reference" / koordctl_documents.FOLDER / name: text
+            for name, text in koordctl_documents.files().items()
+        },
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
         chart_values_page.CHART / "README.md": chart_readme.page(),
         DOCS / "operations" / "alerts.md": alerts_page.page(DOCS / "operations" / "troubleshooting.md"),

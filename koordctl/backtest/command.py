@@ -21,7 +21,7 @@ from koordctl.backtest.candidates import Candidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.progress import Progress
 from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
-from koordctl.backtest.report import Document, Settings
+from koordctl.backtest.report import Backtest, Settings
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import PrometheusSource, Source
 from koordctl.backtest.workers import WorkerEnded
@@ -121,7 +121,7 @@ def _backtest(options: Namespace) -> int:
     shard, shards = _shard(options)
     candidates = all_candidates(horizon)
     chosen = _sources(options)
-    document = Document(Settings(horizon, interval, shards, _of_sources(options, chosen)), [], [], shard)
+    document = Backtest(Settings(horizon, interval, shards, _of_sources(options, chosen)), [], [], shard)
     for source in chosen:
         warm_up = min(_LONGEST_WARM_UP_SECONDS, round(source.seconds * _SHARE_OF_WARM_UP))
         nodes = source.nodes[shard::shards]
@@ -224,10 +224,10 @@ def _names(options: Namespace, step: int) -> Names:
 
 def _merge(options: Namespace) -> int:
     rows: dict[tuple[str, str, str], Row] = {}
-    found: dict[str, Document] = {}
+    found: dict[str, Backtest] = {}
     for file in options.files:
         try:
-            document = msgspec.json.decode(Path(file).read_bytes(), type=Document)
+            document = msgspec.json.decode(Path(file).read_bytes(), type=Backtest)
         except (OSError, msgspec.DecodeError) as error:
             raise WrongUsage(f"{file}: {error}; want the whole output of koordctl backtest --output json") from None
         first = next(iter(found), file)
@@ -251,10 +251,10 @@ def _merge(options: Namespace) -> int:
         raise WrongUsage("no file has a node")
     ordered = [rows[key] for key in sorted(rows, key=lambda key: key[0])]
     whole = msgspec.structs.replace(settings, shards=1)
-    return _print(options, Document(whole, problems, ordered), all_candidates(0))
+    return _print(options, Backtest(whole, problems, ordered), all_candidates(0))
 
 
-def _print(options: Namespace, document: Document, candidates: Sequence[Candidate]) -> int:
+def _print(options: Namespace, document: Backtest, candidates: Sequence[Candidate]) -> int:
     document.summaries = results.summarize(document.nodes)
     days = results.forecast_days(document.nodes, document.settings.interval_seconds)
     recommended = report.recommend(document.summaries, candidates, options.target, days)

@@ -136,8 +136,8 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         return sorted(key for key in own.keys() | others.keys() if key != "source" and own.get(key) != others.get(key))
 
 
-class Document(msgspec.Struct, rename={"api_version": "apiVersion"}):
-    """Result of a back-test as JSON, or of a shard of one."""
+class Backtest(msgspec.Struct, rename="camel"):
+    """Document of `koordctl backtest`, or of a shard of one."""
 
     settings: Settings
     problems: list[str]
@@ -152,7 +152,7 @@ class Document(msgspec.Struct, rename={"api_version": "apiVersion"}):
     kind: Literal["Backtest"] = "Backtest"
 
 
-def as_json(document: Document) -> str:
+def as_json(document: Backtest) -> str:
     """Return one document, with a line for each row: logs of a container are limited in size."""
     values = msgspec.to_builtins(document)
     rows = ",\n  ".join(json.dumps(each) for each in values.pop("nodes"))

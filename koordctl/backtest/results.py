@@ -19,7 +19,7 @@ from koordlet.samples import Resource
 ORACLE: Final = "oracle"
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, rename="camel"):
     """Result of one candidate for one resource of one node; amounts in cores or GiB, violations in percent."""
 
     node: str
@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True):
     """Over the forecasts."""
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Summary(msgspec.Struct, frozen=True, rename="camel"):
     """Result of one candidate over all nodes."""
 
     resource: str
@@ -51,7 +51,7 @@ class Summary(msgspec.Struct, frozen=True):
     episodes_a_week: float
     savings_percent: float
     mid: float
-    """Of a node, mean over the nodes, as `mid_p10`."""
+    """Of a node, mean over the nodes, as the next one."""
     mid_p10: float
 
 

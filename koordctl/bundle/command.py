@@ -13,9 +13,21 @@ from koordctl.bundle.archive import Archive
 from koordctl.bundle.collecting import Collector
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
+from koordctl.cli.document import Document
 from koordctl.cli.progress import Progress
 
 _WANTED: Final = "want a new file in a folder that exists"
+
+
+class Bundle(Document):
+    """Document of `koordctl bundle`."""
+
+    file: str
+    bytes: int
+    parts: list[str]
+    """Files in the archive."""
+    missing: list[str]
+    """What could not be read, or was cut: a sentence each."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -58,16 +70,15 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
 
 def answer(path: Path, archive: Archive) -> Answer:
     """Return what was written."""
-    data = {"file": str(path), "bytes": path.stat().st_size, "parts": archive.names, "missing": archive.missing}
+    data = Bundle(str(path), path.stat().st_size, archive.names, archive.missing)
     parts = [name for name in archive.names if name != "missing.txt"]
     return Answer(
-        "Bundle",
         data,
         [Table([Column("PART")], [(name,) for name in parts])],
         [f"file/{path}"],
         tail=[
             "",
-            f"wrote {path}: {len(parts)} parts, {data['bytes']} bytes; secrets are taken out, check it all the same",
+            f"wrote {path}: {len(parts)} parts, {data.bytes} bytes; secrets are taken out, check it all the same",
         ],
         notes=[f"not in it: {each}" for each in archive.missing],
         exit_code=FINE if parts else NOT_READ,

@@ -12,6 +12,16 @@ from fleet.reading import Reader
 from koordctl.changes import asking
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from koordctl.cli.document import Document
+
+
+class ResetPrediction(Document):
+    """Document of `koordctl reset-prediction`."""
+
+    node: str
+    result: str
+    effects: list[str]
+    """What follows, a sentence each."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,8 +60,7 @@ async def _reset(reader: Reader, options: Namespace) -> Answer:
 
 def _answer(name: str, result: str, lines: list[str], exit_code: int) -> Answer:
     return Answer(
-        "ResetPrediction",
-        {"node": name, "result": result, "effects": lines},
+        ResetPrediction(name, result, lines),
         [Table([Column("NODE"), Column("PREDICTION")], [(name, result)])],
         [f"nodemetric/{name}"],
         tail=lines,

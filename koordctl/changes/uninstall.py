@@ -15,9 +15,18 @@ from fleet.reading import Reader
 from koordctl.changes import asking
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from koordctl.cli.document import Document
 from manager.cli import cleanup, uninstall
 
 _ANNOTATIONS: Final = tuple(cleanup.CLEAN_NODE["metadata"]["annotations"])
+
+
+class Uninstall(Document):
+    """Document of `koordctl uninstall`."""
+
+    result: str
+    objects: dict[str, list[str]]
+    """Names of what is stopped or removed, by what it is."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -84,8 +93,7 @@ def _is_marked(node: pods.Node) -> bool:
 
 def _answer(left: Mapping[str, list[str]], result: str, exit_code: int) -> Answer:
     return Answer(
-        "Uninstall",
-        {"result": result, "objects": {what: list(found) for what, found in left.items()}},
+        Uninstall(result, {what: list(found) for what, found in left.items()}),
         [
             Table(
                 [Column("WHAT"), Column("COUNT", right=True)], [(what, str(len(found))) for what, found in left.items()]

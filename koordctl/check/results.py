@@ -10,6 +10,7 @@ from typing import Final
 
 from fleet.finding_kinds import KINDS, Category, FindingKind, Severity
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
+from koordctl.cli.document import Document, Part
 
 PAGE: Final = "docs/operations/findings.md"
 """Page with a section for each code."""
@@ -37,6 +38,30 @@ _OF_SEVERITY: Final = {
     Severity.WARNING: Verdict.WARNING,
     Severity.NOTE: Verdict.PASSED,
 }
+
+
+class CheckResult(Part):
+    """Result of one check."""
+
+    category: Category
+    code: str
+    """As on the page of the findings."""
+    verdict: Verdict
+    text: str
+    fix: str
+    """What to do: a command, or a sentence; empty where the check passed."""
+    page: str
+    """Page of the documentation."""
+
+
+class Check(Document):
+    """Document of `koordctl check`."""
+
+    works: bool
+    """Whether the exit code is 0."""
+    counts: dict[str, int]
+    """Number of the checks, by verdict."""
+    checks: list[CheckResult]
 
 
 @dataclass(frozen=True)
@@ -85,12 +110,11 @@ def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:
     counts = Counter(each.verdict for each in ordered)
     code = exit_code(ordered, fail_on)
     return Answer(
-        "Check",
-        {
-            "works": code == FINE,
-            "counts": {verdict.value: counts[verdict] for verdict in Verdict},
-            "checks": [_document(each, namespace) for each in ordered],
-        },
+        Check(
+            works=code == FINE,
+            counts={verdict.value: counts[verdict] for verdict in Verdict},
+            checks=[_document(each, namespace) for each in ordered],
+        ),
         [Table(columns, rows, [_STYLES.get(each.verdict, "") for each in ordered])],
         [f"check/{each.kind.code}" for each in ordered],
         tail=[*_details(ordered, namespace), "", _summary(counts)],
@@ -121,12 +145,12 @@ def _fix(result: Result, namespace: str) -> str:
     return result.fix.replace("NAMESPACE", namespace)
 
 
-def _document(result: Result, namespace: str) -> dict[str, str]:
-    return {
-        "category": result.kind.category.value,
-        "code": result.kind.code,
-        "verdict": result.verdict.value,
-        "text": result.text,
-        "fix": _fix(result, namespace),
-        "page": page_of(result.kind),
-    }
+def _document(result: Result, namespace: str) -> CheckResult:
+    return CheckResult(
+        category=result.kind.category,
+        code=result.kind.code,
+        verdict=result.verdict,
+        text=result.text,
+        fix=_fix(result, namespace),
+        page=page_of(result.kind),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from api_types import names
-from fleet import default_quota
+from fleet import scheduler_config
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.snapshot import LAST_GOOD_CONFIG
 
@@ -40,7 +40,7 @@ VIEWER: Final = (
     Right("list", "priorityclasses", "scheduling.k8s.io"),
     Right("get", "configmaps", in_namespace=True, name=names.SLO_CONTROLLER_CONFIG),
     Right("get", "configmaps", in_namespace=True, name=LAST_GOOD_CONFIG),
-    *(Right("get", "configmaps", in_namespace=True, name=name) for name in default_quota.CONFIG_MAPS),
+    *(Right("get", "configmaps", in_namespace=True, name=name) for name in scheduler_config.CONFIG_MAPS),
     Right("get", "daemonsets", "apps", in_namespace=True, name=AGENT),
     Right("get", "deployments", "apps", in_namespace=True, name=MANAGER),
     Right("get", "deployments", "apps", in_namespace=True, name=SCHEDULER),

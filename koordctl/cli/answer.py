@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from api_types.kubernetes import times
+
+if TYPE_CHECKING:  # the help needs no document, and its import is slow
+    from koordctl.cli.document import Document
 
 FINE, NOTHING, WRONG_USAGE, NOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes, the same for every format: fine, the answer is no, wrong usage, the cluster was not read."""
 FORMATS: Final = ("table", "wide", "json", "yaml", "csv", "name")
-API_VERSION: Final = "koordctl/v1"
 UNKNOWN: Final = "-"
 OK_SIGN, WARNING_SIGN, ERROR_SIGN = "✔", "!", "✘"
 """Signs before a word; the output replaces them where it is ASCII."""
@@ -44,8 +46,7 @@ class Table:
 class Answer:
     """Answer of a command. The first table is the one of CSV; `names` are `kind/name`."""
 
-    kind: str
-    data: Mapping[str, Any]
+    data: Document
     tables: Sequence[Table] = ()
     names: Sequence[str] = ()
     head: Sequence[str] = ()

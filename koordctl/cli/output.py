@@ -13,11 +13,12 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Final, Literal, NamedTuple, Self, TextIO, get_args
+from typing import Final, Literal, NamedTuple, Self, TextIO, get_args
 
 import yaml
 
-from koordctl.cli.answer import API_VERSION, UNKNOWN, Answer, Table
+from koordctl.cli import document
+from koordctl.cli.answer import UNKNOWN, Answer, Table
 
 Color = Literal["auto", "always", "never"]
 COLORS: Final[tuple[Color, ...]] = get_args(Color)
@@ -26,7 +27,7 @@ _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 _CODES: Final = {"error": "31", "warning": "33"}
-_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": "."})
+_ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": ".", "│": "|"})
 
 
 class Style(NamedTuple):
@@ -110,19 +111,15 @@ class Watched:
 def _text(answer: Answer, output: str, to: TextIO, *, headers: bool, style: Style) -> str:
     match output:
         case "json":
-            return json.dumps(_document(answer), indent=2) + "\n"
+            return json.dumps(document.to_wire(answer.data), indent=2) + "\n"
         case "yaml":
-            return f"{yaml.safe_dump(_document(answer), sort_keys=False, allow_unicode=False)}"
+            return f"{yaml.safe_dump(document.to_wire(answer.data), sort_keys=False, allow_unicode=False)}"
         case "csv":
             return style.drawn(_csv(answer.tables[0], headers=headers), to) if answer.tables else ""
         case "name":
             return "".join(f"{style.drawn(printable(name), to)}\n" for name in answer.names)
         case _:
             return _table_text(answer, to, wide=output == "wide", headers=headers, style=style)
-
-
-def _document(answer: Answer) -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": answer.kind, **answer.data}
 
 
 def _csv(table: Table, *, headers: bool) -> str:

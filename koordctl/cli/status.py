@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from fleet import findings
+from fleet.finding_kinds import Severity
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
-from fleet.node_state import Amounts, NodeState, percent
+from fleet.node_state import Amounts, percent
 from fleet.pod_state import total
 from fleet.snapshot import Installation, Snapshot
 from koordctl.cli.answer import (
@@ -22,11 +22,61 @@ from koordctl.cli.answer import (
     gib,
     share,
 )
-from koordctl.cli.top import amounts
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from manager.slo_config import condition
 
 _SIGNS = {"error": f"{ERROR_SIGN} ERROR", "warning": f"{WARNING_SIGN} WARN"}
-_TOTALS = ("allocatable", "prod_requests", "used", "prod_peak", "mid", "mid_requests")
+
+
+class Totals(Part):
+    """Sums over the nodes."""
+
+    allocatable: ResourceAmounts
+    prod_requests: ResourceAmounts
+    used: ResourceAmounts
+    prod_peak: ResourceAmounts
+    mid: ResourceAmounts
+    mid_requests: ResourceAmounts
+
+
+class StatusFinding(Part):
+    """Something that is wrong."""
+
+    code: str
+    """As on the page of the findings."""
+    severity: Severity
+    objects: list[str]
+    """Names of the objects that it is about."""
+    sentence: str
+    fix: str
+    """What to do: a command, or a sentence."""
+    page: str
+    """Page of the documentation."""
+
+
+class Status(Document):
+    """Document of `koordctl status`."""
+
+    server: str
+    """Address of the API server."""
+    namespace: str
+    """Of the suite."""
+    kubernetes: str
+    """Version of the API server; empty where it was not read."""
+    configuration: str
+    """State of the configuration, as a sentence."""
+    leader: str
+    """Pod of the manager that leads; empty where none does."""
+    versions: dict[str, str]
+    """Version of each installed workload."""
+    nodes: int
+    measured_nodes: int
+    """Nodes with a report."""
+    totals: Totals
+    findings: list[StatusFinding]
+
+
+_TOTALS = Totals.__struct_fields__
 
 
 def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
@@ -45,8 +95,7 @@ def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
     if found:
         tables.append(_findings(found, installed.namespace))
     return Answer(
-        "Status",
-        {"server": snapshot.server, "namespace": installed.namespace} | _document(installed, nodes, totals, found),
+        _document(snapshot, installed, totals, found),
         tables,
         [f"finding/{each.kind.code}" for each in found],
         head,
@@ -110,25 +159,28 @@ def _findings(found: Sequence[Finding], namespace: str) -> Table:
 
 
 def _document(
-    installed: Installation, nodes: Sequence[NodeState], totals: dict[str, Amounts], found: Sequence[Finding]
-) -> dict[str, Any]:
-    return {
-        "kubernetes": installed.kubernetes,
-        "configuration": _configuration(installed),
-        "leader": installed.leader,
-        "versions": dict(installed.versions()),
-        "nodes": len(nodes),
-        "measuredNodes": sum(node.has_report for node in nodes),
-        "totals": {name: amounts(each) for name, each in totals.items()},
-        "findings": [
-            {
-                "code": each.kind.code,
-                "severity": each.kind.severity.value,
-                "objects": list(each.objects),
-                "sentence": each.sentence,
-                "fix": _fix(each, installed.namespace),
-                "page": each.kind.page,
-            }
+    snapshot: Snapshot, installed: Installation, totals: Mapping[str, Amounts], found: Sequence[Finding]
+) -> Status:
+    nodes = snapshot.nodes or ()
+    return Status(
+        server=snapshot.server,
+        namespace=installed.namespace,
+        kubernetes=installed.kubernetes,
+        configuration=_configuration(installed),
+        leader=installed.leader,
+        versions=dict(installed.versions()),
+        nodes=len(nodes),
+        measured_nodes=sum(node.has_report for node in nodes),
+        totals=Totals(**{name: amounts(each) for name, each in totals.items()}),
+        findings=[
+            StatusFinding(
+                code=each.kind.code,
+                severity=each.kind.severity,
+                objects=list(each.objects),
+                sentence=each.sentence,
+                fix=_fix(each, installed.namespace),
+                page=each.kind.page,
+            )
             for each in found
         ],
-    }
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from fleet.node_state import Amounts, NodeState, percent
+from fleet.node_state import NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
 from koordctl.cli import node_bar
 from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 
 T = TypeVar("T")
 _PERCENT: Final = 1.0
@@ -16,6 +17,76 @@ _SECONDS: Final = 1.0
 _COUNT: Final = 1.0
 _CORES: Final = 1e3
 _GIB: Final = 2.0**30
+
+
+class NodeUsage(Part):
+    """One node; `prodUsed` and `midUsed` are parts of `used`."""
+
+    name: str
+    allocatable: ResourceAmounts
+    used: ResourceAmounts
+    prod_used: ResourceAmounts
+    mid_used: ResourceAmounts
+    prod_requests: ResourceAmounts
+    prod_peak: ResourceAmounts
+    """Predicted peak of the Prod pods."""
+    mid: ResourceAmounts
+    """Mid resources of the node."""
+    mid_requests: ResourceAmounts
+    sample_age_seconds: float | None
+    predictor: str
+    reason: str
+    """Reason code of the Mid resources, as on the page of the findings."""
+    text: str
+    detail: str
+
+
+class NodeList(Document):
+    """Document of `koordctl top nodes`."""
+
+    nodes: list[NodeUsage]
+
+
+class PodUsage(Part):
+    """One pod; the requests are in the resources of its band: those of a Mid pod are Mid resources."""
+
+    namespace: str
+    name: str
+    node: str
+    """Empty where it has none yet."""
+    band: str
+    """Priority band: prod, mid, batch or free."""
+    requests: ResourceAmounts
+    used: ResourceAmounts
+
+
+class PodList(Document):
+    """Document of `koordctl top pods`."""
+
+    pods: list[PodUsage]
+
+
+class NamespaceUsage(Part):
+    """Sums over the pods of one namespace."""
+
+    name: str
+    pods: int
+    unmeasured_pods: int
+    mid_quota_malformed: bool
+    mid_quota_is_default: bool
+    """Whether the quota is the default of the plugin MidGuard."""
+    prod_requests: ResourceAmounts
+    prod_used: ResourceAmounts
+    mid_requests: ResourceAmounts
+    mid_quota: ResourceAmounts
+    mid_used: ResourceAmounts
+    other_used: ResourceAmounts
+
+
+class NamespaceList(Document):
+    """Document of `koordctl top namespaces`."""
+
+    namespaces: list[NamespaceUsage]
 
 
 class Key(NamedTuple, Generic[T]):
@@ -69,8 +140,8 @@ def ordered(found: Iterable[T], key: Key[T], *, descending: bool) -> list[T]:
     return [*sorted(known, key=key.value, reverse=descending), *unknown]
 
 
-def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
-    """Return the answer of `top nodes`."""
+def nodes(found: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
+    """Return the answer of `top nodes`, with the usage threshold of the scheduler in its bars where it is given."""
     columns = (
         Column("NODE"),
         Column("OF CPU", is_drawing=True, optional=True),
@@ -89,7 +160,7 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
     rows = [
         (
             node.name,
-            node_bar.bar(node),
+            node_bar.bar(node, limit_percent),
             cores(node.allocatable.cpu),
             share(node.used_percent("cpu")),
             share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
@@ -104,37 +175,33 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = ()) -> Answer:
         )
         for node in found
     ]
-    data = {"nodes": [_node_document(node) for node in found]}
+    data = NodeList([_node_document(node) for node in found])
     names = [f"node/{node.name}" for node in found]
-    legend = node_bar.LEGEND if found else ""
-    return Answer("NodeList", data, [Table(columns, rows)], names, legend=legend, exit_code=_code(found), notes=notes)
+    legend = node_bar.legend(limit_percent) if found else ""
+    return Answer(data, [Table(columns, rows)], names, legend=legend, exit_code=_code(found), notes=notes)
 
 
 def _code(found: Sequence[object]) -> int:
     return 0 if found else NOTHING
 
 
-def amounts(found: Amounts) -> dict[str, int | None]:
-    """Return amounts for JSON, with their units."""
-    return {"cpuMillis": found.cpu, "memoryBytes": found.memory}
-
-
-def _node_document(node: NodeState) -> dict[str, Any]:
-    fields = ("allocatable", "used", "prod_used", "mid_used", "prod_requests", "prod_peak", "mid", "mid_requests")
-    return {
-        "name": node.name,
-        **{_camel(name): amounts(getattr(node, name)) for name in fields},
-        "sampleAgeSeconds": node.sample_age_seconds,
-        "predictor": node.predictor,
-        "reason": node.reason,
-        "text": node.text,
-        "detail": node.detail,
-    }
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(each.title() for each in rest)
+def _node_document(node: NodeState) -> NodeUsage:
+    return NodeUsage(
+        name=node.name,
+        allocatable=amounts(node.allocatable),
+        used=amounts(node.used),
+        prod_used=amounts(node.prod_used),
+        mid_used=amounts(node.mid_used),
+        prod_requests=amounts(node.prod_requests),
+        prod_peak=amounts(node.prod_peak),
+        mid=amounts(node.mid),
+        mid_requests=amounts(node.mid_requests),
+        sample_age_seconds=node.sample_age_seconds,
+        predictor=node.predictor,
+        reason=node.reason,
+        text=node.text,
+        detail=node.detail,
+    )
 
 
 def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
@@ -164,21 +231,14 @@ def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
         )
         for pod in found
     ]
-    data = {
-        "pods": [
-            {
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "node": pod.node,
-                "band": pod.band,
-                "requests": amounts(pod.requests),
-                "used": amounts(pod.used),
-            }
+    data = PodList(
+        [
+            PodUsage(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used))
             for pod in found
         ]
-    }
+    )
     names = [f"pod/{pod.name}" for pod in found]
-    return Answer("PodList", data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+    return Answer(data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
 
 
 def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
@@ -198,19 +258,28 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
         )
         for each in found
     ]
-    fields = ("prod_requests", "prod_used", "mid_requests", "mid_quota", "mid_used", "other_used")
-    data = {
-        "namespaces": [
-            {"name": each.name, "pods": each.pods, "unmeasuredPods": each.unmeasured}
-            | {"midQuotaMalformed": each.is_quota_malformed, "midQuotaIsDefault": each.is_quota_default}
-            | {_camel(name): amounts(getattr(each, name)) for name in fields}
+    data = NamespaceList(
+        [
+            NamespaceUsage(
+                name=each.name,
+                pods=each.pods,
+                unmeasured_pods=each.unmeasured,
+                mid_quota_malformed=each.is_quota_malformed,
+                mid_quota_is_default=each.is_quota_default,
+                prod_requests=amounts(each.prod_requests),
+                prod_used=amounts(each.prod_used),
+                mid_requests=amounts(each.mid_requests),
+                mid_quota=amounts(each.mid_quota),
+                mid_used=amounts(each.mid_used),
+                other_used=amounts(each.other_used),
+            )
             for each in found
         ]
-    }
+    )
     names = [f"namespace/{each.name}" for each in found]
     tail = ["", DEFAULT_QUOTA] if any(each.is_quota_default for each in found) else ()
     table = Table(columns, rows)
-    return Answer("NamespaceList", data, [table], names, tail=tail, exit_code=_code(found), notes=notes)
+    return Answer(data, [table], names, tail=tail, exit_code=_code(found), notes=notes)
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"

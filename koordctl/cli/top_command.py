@@ -72,14 +72,21 @@ def run(options: Namespace) -> int:
 async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
     if options.what == "nodes":
         nodes = _known(await reader.nodes(options.selector), reader)
-        return top.nodes(choice.of(nodes), command.notes(reader.unread))
+        limit = await _usage_limit(reader, options) if options.output in ("table", "wide") else None
+        return top.nodes(choice.of(nodes), command.notes(reader.unread), limit)
     which = options.namespace, options.node, options.selector
     if options.what == "pods":
         pods = _known(await reader.pods(*which), reader)
         return top.pods(choice.of(pods), command.notes(reader.unread))
-    default = await reader.default_mid_quota(options.suite_namespace)
-    found = _known(await reader.namespaces(*which, default=default), reader)
+    config = await reader.scheduler_config(options.suite_namespace)
+    found = _known(await reader.namespaces(*which, default=config.default_quota), reader)
     return top.namespaces(choice.of(found), command.notes(reader.unread))
+
+
+async def _usage_limit(reader: Reader, options: Namespace) -> float | None:
+    """Return the usage threshold of the scheduler; None, without a note, where it may not be read."""
+    config = await Reader(reader.api, reader.now).scheduler_config(options.suite_namespace)
+    return config.usage_limit_percent
 
 
 def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:

@@ -13,8 +13,18 @@ from component_base import clock
 from fleet.reading import Reader
 from koordctl.cli import command
 from koordctl.cli.answer import UNKNOWN, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli.document import Document
 
 _DISTRIBUTION: Final = "koord-suite"
+
+
+class Version(Document):
+    """Document of `koordctl version`."""
+
+    client: str
+    """Version of koordctl."""
+    parts: dict[str, str]
+    """Versions of Kubernetes and of the installed workloads; empty where no cluster was read."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,6 +64,5 @@ async def _read(options: Namespace) -> Answer:
 def answer(client: str, parts: Mapping[str, str], notes: Sequence[str] = ()) -> Answer:
     """Return the answer."""
     rows = [("koordctl", client), *parts.items()]
-    data = {"client": client, "parts": dict(parts)}
     table = Table([Column("PART"), Column("VERSION")], rows)
-    return Answer("Version", data, [table], [f"part/{name}" for name, _ in rows], notes=notes)
+    return Answer(Version(client, dict(parts)), [table], [f"part/{name}" for name, _ in rows], notes=notes)

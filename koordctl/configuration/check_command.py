@@ -9,7 +9,28 @@ from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Effect
 from koordctl.cli import command
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli.document import Document, Part
 from manager.cli import check_config, manifests
+
+
+class ConfigProblem(Part):
+    """A key with a wrong or doubtful value."""
+
+    path: str
+    seen: str
+    wanted: str
+    effect: str
+    """DOCUMENT_REFUSED, LAYER_IGNORED or ADVICE."""
+
+
+class ConfigCheck(Document):
+    """Document of `koordctl config check`."""
+
+    file: str
+    valid: bool
+    problems: list[ConfigProblem]
+    unused: list[str]
+    """Keys that this project does not use."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,23 +58,12 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
     columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
     styles = ["warning" if each.effect is Effect.ADVICE else "error" for each in reading.problems]
     lines = list(check_config.lines(reading))[len(reading.problems) :]
-    data = {
-        "file": file,
-        "valid": not is_refused,
-        "problems": [
-            {
-                "path": config_problem.format_path(each.path),
-                "seen": each.seen,
-                "wanted": each.wanted,
-                "effect": each.effect.name,
-            }
-            for each in reading.problems
-        ],
-        "unused": list(reading.unused),
-    }
+    problems = [
+        ConfigProblem(config_problem.format_path(each.path), each.seen, each.wanted, each.effect.name)
+        for each in reading.problems
+    ]
     return Answer(
-        "ConfigCheck",
-        data,
+        ConfigCheck(file, not is_refused, problems, list(reading.unused)),
         [Table(columns, rows, styles)] if rows else [],
         [f"key/{row[1]}" for row in rows],
         [f"{file}: {'; '.join(lines) or 'refused'}"],

@@ -4,25 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fleet.node_state import Amounts
 from fleet.pod_state import total
 from fleet.what_if import NodeChange
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Column, Table, cores, gib
-from koordctl.cli.top import amounts
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from manager.slo_config.explanation import Value
 
 _ACCURACY: Final = "docs/benchmarks/prediction-accuracy.md"
 
 
-class KeyChange(NamedTuple):
+class KeyChange(Part):
     """A key whose value differs on a node without labels and annotations."""
 
     key: str
     before: Any
+    """Null where no layer sets it, as `after`."""
     after: Any
     layer: str
+    """Layer that sets it in the document."""
+
+
+class NodeDiff(Part):
+    """Mid resources of one node under both configurations."""
+
+    name: str
+    before: ResourceAmounts
+    """By the present configuration and the newest report."""
+    after: ResourceAmounts
+    published: ResourceAmounts
+    """On the node now."""
+    mid_requests: ResourceAmounts
+    reason: str
+    """Reason code of `after`."""
+    less_than_requested: bool
+    """Whether `after` is less than the Mid pods of the node request."""
+    predicts_otherwise: bool
+    """Whether the document changes the prediction, so that its peak is not known yet."""
+
+
+class ConfigDiff(Document):
+    """Document of `koordctl config diff`."""
+
+    subject: str
+    """The other document: a file, or a preset."""
+    before: ResourceAmounts
+    """Sum of the Mid resources over the nodes, as `after`."""
+    after: ResourceAmounts
+    nodes: list[NodeDiff]
+    changed_nodes: int
+    keys: list[KeyChange]
+    remarks: list[str]
+    """What the numbers do not contain, and the risk, as sentences."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +106,6 @@ def answer(given: Comparison, most_nodes: int, notes: Sequence[str] = ()) -> Ans
     if given.keys:
         tables.append(_key_table(given.keys))
     return Answer(
-        "ConfigDiff",
         _document(given),
         [table for table in tables if table.rows] if not is_empty else [],
         [f"node/{node.name}" for node in changed],
@@ -194,26 +228,26 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _document(given: Comparison) -> dict[str, Any]:
+def _document(given: Comparison) -> ConfigDiff:
     before, after = _sums(given)
-    return {
-        "subject": given.subject,
-        "before": amounts(before),
-        "after": amounts(after),
-        "nodes": [
-            {
-                "name": node.name,
-                "before": amounts(node.before.mid),
-                "after": amounts(node.after.mid),
-                "published": amounts(node.published),
-                "midRequests": amounts(node.mid_requests),
-                "reason": node.after.reason,
-                "lessThanRequested": node.is_short,
-                "predictsOtherwise": node.predicts_otherwise,
-            }
+    return ConfigDiff(
+        subject=given.subject,
+        before=amounts(before),
+        after=amounts(after),
+        nodes=[
+            NodeDiff(
+                name=node.name,
+                before=amounts(node.before.mid),
+                after=amounts(node.after.mid),
+                published=amounts(node.published),
+                mid_requests=amounts(node.mid_requests),
+                reason=node.after.reason,
+                less_than_requested=node.is_short,
+                predicts_otherwise=node.predicts_otherwise,
+            )
             for node in given.nodes
         ],
-        "changedNodes": len(given.changed),
-        "keys": [each._asdict() for each in given.keys],
-        "remarks": list(_honesty(given)),
-    }
+        changed_nodes=len(given.changed),
+        keys=list(given.keys),
+        remarks=list(_honesty(given)),
+    )

@@ -4,20 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.wire_model import camel_case
+from fleet import mid_terms
+from fleet.mid_terms import Terms
 from fleet.node_state import NodeState
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
-from koordctl.cli.top import amounts
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
 _GIB: Final = 2**30
 _CALCULATED: Final = "calculated"
 
-Terms = Mapping[str, explanation.Term]
+
+class NewestReport(Part):
+    """What the newest report leads to, where that differs from the last write; otherwise empty."""
+
+    reason: str
+    text: str
+    detail: str
+
+
+class NodeTerm(Part):
+    """One term of the formula, in milli-cores, bytes or percent."""
+
+    term: str
+    value: int
+    sentence: str
+    source: str
+    """Object and field of the value, or the key that sets it."""
+    time: str
+    """Time of the value in RFC 3339, or empty."""
+    layer: str | None
+    """Layer of the configuration that sets the key; null for a term without one, and where it was not read."""
+
+
+class NodeResource(Part):
+    """One Mid resource: CPU in milli-cores, or memory in bytes."""
+
+    published: int | None
+    """Value on the node; null without one."""
+    terms: list[NodeTerm]
+
+
+class NodeExplanation(Document):
+    """Document of `koordctl explain node`; times are in RFC 3339, or empty."""
+
+    node: str
+    status: str
+    reason: str
+    """Reason code, as on the page of the findings."""
+    text: str
+    detail: str
+    since: str
+    written: str
+    """Time of the status annotation."""
+    sample: str
+    """Time of the report that it is of."""
+    closed: str
+    """Why the node accepts no new Mid pod; empty where it does."""
+    shadow: bool
+    """Whether the terms are those of `midPublish: shadow`, which writes nothing to the node."""
+    newest: NewestReport
+    sample_age_seconds: float | None
+    predictor: str
+    mid_requests: ResourceAmounts
+    resources: dict[str, NodeResource]
+    """By the name of the Mid resource."""
+    eviction: list[str]
+    """What was evicted from the node, and what would be next, as sentences."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +110,6 @@ def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
     )
     found = given.found
     return Answer(
-        "NodeExplanation",
         _document(given),
         [Table(columns, rows)] if rows else [],
         [f"node/{found.node}"],
@@ -97,26 +154,24 @@ def _rows(given: Explained, mid: str) -> Iterator[_Row]:
     def value(name: str) -> int:
         return terms[name].value if name in terms else 0
 
+    def origin(name: str) -> str:
+        return mid_terms.origin(name, terms, given.layers)
+
     if "static_percent" in terms:
-        origin = _key(given, terms["static_percent"])
-        yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin)
+        yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin("reclaimable"))
     elif "peak_prod" in terms:
         yield from _reclaimable(given, terms)
     elif "reclaimable" in terms:
-        yield _Row("  reclaimable", value("reclaimable"), _source(terms["reclaimable"]))
+        yield _Row("  reclaimable", value("reclaimable"), origin("reclaimable"))
     if "cap" in terms:
         of = "capacity" if "static_percent" in terms else "allocatable"
         percent = f"{value('threshold_percent')} % of the {of}"
-        binds = _binds(value("cap"), value("reclaimable"))
-        origin = f"{_key(given, terms.get('threshold_percent'))}; {binds}"
-        yield _Row(f"  at most {percent}", value("cap"), origin, in_sum=False)
+        yield _Row(f"  at most {percent}", value("cap"), origin("cap"), in_sum=False)
     if "unallocated_share" in terms:
         term = f"+ {value('unallocated_percent')} % of what no Prod pod requests"
-        yield _Row(term, value("unallocated_share"), _key(given, terms.get("unallocated_percent")))
+        yield _Row(term, value("unallocated_share"), origin("unallocated_share"))
     if "unused" in terms:
-        before = min(value("reclaimable"), value("cap")) + value("unallocated_share")
-        origin = f"{_source(terms['unused'])}; {_binds(value('unused'), before)}"
-        yield _Row("  at most what nothing but Mid uses", value("unused"), origin, in_sum=False)
+        yield _Row("  at most what nothing but Mid uses", value("unused"), origin("unused"), in_sum=False)
     if "calculated" in terms:
         yield _Row("= calculated", value("calculated"), "new Mid pods are admitted up to it")
     yield from _published(given, terms)
@@ -125,81 +180,67 @@ def _rows(given: Explained, mid: str) -> Iterator[_Row]:
 def _reclaimable(given: Explained, terms: Terms) -> Iterator[_Row]:
     requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
     if requests is not None:
-        yield _Row("  Prod pods request", requests.value, _source(requests))
+        yield _Row("  Prod pods request", requests.value, requests.source)
     if ratio is not None and ratio.value != 100:
         yield _Row(
             f"  counted of that: {ratio.value} %",
             (requests.value if requests else 0) * ratio.value // 100,
-            _key(given, ratio),
+            mid_terms.origin("reclaim_ratio_percent", terms, given.layers),
             in_sum=False,
         )
     if peak is not None:
         state = given.state
         cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
         predictor = f"{state.predictor}{cold}; " if state.predictor else ""
-        yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{_source(peak)}")
+        yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{peak.source}")
     if "reclaimable" in terms:
         yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
 
 
 def _published(given: Explained, terms: Terms) -> Iterator[_Row]:
-    calculated = terms["calculated"].value if "calculated" in terms else 0
-    if "floor" in terms and terms["floor"].value:
-        floor = terms["floor"]
-        binds = "binds" if floor.value > calculated else "does not bind"
-        yield _Row("  at least the floor: Mid pods request", floor.value, f"{_key(given, floor)}; {binds}", False)
-    if "rise_limit" in terms:
-        limit = terms["rise_limit"]
-        yield _Row("  at most the rise of one update", limit.value, f"{_key(given, limit)}; binds", False)
+    for name, title in (
+        ("floor", "  at least the floor: Mid pods request"),
+        ("rise_limit", "  at most the rise of one update"),
+    ):
+        if name in terms and terms[name].value:
+            yield _Row(title, terms[name].value, mid_terms.origin(name, terms, given.layers), in_sum=False)
     if "published" in terms:
         published = terms["published"]
         title = "= Mid resources, were they published" if given.found.shadow else "= Mid resources"
         yield _Row(title, published.value, published.source)
 
 
-def _binds(limit: int, value: int) -> str:
-    return "binds" if limit < value else "does not bind"
-
-
-def _source(term: explanation.Term) -> str:
-    return term.source
-
-
-def _key(given: Explained, term: explanation.Term | None) -> str:
-    """Return the key that sets a share, and its layer."""
-    if term is None:
-        return ""
-    key = term.source.rpartition(".")[2]
-    layer = given.layers.get(key, "")
-    return f"{key}, {layer}" if layer else key
-
-
-def _document(given: Explained) -> dict[str, Any]:
+def _document(given: Explained) -> NodeExplanation:
     found, state = given.found, given.state
-    texts = ("node", "status", "reason", "text", "detail", "since", "written", "sample", "closed")
-    return {
-        **{name: getattr(found, name) for name in texts},
-        "shadow": found.shadow,
-        "newest": {"reason": found.newest_reason, "text": found.newest_text, "detail": found.newest_detail},
-        "sampleAgeSeconds": state.sample_age_seconds,
-        "predictor": state.predictor,
-        "midRequests": amounts(state.mid_requests),
-        "resources": {
-            mid: {
-                "published": resource.published,
-                "terms": [
-                    {
-                        "term": camel_case(term.term),
-                        "value": term.value,
-                        "sentence": term.sentence,
-                        "source": term.source,
-                        "time": term.time,
-                        "layer": given.layers.get(term.source.rpartition(".")[2]),
-                    }
-                    for term in resource.terms
-                ],
-            }
+    return NodeExplanation(
+        node=found.node,
+        status=found.status,
+        reason=found.reason,
+        text=found.text,
+        detail=found.detail,
+        since=found.since,
+        written=found.written,
+        sample=found.sample,
+        closed=found.closed,
+        shadow=found.shadow,
+        newest=NewestReport(found.newest_reason, found.newest_text, found.newest_detail),
+        sample_age_seconds=state.sample_age_seconds,
+        predictor=state.predictor,
+        mid_requests=amounts(state.mid_requests),
+        resources={
+            mid: NodeResource(resource.published, [_term_document(given, term) for term in resource.terms])
             for mid, resource in found.resources.items()
         },
-        "eviction": list(found.eviction),
-    }
+        eviction=list(found.eviction),
+    )
+
+
+def _term_document(given: Explained, term: explanation.Term) -> NodeTerm:
+    return NodeTerm(
+        term=camel_case(term.term),
+        value=term.value,
+        sentence=term.sentence,
+        source=term.source,
+        time=term.time,
+        layer=given.layers.get(mid_terms.key(term)),
+    )

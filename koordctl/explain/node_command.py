@@ -6,14 +6,13 @@ from argparse import ArgumentParser, Namespace
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
-from fleet import node_state, wire
+from fleet import mid_terms, node_state, wire
 from fleet.reading import Reader
 from koordctl.cli import command
 from koordctl.cli.answer import Answer
 from koordctl.explain import node
 from manager.cache import store
 from manager.cli import explain_mid
-from manager.slo_config import explanation, strategy
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,10 +38,6 @@ async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
         metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
     found = await explain_mid.of_objects(reader.api, seen, metric, reader.now)
     outcome = await reader.configuration(namespace)
-    layers = {}
-    if outcome is not None and outcome.configuration is not None:
-        labels, annotations = pods.labels_of(seen.metadata), pods.annotations_of(seen.metadata)
-        of_node = strategy.node_strategy(outcome.configuration, labels, annotations)
-        layers = {value.key: value.layer for value in explanation.values_of(of_node.layers)}
-    explained = node.Explained(node_state.state_of(name, seen, metric, reader.now), found, layers)
+    state = node_state.state_of(name, seen, metric, reader.now)
+    explained = node.Explained(state, found, mid_terms.layers(outcome, seen))
     return node.answer(explained, command.notes(each for each in reader.unread if each.is_right))

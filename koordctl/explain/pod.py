@@ -14,11 +14,45 @@ from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
 from fleet.wire import PodCondition
 from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
-from koordctl.cli.top import amounts
+from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from koordctl.explain import misses
 from koordctl.explain.misses import Group
 
 _SCHEDULED: Final = "PodScheduled"
+
+
+class PodRejection(Part):
+    """Nodes that do not take the pod for one reason."""
+
+    nodes: int
+    reason: str
+    source: str
+    """kube-scheduler, or the plugin whose decision record has it."""
+    nearest_node: str | None
+    """Node that is nearest to taking the pod; null where it is not known."""
+    nearest: str
+    """What is short there, as a sentence."""
+
+
+class PodExplanation(Document):
+    """Document of `koordctl explain pod`."""
+
+    namespace: str
+    name: str
+    phase: str
+    node: str | None
+    band: str
+    """Priority band: prod, mid, batch or free."""
+    scheduler: str
+    requests: ResourceAmounts
+    mid_requests: ResourceAmounts
+    rejections: list[PodRejection]
+    fits_if: list[str]
+    """What would make the pod fit, as parts of a sentence."""
+    eviction: list[str]
+    """What was evicted from its node, and what would be next, as sentences."""
+    decisions: list[dict[str, Any]]
+    """Decision records of the scheduler plugin, as its debug page has them, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +105,6 @@ def answer(given: Explained, most_nodes: int, notes: Sequence[str] = ()) -> Answ
     tail += [f"eviction: {sentence}" for sentence in given.eviction]
     state = given.state
     return Answer(
-        "PodExplanation",
         _document(given, found, fits),
         tables,
         [f"pod/{state.name}"],
@@ -136,28 +169,22 @@ def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns, rows)
 
 
-def _document(given: Explained, found: Sequence[Group], fits: Sequence[str]) -> dict[str, Any]:
+def _document(given: Explained, found: Sequence[Group], fits: Sequence[str]) -> PodExplanation:
     state = given.state
-    return {
-        "namespace": state.namespace,
-        "name": state.name,
-        "phase": state.phase,
-        "node": state.node or None,
-        "band": state.band,
-        "scheduler": given.pod.spec.scheduler_name,
-        "requests": amounts(state.requests),
-        "midRequests": amounts(given.mid_requests),
-        "rejections": [
-            {
-                "nodes": each.nodes,
-                "reason": each.reason,
-                "source": each.source,
-                "nearestNode": each.nearest.node or None,
-                "nearest": each.nearest.text,
-            }
+    return PodExplanation(
+        namespace=state.namespace,
+        name=state.name,
+        phase=state.phase,
+        node=state.node or None,
+        band=state.band,
+        scheduler=given.pod.spec.scheduler_name,
+        requests=amounts(state.requests),
+        mid_requests=amounts(given.mid_requests),
+        rejections=[
+            PodRejection(each.nodes, each.reason, each.source, each.nearest.node or None, each.nearest.text)
             for each in found
         ],
-        "fitsIf": list(fits),
-        "eviction": list(given.eviction),
-        "decisions": list(given.decisions),
-    }
+        fits_if=list(fits),
+        eviction=list(given.eviction),
+        decisions=[dict(each) for each in given.decisions],
+    )

@@ -58,7 +58,7 @@ def _answer(found: Gain, options: Namespace) -> Answer:
     if options.output != "html":
         return made
     text = page.text(found, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
-    return Answer("Gain", made.data, head=text.splitlines(), notes=made.notes, exit_code=made.exit_code)
+    return Answer(made.data, head=text.splitlines(), notes=made.notes, exit_code=made.exit_code)
 
 
 def _from_prometheus(options: Namespace) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table
+from koordctl.cli.document import Document, Part
 
 PROMISED: Final = 0.01
 """Share of the forecasts that usage may exceed, as `calibrated` promises."""
@@ -66,6 +69,76 @@ class Day(NamedTuple):
     used: float
 
 
+class GainAmounts(Part):
+    """CPU in cores or core-hours, and memory in GiB or GiB-hours; null where not known."""
+
+    cpu: float | None
+    memory_gib: float | None = msgspec.field(name="memoryGiB")
+
+
+class NamespaceGain(Part):
+    """What the Mid pods of one namespace got."""
+
+    name: str
+    requested: GainAmounts
+    used: GainAmounts
+    suppressed_cpu: float | None = msgspec.field(name="suppressedCPU")
+    """Cores or core-hours; null where not known, as `evictedPods`."""
+    evicted_pods: float | None
+
+
+class PredictorGain(Part):
+    """Live evaluation of one predictor on one resource, over the nodes."""
+
+    predictor: str
+    resource: str
+    violation_ratio: float
+    """Share of the forecasts that usage exceeded."""
+    savings_ratio: float
+    """Share of the requests that the forecasts did not need."""
+    promised: float | None
+    """Largest `violationRatio` that the predictor promises; null where it promises none."""
+
+
+class PeakExceeded(Part):
+    """Share of the time in which Prod used more than its predicted peak, over the nodes, and on the worst one."""
+
+    resource: str
+    ratio: float
+    worst: str
+    worst_ratio: float
+
+
+class DayGain(Part):
+    """Core-hours of one UTC day."""
+
+    day: str
+    offered: float
+    requested: float
+    used: float
+
+
+class GainDocument(Document, tag="Gain"):
+    """Document of `koordctl gain`: core-hours and GiB-hours over a time, otherwise cores and GiB now."""
+
+    source: str
+    seconds: float
+    """Length of the time; 0 for now."""
+    unit: Literal["hours", "now"]
+    offered: GainAmounts
+    requested: GainAmounts
+    used: GainAmounts
+    allocatable: GainAmounts
+    namespaces: list[NamespaceGain]
+    forecasts: list[PredictorGain]
+    prod_above_peak: list[PeakExceeded]
+    withdrawn: dict[str, float]
+    """Node-hours, or nodes, without Mid resources or with kept ones, by reason code."""
+    days: list[DayGain]
+    missing: list[str]
+    """What the source does not have, a sentence each."""
+
+
 @dataclass(frozen=True)
 class Gain:
     """The whole answer. `seconds` is 0 for one moment."""
@@ -103,7 +176,6 @@ def answer(gain: Gain) -> Answer:
     """Return the answer of the command."""
     over_time = gain.seconds > 0
     return Answer(
-        "Gain",
         document(gain),
         [_of_namespaces(gain), *([_of_forecasts(gain)] if gain.forecasts else [])],
         [f"namespace/{name}" for name in ordered(gain)],
@@ -206,50 +278,43 @@ def _of_forecasts(gain: Gain) -> Table:
     return Table(columns, rows, ["warning" if each.is_too_low else "" for each in gain.forecasts])
 
 
-def document(gain: Gain) -> dict[str, Any]:
-    """Return the answer for JSON: over a time core-hours and GiB-hours, else cores and GiB."""
-    return {
-        "source": gain.source,
-        "seconds": gain.seconds,
-        "unit": "hours" if gain.seconds else "now",
-        "offered": _wire(gain, gain.offered),
-        "requested": _wire(gain, gain.total("requested")),
-        "used": _wire(gain, gain.total("used")),
-        "allocatable": _wire(gain, gain.allocatable),
-        "namespaces": [
-            {
-                "name": name,
-                "requested": _wire(gain, each.requested),
-                "used": _wire(gain, each.used),
-                "suppressedCPU": _scaled(each.suppressed_cpu, _per(gain)),
-                "evictedPods": each.evicted,
-            }
+def document(gain: Gain) -> GainDocument:
+    """Return the answer for JSON."""
+    return GainDocument(
+        source=gain.source,
+        seconds=gain.seconds,
+        unit="hours" if gain.seconds else "now",
+        offered=_wire(gain, gain.offered),
+        requested=_wire(gain, gain.total("requested")),
+        used=_wire(gain, gain.total("used")),
+        allocatable=_wire(gain, gain.allocatable),
+        namespaces=[
+            NamespaceGain(
+                name=name,
+                requested=_wire(gain, each.requested),
+                used=_wire(gain, each.used),
+                suppressed_cpu=_scaled(each.suppressed_cpu, _per(gain)),
+                evicted_pods=each.evicted,
+            )
             for name, each in ((name, gain.namespaces[name]) for name in ordered(gain))
         ],
-        "forecasts": [
-            {**each._asdict(), "promised": PROMISED if each.predictor == PROMISES else None} for each in gain.forecasts
+        forecasts=[
+            PredictorGain(**each._asdict(), promised=PROMISED if each.predictor == PROMISES else None)
+            for each in gain.forecasts
         ],
-        "prodAbovePeak": [each._asdict() for each in gain.exceeded],
-        "withdrawn": {reason: count / _per(gain) for reason, count in gain.withdrawn.items()},
-        "days": [
-            {
-                "day": each.name,
-                "offered": each.offered / 3600,
-                "requested": each.requested / 3600,
-                "used": each.used / 3600,
-            }
-            for each in gain.days
-        ],
-        "missing": list(gain.missing),
-    }
+        prod_above_peak=[PeakExceeded(**each._asdict()) for each in gain.exceeded],
+        withdrawn={reason: count / _per(gain) for reason, count in gain.withdrawn.items()},
+        days=[DayGain(each.name, each.offered / 3600, each.requested / 3600, each.used / 3600) for each in gain.days],
+        missing=list(gain.missing),
+    )
 
 
 def _per(gain: Gain) -> float:
     return 3600.0 if gain.seconds else 1.0
 
 
-def _wire(gain: Gain, amounts: Amounts) -> dict[str, float | None]:
-    return {"cpu": _scaled(amounts.cpu, _per(gain)), "memoryGiB": _scaled(amounts.memory, _per(gain) * GIB)}
+def _wire(gain: Gain, amounts: Amounts) -> GainAmounts:
+    return GainAmounts(_scaled(amounts.cpu, _per(gain)), _scaled(amounts.memory, _per(gain) * GIB))
 
 
 def _scaled(amount: float | None, scale: float) -> float | None:

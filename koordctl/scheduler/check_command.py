@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from koordctl.cli import command
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli.document import Document, Part
 from scheduler_plugin.cli import check_config
 from scheduler_plugin.cli.check_config import Checked
+
+
+class SchedulerConfig(Part):
+    """One configuration of the scheduler plugin."""
+
+    document: str
+    """Name of the file, and place in it."""
+    valid: bool
+    problems: list[str]
+    advice: list[str]
+    effective: dict[str, Any] | None
+    """Configuration with all defaults; null where it is refused."""
+
+
+class SchedulerConfigCheck(Document):
+    """Document of `koordctl scheduler check`."""
+
+    file: str
+    documents: list[SchedulerConfig]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,18 +62,17 @@ def answer(file: str, checked: list[Checked]) -> Answer:
             styles += [style] * len(own)
     columns = [Column(title) for title in ("", "DOCUMENT", "RESULT", "PROBLEM")]
     documents = [
-        {
-            "document": each.where or file,
-            "valid": each.result.effective is not None,
-            "problems": each.result.problems,
-            "advice": each.result.advice,
-            "effective": each.result.effective,
-        }
+        SchedulerConfig(
+            document=each.where or file,
+            valid=each.result.effective is not None,
+            problems=each.result.problems,
+            advice=each.result.advice,
+            effective=each.result.effective,
+        )
         for each in checked
     ]
     return Answer(
-        "SchedulerConfigCheck",
-        {"file": file, "documents": documents},
+        SchedulerConfigCheck(file, documents),
         [Table(columns, rows, styles)],
         [f"document/{each.where or file}" for each in checked],
         exit_code=NOTHING if any(each.result.effective is None for each in checked) else FINE,

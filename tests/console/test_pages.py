@@ -4,21 +4,30 @@ import asyncio
 import dataclasses
 import html.parser
 
+import msgspec
 import pytest
 
+from api_types.kubernetes import pods
 from apiserver_client import errors
 from console.cluster.details import Listed, NodeDetail, Records
 from console.cluster.wire import Condition, PendingPod, PodSpec, PodStatus
 from console.history.memory import History
-from console.pages import fleet, prediction
+from console.pages import fleet, prediction, shown
 from console.seen import Seen
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from fleet.snapshot import Snapshot, Unread
 from fleet.wire import Event, ObjectReference
+from manager.cache import store
+from manager.mid_resource import explanation
 from tests.console import browsers, fleets
+from tests.fleet import cluster
 
 HOSTILE = fleets.HOSTILE
+TERMS = {
+    "allocatable": 15_500, "reclaimRatioPercent": 100, "peakProd": 5_550, "reclaimable": 9_200, "thresholdPercent": 60,
+    "cap": 9_300, "unallocated": 750, "unallocatedPercent": 30, "unallocatedShare": 225, "calculated": 9_423,
+}  # fmt: skip
 PATHS = ("/", "/mid", "/prediction", "/decisions", "/health", "/nodes/worker-0001")
 
 
@@ -223,6 +232,23 @@ async def test_the_rights_that_are_missing_are_named_before_the_answers():
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "It may not read <code>nodes</code>, <code>nodemetrics</code>, <code>version</code>." in text
     assert "<li>GET nodes: 403</li>" in text
+
+
+async def test_a_term_has_its_key_and_its_layer_and_a_bound_whether_it_binds():
+    node = store.with_mid_status(msgspec.convert(cluster.node(annotations=cluster.mid_status(**TERMS)), pods.Node))
+    detail = NodeDetail(explanation.explain(node, None), layers={"midCPUThresholdPercent": "nodeConfigs[0]"})
+    text = await page("/nodes/worker-0001", fleets.seen(fleets.nodes(1)), {("node",): detail})
+    assert '<td class="left soft">midCPUThresholdPercent, nodeConfigs[0]; does not bind</td>' in text
+    assert '<td class="left soft">midUnallocatedPercent</td>' in text
+
+
+def test_the_bar_has_what_prod_requests_and_does_not_use():
+    node = NodeState("n", Amounts(1000), Amounts(400), Amounts(200), Amounts(100), prod_requests=Amounts(700))
+    found = shown.bar_of(node)
+    assert found.parts == (("prod", 0, 20), ("mid", 20, 10), ("other", 30, 10), ("request", 40, 30))
+    assert "40 % used, 70 % requested by Prod" in found.label
+    assert shown.bar_of(dataclasses.replace(node, prod_requests=Amounts(300))).parts[-1] == ("other", 30, 10)
+    assert shown.bar_of(dataclasses.replace(node, mid_used=Amounts())).parts == (("other", 0, 40), ("request", 40, 30))
 
 
 async def test_pages_of_50_rows_and_a_search():

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 
 import pytest
 
 from apiserver_client import connection, errors
 from console.cluster import reading
 from console.cluster.poller import Poller
+from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
 
@@ -103,22 +105,36 @@ async def test_details_are_bounded():
 
 
 @pytest.mark.parametrize(
-    ("policies", "wanted"),
+    ("answer", "wanted"),
     [
-        ("plugins: {}\n", 65),
-        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 50}}}]\n", 50),
-        ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 0}}}]\n", None),
-        ("plugins: {filter: {disabled: [{name: '*'}]}}\n", None),
-        ("not: [a, profile", None),
-        ("&a [*a]\n", None),
-        ("", None),
+        (apiserver.Answer({"metadata": {}, "data": {"scheduler-plugin.yaml": "plugins: {}"}}), 65),
+        (apiserver.Answer(cluster.forbidden("it"), 403), None),
     ],
 )
-async def test_the_threshold_is_that_of_the_scheduler(policies, wanted):
+async def test_the_threshold_is_that_of_the_scheduler_where_it_may_be_read(answer, wanted):
     async with apiserver.running() as server:
-        server.on("GET", CONFIG, apiserver.Answer({"metadata": {}, "data": {"scheduler-plugin.yaml": policies}}))
+        for path, given in ((NODES, cluster.listing(cluster.node())), (METRICS, cluster.listing())):
+            server.on("GET", path, apiserver.Answer(given))
+        server.on("GET", CONFIG, answer)
         async with server.session() as api:
-            assert await reading._usage_limit(api, "koordinator-system") == wanted
+            found, limit = await reading.snapshot(api, "koordinator-system", dt.datetime.fromisoformat(cluster.NOW))
+    assert limit == wanted
+    assert not [each for each in found.unread if each.what == "configmaps/koord-scheduler"]
+
+
+@pytest.mark.parametrize("metric", [apiserver.Answer(cluster.metric()), apiserver.Answer(cluster.forbidden("it"), 403)])
+async def test_a_node_is_explained_with_its_layers_also_without_its_report(metric):
+    data = {"colocation-config": '{"enable": true, "midCPUThresholdPercent": 50}'}
+    outcome = evaluation.evaluate(None, data, exists=True)
+    async with apiserver.running() as server:
+        server.on("GET", f"{NODES}/worker-1", apiserver.Answer(cluster.node(annotations=cluster.mid_status())))
+        server.on("GET", f"{METRICS}/worker-1", metric)
+        async with server.session() as api:
+            now = dt.datetime.fromisoformat(cluster.NOW)
+            found = await reading.node(api, "worker-1", now, outcome)
+    assert found.explanation.node == "worker-1"
+    assert found.layers["midCPUThresholdPercent"] == "cluster strategy"
+    assert [each.what for each in found.unread if each.is_right] == ["nodemetrics"] * (metric.status == 403)
 
 
 async def test_pods_that_have_a_node_do_not_wait():

@@ -105,8 +105,13 @@ def routes():
         "/api/v1/nodes/worker-1": nodes[0],
         f"{METRICS}/worker-1": metrics[0],
         "/api/v1/namespaces/shop/pods/etl-0": _waiting(),
+        f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler": {
+            "metadata": {"name": "koord-scheduler"},
+            "data": {"scheduler-plugin.yaml": "plugins: {}"},
+        },
         f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-scheduler": {
-            "spec": {"holderIdentity": "koord-scheduler-7c9f_1234"}
+            "metadata": {"name": "koord-scheduler"},
+            "spec": {"holderIdentity": "koord-scheduler-7c9f_1234"},
         },
     }
 

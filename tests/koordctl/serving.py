@@ -76,7 +76,7 @@ def healthy(**changes):
         "agent": cluster.workload("koordlet"),
         "manager": cluster.workload("koord-manager"),
         "scheduler": cluster.workload("koord-scheduler"),
-        "lease": {"spec": {"holderIdentity": "koord-manager-1"}},
+        "lease": {"metadata": {"name": "koord-manager"}, "spec": {"holderIdentity": "koord-manager-1"}},
         "config": {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable": true}'}},
     }
     return {name: value for name, value in (full | changes).items() if value is not None}

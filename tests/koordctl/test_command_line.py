@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import importlib.metadata
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from koordctl import __main__ as koordctl
 from koordctl.cli import command as shared
-from koordctl.commands import COMMANDS, Group
+from koordctl.commands import COMMANDS, SECTIONS, Group
 
 ROOT = Path(__file__).parents[2]
 LEAVES = [
@@ -87,7 +88,7 @@ def test_a_command_that_reads_a_cluster_imports_neither_numpy_nor_kopf(words):
     [
         (["statsu"], "unknown command 'statsu'; did you mean status?"),
         (["explain", "nod"], "unknown command 'nod'; did you mean node or pod?"),
-        (["xyz"], "unknown command 'xyz'; want one of status, check, top, "),
+        (["xyz"], "unknown command 'xyz'; want one of status, top, gain, "),
     ],
 )
 def test_an_unknown_command_names_the_nearest_one(words, text, capsys):
@@ -108,6 +109,23 @@ def test_without_a_command_the_help_is_printed_as_wrong_usage(capsys):
     assert "top nodes" in shown.err
     assert koordctl.main(["help"]) == 0
     assert capsys.readouterr().out == shown.err
+
+
+def test_the_help_and_the_page_have_the_same_sections(capsys):
+    koordctl.main(["help"])
+    shown = re.split(r"(?m)^  ([a-z ]+):$", capsys.readouterr().out)[1:]
+    page = (
+        (ROOT / "docs" / "how-to" / "koordctl.md")
+        .read_text("utf-8")
+        .partition("## Commands")[2]
+        .partition("All flags")[0]
+    )
+    tables = re.split(r"(?m)^\| ([a-z ]+) \|.*\n\|---", page)[1:]
+    assert shown[::2] == tables[::2] == list(SECTIONS)
+    for commands, lines, table in zip(SECTIONS.values(), shown[1::2], tables[1::2], strict=True):
+        names = [each.name for each in commands]
+        assert re.findall(r"(?m)^    (\S+)", lines) == names
+        assert set(re.findall(r"`koordctl ([a-z-]+)", table)) == set(names)
 
 
 def test_the_version_is_also_a_flag(capsys):

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
@@ -37,6 +38,7 @@ from tools.localcluster import content_cache
 
 SERVES = "console"
 TRACES = content_cache.REPOSITORY / "benchmarks" / "backtest" / "data"
+SCHEMAS = content_cache.REPOSITORY / "docs" / "reference" / "koordctl"
 READS = [row for row in ROWS if row.reads]
 VERSIONS = ("koordctl/v1", "v1")
 """Of the documents of koordctl; a rendered configuration is a ConfigMap."""
@@ -151,7 +153,10 @@ def _parse(form: str, text: str) -> None:
     """Check that the output is of its format."""
     match form:
         case "json":
-            assert json.loads(text).get("apiVersion") in (*VERSIONS, None)
+            found = json.loads(text)
+            assert found.get("apiVersion") in (*VERSIONS, None)
+            if found.get("apiVersion") == VERSIONS[0]:
+                jsonschema.validate(found, json.loads((SCHEMAS / f"{found['kind']}.json").read_text("utf-8")))
         case "yaml":
             assert yaml.safe_load(text)["apiVersion"] in VERSIONS
         case "csv":

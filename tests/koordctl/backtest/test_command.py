@@ -188,7 +188,7 @@ def test_numbers_of_the_bundled_trace_do_not_change(capsys):
     found = {each["candidate"]: each for each in json.loads(out)["summaries"]}
     for candidate, wanted in RECORDED.items():
         got = found[candidate]
-        assert (got["violations_percent"], got["savings_percent"], got["mid"]) == pytest.approx(wanted, abs=1e-6)
+        assert (got["violationsPercent"], got["savingsPercent"], got["mid"]) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_one_node_is_in_memory_at_a_time(capsys, monkeypatch):

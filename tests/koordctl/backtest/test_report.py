@@ -7,7 +7,7 @@ import pytest
 
 from koordctl.backtest import report, results
 from koordctl.backtest.candidates import all_candidates
-from koordctl.backtest.report import Document, Settings
+from koordctl.backtest.report import Backtest, Settings
 from koordctl.backtest.results import Row, Summary
 
 CANDIDATES = all_candidates(3600)
@@ -79,9 +79,9 @@ def test_days_are_the_median_over_the_nodes():
 def test_a_document_is_read_back_and_has_a_line_for_each_row():
     row = Row("n", "cpu", "n-sigma-v2", 3, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0)
     for rows in ([], [row, row]):
-        document = Document(Settings(3600, 60, 2, {"seed": 1}), ["x\ny"], rows, 1, [summary("oracle")])
+        document = Backtest(Settings(3600, 60, 2, {"seed": 1}), ["x\ny"], rows, 1, [summary("oracle")])
         text = report.as_json(document)
-        assert msgspec.json.decode(text.encode(), type=Document) == document
+        assert msgspec.json.decode(text.encode(), type=Backtest) == document
         assert (
             text.count('"node": "n"') == len([line for line in text.splitlines() if '"node": "n"' in line]) == len(rows)
         )

@@ -95,7 +95,7 @@ async def test_an_uninstallation_names_what_is_left(server, monkeypatch):
     stdin(monkeypatch, "n")
     answer = await answer_of(server, uninstall)
     assert answer.exit_code == 1
-    assert answer.data["objects"] == {
+    assert answer.data.objects == {
         "Deployments to stop": ["koord-manager"],
         "nodes with Mid resources or annotations": ["n1"],
         "NodeMetrics": ["n1"],
@@ -106,11 +106,11 @@ async def test_an_uninstallation_names_what_is_left(server, monkeypatch):
 
 async def test_an_uninstallation_takes_away_what_it_named(server):
     answer = await answer_of(server, uninstall, "--yes")
-    assert (answer.exit_code, answer.data["result"]) == (0, "removed")
+    assert (answer.exit_code, answer.data.result) == (0, "removed")
     assert "kubernetes.io/mid-cpu" not in server.get("nodes", "n1")["status"]["allocatable"]
     assert server.all("nodemetrics") == []
     again = await answer_of(server, uninstall, "--dry-run")
-    assert [each for each in again.data["objects"].values() if each] == [["koord-manager"]]
+    assert [each for each in again.data.objects.values() if each] == [["koord-manager"]]
 
 
 async def test_an_uninstallation_in_an_empty_cluster_is_done(server):

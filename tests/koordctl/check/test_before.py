@@ -26,7 +26,7 @@ async def run(server):
     command.add_arguments(parser)
     async with session.connect(server.connection(), user_agent="test/1") as api:
         answer = await command.check(api, parser.parse_args(["--pre"]), lambda: NOW, None)
-    return answer.exit_code, {each["code"]: (each["verdict"], each["text"]) for each in answer.data["checks"]}
+    return answer.exit_code, {each.code: (each.verdict, each.text) for each in answer.data.checks}
 
 
 async def test_an_empty_cluster_is_ready(server):

@@ -65,7 +65,7 @@ async def run(server, *flags, renewing=True):
 
     async with session.connect(server.connection(), user_agent="test/1") as api:
         answer = await command.check(api, parser.parse_args(flags), lambda: NOW, sleep)
-    return answer.exit_code, {each["code"]: (each["verdict"], each["text"]) for each in answer.data["checks"]}
+    return answer.exit_code, {each.code: (each.verdict, each.text) for each in answer.data.checks}
 
 
 async def test_has_a_line_for_each_check_of_a_working_installation(server):

@@ -14,6 +14,7 @@ from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
 from koordctl.cli.progress import Progress
+from koordctl.cli.version_command import Version
 from tests import factories
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
@@ -115,7 +116,7 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
     terminal = Terminal("utf-8")
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= int(columns)
     assert "[31m" not in terminal.getvalue()
@@ -124,8 +125,8 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
 def test_a_terminal_that_is_ascii_gets_no_other_characters():
     table = answer.Table([answer.Column("A")], [("größe ✘",)])
     terminal = Terminal("ascii")
-    output.show(answer.Answer("X", {}, [table]), "csv", to=terminal)
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "csv", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     assert "\\xf6" in terminal.getvalue()
 
 
@@ -133,7 +134,7 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
     piped = io.StringIO()
-    output.show(answer.Answer("X", {}, [table]), "table", to=piped)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=piped)
     assert piped.getvalue().splitlines()[1] == "x" * 100 + "  " + "y" * 100
 
 
@@ -142,7 +143,7 @@ def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal("utf-8")
     table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
-    output.show(answer.Answer("X", {}, [table]), "table", to=terminal)
+    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
     assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
 
 
@@ -210,6 +211,27 @@ def test_top_namespaces_shows_the_default_quota_as_one(name, annotation, shown, 
     assert table.err == ""
     assert found["midQuotaIsDefault"] == is_default
     assert tuple(found["midQuota"].values()) == amounts
+
+
+@pytest.mark.parametrize("format_", ["table", "wide"])
+def test_top_nodes_draws_the_threshold_of_the_scheduler(format_, tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    config = {"metadata": {"name": "koord-scheduler"}, "data": {"scheduler-plugin.yaml": PLUGINS}}
+    with kubeconfig_of(tmp_path, **healthy(), **{path: config}) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file), "-o", format_]) == 0
+    shown = capsys.readouterr()
+    _head, row, _legend, limit = shown.out.splitlines()
+    assert row.split()[1] == "██████P▓▓▓░░░│░░░░··"
+    assert "│ no pod is placed on a node above 65% " in limit
+
+
+def test_without_the_right_for_the_configuration_top_nodes_draws_no_threshold_and_says_nothing(tmp_path, capsys):
+    path = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+    with kubeconfig_of(tmp_path, **healthy(), **{path: (cluster.forbidden("it"), 403)}) as file:
+        assert koordctl.main(["top", "nodes", "--kubeconfig", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "│" not in shown.out
 
 
 def test_without_the_right_for_the_configuration_the_default_quota_is_not_known(tmp_path, capsys):

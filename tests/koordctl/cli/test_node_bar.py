@@ -39,6 +39,19 @@ def test_used_requested_and_predicted_are_drawn_to_one_scale(node, wanted):
     assert node_bar.bar(node) == wanted
 
 
+@pytest.mark.parametrize(
+    ("limit", "wanted"),
+    [
+        (65, "██████▓▓░░P░░│░░····"),
+        (100, "██████▓▓░░P░░░░░···│"),
+        (52, "██████▓▓░░P░░░░░····"),
+        (20, "████│█▓▓░░P░░░░░····"),
+    ],
+)
+def test_the_limit_of_the_scheduler_is_drawn_below_the_peak(limit, wanted):
+    assert node_bar.bar(_node(), limit) == wanted
+
+
 @given(used=st.integers(0, 20_000), mid=_AMOUNT, requests=_AMOUNT, peak=_AMOUNT)
 def test_a_bar_always_has_one_length_and_one_peak(used, mid, requests, peak):
     drawn = node_bar.bar(_node(used=used, mid=mid, requests=requests, peak=peak))
@@ -58,6 +71,8 @@ def test_the_legend_explains_every_sign():
     for sign in set(row.split()[1]):
         assert f"{sign} " in legend
     assert node_bar.LEGEND not in _shown(headers=False)
+    assert "│" not in legend
+    assert node_bar.legend(65.0).endswith("\n        │ no pod is placed on a node above 65% (LoadAwareScheduling)")
 
 
 def test_csv_has_values_only():

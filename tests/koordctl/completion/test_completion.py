@@ -40,7 +40,7 @@ def complete(capsys):
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["unknown", ""], []),
         (["explain", "unknown", ""], []),
-        ([""], ["status", "check", "top", "explain"]),
+        ([""], ["status", "top", "gain", "console"]),
     ],
 )
 def test_commands_flags_and_values_are_completed(complete, words, found):

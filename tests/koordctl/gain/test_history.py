@@ -102,11 +102,11 @@ def test_what_it_risked(url, capsys):
     found = json.loads(capsys.readouterr().out)
     (forecasts,) = found["forecasts"]
     assert forecasts == {
-        "predictor": "calibrated", "resource": "cpu", "violation_ratio": 0.02, "savings_ratio": 0.4, "promised": 0.01,
+        "predictor": "calibrated", "resource": "cpu", "violationRatio": 0.02, "savingsRatio": 0.4, "promised": 0.01,
     }  # fmt: skip
     (peak,) = found["prodAbovePeak"]
     assert peak["ratio"] == pytest.approx(0.05, rel=0.01)
-    assert (peak["worst"], peak["worst_ratio"]) == ("n2", pytest.approx(0.1, rel=0.01))
+    assert (peak["worst"], peak["worstRatio"]) == ("n2", pytest.approx(0.1, rel=0.01))
     assert found["withdrawn"] == {"SampleTooOld": pytest.approx(1, rel=0.1)}
     assert {each["name"]: each["evictedPods"] for each in found["namespaces"]} == {"etl": 5, HOSTILE: None}
 

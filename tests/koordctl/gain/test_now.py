@@ -32,7 +32,7 @@ def test_the_present_and_what_is_missing(tmp_path, capsys):
     assert namespace["requested"] == {"cpu": 2.0, "memoryGiB": 1.0}
     assert namespace["used"]["cpu"] == 1.5
     (forecasts,) = found["forecasts"]
-    assert forecasts["violation_ratio"] == pytest.approx(0.025)
+    assert forecasts["violationRatio"] == pytest.approx(0.025)
     assert "need a Prometheus that scrapes the suite: --prometheus URL" in shown.err
 
 

@@ -1,0 +1,92 @@
+"""Read what is shown of the scheduler plugin's configuration, without the plugin's code. Pure.
+
+The image of the manager has koordctl and not the plugin, and an import of the plugin takes longer than a command. A
+document that the plugin refuses may be read all the same; `koordctl scheduler check` names its problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from api_types.mid_pods import quota
+from fleet.node_state import UNKNOWN, Amounts
+
+CONFIG_MAPS: Final = ("koord-scheduler", "koord-extender")
+"""ConfigMaps of the chart: that of its scheduler, and that of the extender for another one."""
+KEY: Final = "scheduler-plugin.yaml"
+"""Key of the document in one of them."""
+_QUOTAS: Final = "MidGuard"
+_LOAD: Final = "LoadAwareScheduling"
+PLUGINS: Final = frozenset(
+    (_QUOTAS, _LOAD, "TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
+     "LoadRiskAwareCommitment", "Peaks")
+)  # fmt: skip
+"""Names that a profile of the plugin has."""
+_DEFAULT_LIMIT_PERCENT: Final = 65
+
+
+class SchedulerConfig(NamedTuple):
+    """Values of the configuration; nothing is known without a document, or with a wrong one."""
+
+    default_quota: Amounts = UNKNOWN
+    """Mid quota of a namespace without an annotation; an amount that is None is not limited."""
+    usage_limit_percent: float | None = None
+    """CPU usage of a node above which LoadAwareScheduling places no pod; None where it does not check it."""
+
+
+def read(text: str) -> SchedulerConfig:
+    """Read a document: a profile, or a whole KubeSchedulerConfiguration."""
+    try:
+        document = yaml.safe_load(text)
+        if document is None:
+            return SchedulerConfig()
+        profile = _profile(document)
+        default = Amounts(*quota.of_document(_args(profile, _QUOTAS).get("defaultQuota") or {}))
+        return SchedulerConfig(default, _usage_limit(profile))
+    except (yaml.YAMLError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
+        return SchedulerConfig()
+
+
+def _profile(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the profile of the plugin: the first one that names it."""
+    if "profiles" not in document:
+        return document
+    profiles = document["profiles"] or [{}]
+    found: Mapping[str, Any] = next(filter(_names_a_plugin, profiles), profiles[0])
+    return found
+
+
+def _names_a_plugin(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.get("name") in PLUGINS or any(map(_names_a_plugin, value.values()))
+    return isinstance(value, list) and any(map(_names_a_plugin, value))
+
+
+def _args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
+    for each in profile.get("pluginConfig") or ():
+        if each["name"] == plugin:
+            return each.get("args") or {}
+    return {}
+
+
+def _usage_limit(profile: Mapping[str, Any]) -> float | None:
+    if not _is_filter(profile.get("plugins") or {}):
+        return None
+    thresholds = _args(profile, _LOAD).get("usageThresholds") or {"cpu": _DEFAULT_LIMIT_PERCENT}
+    limit = thresholds.get("cpu") or 0
+    return limit if 0 < limit <= 100 else None
+
+
+def _is_filter(plugins: Mapping[str, Any]) -> bool:
+    """Check whether LoadAwareScheduling filters: where it is enabled, else by default, unless it is disabled."""
+    enabled, disabled = (
+        {(point, each["name"]) for point, lists in plugins.items() for each in (lists or {}).get(key) or ()}
+        for key in ("enabled", "disabled")
+    )
+    points = {point for point, name in enabled if name == _LOAD}
+    if points:
+        return "filter" in points or ("multiPoint" in points and ("filter", _LOAD) not in disabled)
+    return disabled.isdisjoint({(at, name) for at in ("filter", "multiPoint") for name in (_LOAD, "*")})

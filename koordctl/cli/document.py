@@ -1,0 +1,39 @@
+"""Bases of the documents of `-o json` and `-o yaml`: a struct for each kind, from which its JSON Schema is made. Pure.
+
+A struct is next to the code that fills it. Its name is the kind, its docstrings are the descriptions of the schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from fleet import node_state
+
+API_VERSION: Final = "koordctl/v1"
+
+
+class Document(msgspec.Struct, rename="camel", tag_field="kind", tag=True):
+    """Base of a kind."""
+
+
+class Part(msgspec.Struct, rename="camel"):
+    """Base of an object in a document."""
+
+
+class ResourceAmounts(Part):
+    """CPU and memory; null where not known."""
+
+    cpu_millis: int | None
+    memory_bytes: int | None
+
+
+def amounts(found: node_state.Amounts) -> ResourceAmounts:
+    """Return amounts with their units."""
+    return ResourceAmounts(found.cpu, found.memory)
+
+
+def to_wire(document: Document) -> dict[str, Any]:
+    """Return the document for JSON and YAML."""
+    return {"apiVersion": API_VERSION, **msgspec.to_builtins(document)}
