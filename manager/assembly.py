@@ -132,7 +132,6 @@ def _mid_resources(
         telemetry=telemetry,
         clock=clock,
         sleep=sleep,
-        autoscaler=settings.autoscaling,
     )
     controller = MidController(
         api,
