@@ -11,7 +11,7 @@ import pytest
 
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.informer import Informer
-from tests.fakes import apiserver
+from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, metric, node
 
 LATER = {NODES: [node("n1"), node("n3")], NODE_METRICS: [metric("n1", "3")]}
@@ -20,13 +20,6 @@ CHANGES = {
     NODES: (apiserver.event("DELETED", node("n2")), apiserver.event("ADDED", node("n3"))),
     NODE_METRICS: (apiserver.event("DELETED", metric("n2", "2")), apiserver.event("MODIFIED", metric("n1", "3"))),
 }
-RESUMED: dict[str, list[Any]] = {
-    "the API server restarts": [apiserver.Stream(apiserver.ABORT)],
-    "overload": [apiserver.status(429, "TooManyRequests"), apiserver.status(500, "InternalError")],
-    "etcd restarts": [apiserver.status(500, "InternalError", "etcdserver: request timed out")],
-    "a right is lost": [apiserver.status(403, "Forbidden", "cannot watch")],
-}
-"""Answers to a watch after which it continues where it was."""
 
 
 async def followed(known: Informer) -> None:
@@ -58,7 +51,7 @@ def versions(server: apiserver.ScriptedServer, path: str) -> list[str]:
     return [request.query["resourceVersion"] for request in server.asked("WATCH", path)]
 
 
-@pytest.mark.parametrize("faults", RESUMED.values(), ids=RESUMED)
+@pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
 async def test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed(faults: Sequence[Any]) -> None:
     async with apiserver.running() as server:
         for path, changes in CHANGES.items():
