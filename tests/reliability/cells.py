@@ -1,4 +1,4 @@
-"""Cells of the matrix of faults: a proof, a gap with its reason, or a fault that cannot hit a component."""
+"""Cells of the matrix of faults: a proof, one under another fault, a gap, or a fault that cannot hit a component."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ class Proof(NamedTuple):
     """Time limit of the recovery that a test asserts; None where nothing has to recover or no test takes the time."""
 
 
+class CoveredBy(NamedTuple):
+    """A fault that is another one to the component, under which it has a proof."""
+
+    fault: str
+    reason: str
+
+
 class NotTested(NamedTuple):
     """A fault that can hit the component, and no test of it."""
 
@@ -40,7 +47,7 @@ class NotConcerned(NamedTuple):
     reason: str
 
 
-Cell = Proof | NotTested | NotConcerned
+Cell = Proof | CoveredBy | NotTested | NotConcerned
 
 
 class Fault(NamedTuple):

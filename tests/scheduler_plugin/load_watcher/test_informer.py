@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
+from apiserver_client import resources
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.informer import Informer
 from tests.fakes import apiserver, watch_faults
-from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, metric, node
+from tests.scheduler_plugin import factories
+
+NODES, NODE_METRICS = resources.NODES.path(), resources.NODE_METRICS.path()
+
+
+def wire(item: object) -> dict[str, Any]:
+    """Return an object of a factory as the apiserver sends it."""
+    return dict(json.loads(msgspec.json.encode(item)))
+
+
+def node(name: str) -> dict[str, Any]:
+    return wire(factories.node(name, cpu="10"))
+
+
+def metric(name: str, cpu: str) -> dict[str, Any]:
+    return wire(factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}))
+
 
 LATER = {NODES: [node("n1"), node("n3")], NODE_METRICS: [metric("n1", "3")]}
 EARLIER = {NODES: [node("n1"), node("n2")], NODE_METRICS: [metric("n1", "1"), metric("n2", "2")]}
@@ -25,7 +44,7 @@ CHANGES = {
 async def followed(known: Informer) -> None:
     """Wait until the informer has the later state, and nothing of the earlier one."""
     async with asyncio.timeout(20):
-        while (known.nodes.keys(), reported(known)) != ({"n1", "n3"}, {"n1": 3000}):
+        while (set(known.nodes), reported(known)) != ({"n1", "n3"}, {"n1": 3000}):
             await asyncio.sleep(0.01)
 
 

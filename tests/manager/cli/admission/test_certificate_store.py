@@ -9,7 +9,7 @@ import ssl
 
 import pytest
 
-from apiserver_client import connection, errors
+from apiserver_client import connection, errors, session
 from manager.cli.admission import certificate
 from manager.cli.admission.certificate_store import CERTIFICATE_FILE, KEY_FILE, CertificateStore
 from manager.cli.admission.program import Program
@@ -20,12 +20,14 @@ HOST = "koord-admission.koordinator-system.svc"
 NOW = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)
 SECRET = "/api/v1/namespaces/koordinator-system/secrets/koord-admission-certificate"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/koord-suite-mid-limits"
+IMPATIENT = session.Timeouts(request=3.0)
 FAULTS = {
     "the API server restarts": apiserver.ABORT,
     "overload": apiserver.status(429, "TooManyRequests"),
     "etcd restarts": apiserver.status(500, "InternalError", "etcdserver: request timed out"),
     "a right is lost": apiserver.status(403, "Forbidden"),
     "the token ends": apiserver.status(401, "Unauthorized"),
+    "the API server is silent": apiserver.HANG,
 }
 
 
@@ -83,7 +85,7 @@ async def started(folder, pair, *later):
     async with apiserver.running() as server:
         server.on("GET", SECRET, secret(pair), *later)
         server.on("GET", CONFIGURATION, trusting(pair))
-        async with server.session() as api:
+        async with server.session(timeouts=IMPATIENT) as api:
             replica = Replica(api, folder)
             await replica.store.check()
             yield server, replica
@@ -123,12 +125,22 @@ async def test_on_a_full_disk_the_certificate_before_is_served_and_the_renewed_o
         assert replica.served() == second.certificate
 
 
+async def test_after_etcd_was_restored_the_older_certificate_is_served_and_trusted(tmp_path, pairs):
+    first, second = pairs
+    async with started(tmp_path / "c", second, secret(first)) as (server, replica):
+        server.on("PUT", CONFIGURATION, trusting(first))
+        await replica.store.check()
+        assert replica.served() == first.certificate
+        (put,) = server.asked("PUT")
+        assert put.document["webhooks"][0]["clientConfig"]["caBundle"] == encoded(first.bundle)
+
+
 @pytest.mark.parametrize("fault", [*FAULTS.values(), None], ids=[*FAULTS, "the folder cannot be written"])
 async def test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself(tmp_path, pairs, fault):
     first, folder = pairs[0], tmp_path / "c"
     if fault is None:
         folder.write_text("a file, in which no file can be made")
-    async with apiserver.running() as server, server.session() as api:
+    async with apiserver.running() as server, server.session(timeouts=IMPATIENT) as api:
         server.on("GET", SECRET, *([fault] if fault else []), secret(first))
         server.on("GET", CONFIGURATION, trusting(first))
         replica, ready = Replica(api, folder), asyncio.Event()
