@@ -105,7 +105,7 @@ def _behind(suite: Installed, changed: Changed) -> list[str]:
     agent = agent and moment(status["updateTime"]) >= changed.at
     try:
         known = suite.extender.metric("koord_scheduler_plugin_tracked_objects", kind="nodes")
-    except (urllib.error.URLError, LookupError):
+    except (OSError, LookupError):  # it is slow, or starts
         known = 0
     found = {"manager": manager, "koordlet": agent, "scheduler-plugin": known == changed.nodes}
     return [name for name, follows in found.items() if not follows]
