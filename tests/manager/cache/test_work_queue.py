@@ -264,7 +264,7 @@ async def test_a_name_that_was_added_while_it_was_refused_waits_too():
         queue.add("n1")
         gate.set()
         await until(lambda: work.requests)
-        await asyncio.sleep(0.01)
+        await settled()
     assert work.requests == 1
 
 
