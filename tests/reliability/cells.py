@@ -26,6 +26,8 @@ class Proof(NamedTuple):
     """`file.py` or `file.py::test`."""
     seconds: int | None = None
     """Time limit of the recovery that a test asserts; None where nothing has to recover or no test takes the time."""
+    took_seconds: float | None = None
+    """Time that the recovery took in a run of the test; None where it prints none."""
 
 
 class CoveredBy(NamedTuple):
@@ -59,6 +61,6 @@ class Fault(NamedTuple):
     cells: Mapping[Component, Cell]
 
 
-def proof(holds: str, *tests: str, seconds: int | None = None) -> Proof:
+def proof(holds: str, *tests: str, seconds: int | None = None, took_seconds: float | None = None) -> Proof:
     """Return a cell with its tests."""
-    return Proof(holds, tests, seconds)
+    return Proof(holds, tests, seconds, took_seconds)

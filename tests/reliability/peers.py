@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reliability.cells import Component, Fault, NotConcerned, proof
+from tests.reliability.cells import Component, Fault, NotConcerned, Proof, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
 LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
@@ -44,6 +44,17 @@ _ETCD = "test_etcd_that_is_killed_and_comes_back_with_its_data_is_followed_again
 _FOLLOWS = "it is noticed, and every edit since is followed"
 _NOT_CALLED = "does not call the extender"
 
+
+def _token(took_seconds: float) -> Proof:
+    return proof(
+        "the next request uses the token of the file",
+        f"{_LINKS}::test_a_token_that_ends_is_replaced_by_the_one_in_the_file",
+        "tests/apiserver_client/test_authentication.py::test_a_token_file_is_read_again_after_a_401_and_the_call_repeated_once",
+        seconds=120,
+        took_seconds=took_seconds,
+    )
+
+
 FAULTS: Final = (
     Fault(
         "watch expired (410)",
@@ -54,6 +65,7 @@ FAULTS: Final = (
                 f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
                 f"{_WATCHES}::test_an_expired_version_means_a_new_list",
                 seconds=120,
+                took_seconds=44.6,
             ),
             MANAGER: proof(
                 "what was deleted meanwhile is dropped, and every edit is followed",
@@ -61,11 +73,13 @@ FAULTS: Final = (
                 "tests/manager/cache/test_object_watches.py::test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped_and_a_later_one_stays",
                 "tests/manager/test_leader.py::test_continues_after_a_list_that_expires_between_two_pages",
                 seconds=120,
+                took_seconds=30.0,
             ),
             EXTENDER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
                 seconds=120,
+                took_seconds=4.2,
             ),
             LOAD_WATCHER: _WATCHER_LISTS,
             WEBHOOK: NotConcerned("watches nothing"),
@@ -76,18 +90,25 @@ FAULTS: Final = (
         "silent peer",
         "the connection stays open, and nothing comes any more",
         {
-            AGENT: proof(_FOLLOWS, f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes", seconds=120),
+            AGENT: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                seconds=120,
+                took_seconds=88.4,
+            ),
             MANAGER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "tests/manager/cache/test_watch_health.py",
                 seconds=120,
+                took_seconds=64.3,
             ),
             EXTENDER: proof(
                 f"{_FOLLOWS}; callers that send nothing cost no other caller its turn",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "tests/scheduler_plugin/extender/test_tls.py::test_peers_that_never_finish_their_handshake_keep_no_caller_out",
                 seconds=120,
+                took_seconds=88.4,
             ),
             LOAD_WATCHER: proof(
                 "a provider fails after the time-out, and the others count",
@@ -107,17 +128,20 @@ FAULTS: Final = (
                 "e2e/cases/faults/test_apiserver_outage.py",
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 seconds=120,
+                took_seconds=62.3,
             ),
             MANAGER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 seconds=120,
+                took_seconds=36.5,
             ),
             EXTENDER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 "tests/scheduler_plugin/state/test_cluster.py::test_a_pod_re_created_during_a_watch_outage_replaces_the_old_one",
                 seconds=120,
+                took_seconds=0.3,
             ),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
@@ -132,17 +156,20 @@ FAULTS: Final = (
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 seconds=120,
+                took_seconds=45.1,
             ),
             MANAGER: proof(
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 "tests/manager/cache/test_work_queue.py::test_events_do_not_end_a_backoff",
                 seconds=120,
+                took_seconds=19.0,
             ),
             EXTENDER: proof(
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 seconds=120,
+                took_seconds=14.3,
             ),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
@@ -153,9 +180,9 @@ FAULTS: Final = (
         "etcd restart",
         "etcd ends and starts with its data",
         {
-            AGENT: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_AGENT, seconds=120),
-            MANAGER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_MANAGER, seconds=120),
-            EXTENDER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_EXTENDER, seconds=120),
+            AGENT: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_AGENT, seconds=120, took_seconds=25.8),
+            MANAGER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_MANAGER, seconds=120, took_seconds=0.7),
+            EXTENDER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_EXTENDER, seconds=120, took_seconds=0.1),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
@@ -196,6 +223,7 @@ FAULTS: Final = (
                 "e2e/cases/faults/test_apiserver_outage.py",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 seconds=120,
+                took_seconds=88.4,
             ),
             MANAGER: proof(
                 "away from the API server it stops to lead before another may; without an agent Mid is withdrawn",
@@ -203,6 +231,7 @@ FAULTS: Final = (
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "e2e/cases/faults/test_agent_away.py",
                 seconds=120,
+                took_seconds=64.3,
             ),
             EXTENDER: proof(
                 "kube-scheduler places pods without it; away from the API server, nodes pass rather than none",
@@ -210,6 +239,7 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/plugins/load_aware/test_plugin.py::test_expired_nodes_pass_while_this_process_does_not_see_the_reports",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 seconds=120,
+                took_seconds=88.4,
             ),
             LOAD_WATCHER: proof(
                 "without any provider the last windows keep their age",
@@ -274,15 +304,9 @@ FAULTS: Final = (
         "token expiry",
         "the token ends, and its file has another one",
         {
-            **dict.fromkeys(
-                (AGENT, MANAGER, EXTENDER),
-                proof(
-                    "the next request uses the token of the file",
-                    f"{_LINKS}::test_a_token_that_ends_is_replaced_by_the_one_in_the_file",
-                    "tests/apiserver_client/test_authentication.py::test_a_token_file_is_read_again_after_a_401_and_the_call_repeated_once",
-                    seconds=120,
-                ),
-            ),
+            AGENT: _token(23.4),
+            MANAGER: _token(0.9),
+            EXTENDER: _token(1.5),
             LOAD_WATCHER: proof(
                 "the next request to a provider uses the renewed token, and no log shows either",
                 f"{_TOKEN_FILE}::test_a_renewed_token_is_used_by_the_next_request",

@@ -28,6 +28,12 @@ def test_a_cell_that_refers_to_another_fault_refers_to_a_proof_of_the_same_compo
     assert [cell for each, cell in referring if not isinstance(cells[cell.fault][each], Proof)] == []
 
 
+def test_no_recovery_took_longer_than_its_limit():
+    measured = [proof for proof in PROOFS if proof.took_seconds is not None]
+    assert measured
+    assert [proof for proof in measured if proof.seconds is None or proof.took_seconds > proof.seconds] == []
+
+
 def test_no_fault_is_listed_twice():
     assert len({fault.name for fault in matrix.FAULTS}) == len(matrix.FAULTS)
 
