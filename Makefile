@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := api_types apiserver_client component_base console fleet koordctl koordlet manager scheduler_plugin
 STAMP := $(VENV)/installed
-# Byte code is kept whatever the environment says: hundreds of tests start a program of the suite.
+# Byte code is kept whatever the environment sets: hundreds of tests start a program of the suite.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 export PYTHONDONTWRITEBYTECODE :=
 
