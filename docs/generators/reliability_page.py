@@ -8,7 +8,7 @@ from typing import Final
 
 from docs.generators import markdown
 from tests.reliability import matrix
-from tests.reliability.cells import Cell, Component, Fault, NotConcerned, NotTested, Proof
+from tests.reliability.cells import Cell, Component, CoveredBy, Fault, NotConcerned, NotTested, Proof
 
 _SECTION: Final = re.compile(
     r"(?P<start><!-- matrix: written by make update from tests/reliability -->)\n.*?(?P<end><!-- end -->)", re.DOTALL
@@ -25,13 +25,14 @@ def page(text: str) -> str:
 
 def _matrix() -> str:
     cells = [cell for fault in matrix.FAULTS for cell in fault.cells.values()]
-    kinds = (Proof, NotTested, NotConcerned)
-    tested, untested, other = (sum(isinstance(cell, kind) for cell in cells) for kind in kinds)
+    kinds = (Proof, CoveredBy, NotTested, NotConcerned)
+    tested, covered, untested, other = (sum(isinstance(cell, kind) for cell in cells) for kind in kinds)
     counts = (
         f"\n{len(matrix.FAULTS)} kinds of fault and {len(Component)} components: {tested} cells have a test,\n"
-        f"{untested} can happen and have none, {other} cannot happen (empty). A number is the time limit of the\n"
-        "recovery that a test asserts, in seconds; *holds* is a cell whose test takes no time, *no* one without a\n"
-        "test, with its reason below.\n"
+        f"{covered} are another fault to the component (*as*), {untested} can happen and have no test (*no*),\n"
+        f"{other} cannot happen (empty). A number is the time limit of the recovery that a test asserts, in\n"
+        "seconds; *holds* is a cell whose test takes no time. Reasons are below the table, and beside some limits the\n"
+        "time that the recovery took in a run on two busy cores; that of koordlet ends with its next report.\n"
     )
     head = ("fault", *Component)
     rows = ((fault.name, *(_sign(fault.cells[each]) for each in Component)) for fault in matrix.FAULTS)
@@ -44,6 +45,8 @@ def _sign(cell: Cell) -> str:
             return "holds"
         case Proof(seconds=seconds):
             return str(seconds)
+        case CoveredBy(fault=fault):
+            return f"as {fault}"
         case NotTested():
             return "no"
         case NotConcerned():
@@ -52,15 +55,29 @@ def _sign(cell: Cell) -> str:
 
 def _section(fault: Fault) -> str:
     proofs = [(each, cell) for each in Component if isinstance(cell := fault.cells[each], Proof)]
-    rows = (
-        (each, cell.holds, ", ".join(map(markdown.code, cell.tests)), f"{cell.seconds} s" if cell.seconds else "")
-        for each, cell in proofs
-    )
+    rows = ((each, cell.holds, ", ".join(map(markdown.code, cell.tests)), _seconds(cell)) for each, cell in proofs)
     table = markdown.table(("component", "what holds", "test", "within"), rows) if proofs else ""
     return (
         f"\n### {fault.name[0].upper()}{fault.name[1:]}\n\n{fault.what[0].upper()}{fault.what[1:]}.\n{table}"
+        f"{_references(fault)}"
         f"{_reasons('Not tested', fault, NotTested)}{_reasons('Cannot happen', fault, NotConcerned)}"
     )
+
+
+def _seconds(proof: Proof) -> str:
+    """Return the limit of the recovery, and the time that it took."""
+    limit = f"{proof.seconds} s" if proof.seconds else ""
+    return limit if proof.took_seconds is None else f"{limit}, took {proof.took_seconds:g} s"
+
+
+def _references(fault: Fault) -> str:
+    """Return one sentence for the cells that refer to another fault."""
+    by_cell: dict[CoveredBy, list[str]] = {}
+    for each in Component:
+        if isinstance(cell := fault.cells[each], CoveredBy):
+            by_cell.setdefault(cell, []).append(each)
+    found = "; ".join(_joined(names, f"{cell.fault}: {cell.reason}") for cell, names in by_cell.items())
+    return f"\nAs another fault: {found}.\n" if found else ""
 
 
 def _reasons(title: str, fault: Fault, kind: type[NotTested | NotConcerned]) -> str:

@@ -128,7 +128,9 @@ async def test_pauses_a_fast_peer_and_loses_nothing():
     async with connected(serve) as stream:
         await stream.write(b"GET")
         await stream.read(1000, 5.0)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(20):
+            while not stream._paused:
+                await asyncio.sleep(0.001)
         assert stream._unread < 2**18
         assert sent < 400 * len(chunk)
         read = 0

@@ -51,11 +51,11 @@ QUOTA = "koord-suite-mid-quota"
 
 
 def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_with_a_node_name():
-    for name, policy in chart.render().of_kind("ValidatingAdmissionPolicy").items():
+    policies = chart.render().of_kind("ValidatingAdmissionPolicy")
+    for name, policy in policies.items():
         assert policy["spec"]["failurePolicy"] == ("Fail" if name in {*LIMITED, NODE_NAMES, QUOTA} else "Ignore")
-        if name == NODE_NAMES:
-            first = policy["spec"]["matchConditions"][0]["expression"]
-            assert first == "object.spec.?nodeName.orValue('') != ''"
+    first = policies[NODE_NAMES]["spec"]["matchConditions"][0]["expression"]
+    assert first == "object.spec.?nodeName.orValue('') != ''"
 
 
 def test_the_policy_of_quotas_has_the_pattern_of_the_product_and_may_name_users_and_groups():

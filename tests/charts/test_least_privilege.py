@@ -102,17 +102,15 @@ def test_every_binding_names_a_service_account_that_the_chart_creates():
 
 
 def test_only_the_state_folder_is_prepared_as_root_with_one_capability():
-    for name, container in chart.render().containers().items():
-        context = container["securityContext"]
+    contexts = {name: container["securityContext"] for name, container in chart.render().containers().items()}
+    for context in contexts.values():
         assert context["readOnlyRootFilesystem"] is True
         assert context["allowPrivilegeEscalation"] is False
         assert context["capabilities"]["drop"] == ["ALL"]
-        if name == "koordlet/state-folder":
-            assert context["runAsUser"] == 0
-            assert context["capabilities"]["add"] == ["CHOWN"]
-        else:
-            assert "runAsUser" not in context
-            assert "add" not in context["capabilities"]
+    preparing = contexts.pop("koordlet/state-folder")
+    assert preparing["runAsUser"] == 0
+    assert preparing["capabilities"]["add"] == ["CHOWN"]
+    assert not any("runAsUser" in context or "add" in context["capabilities"] for context in contexts.values())
 
 
 def users_of_images():

@@ -61,9 +61,9 @@ def test_agent_and_limiter_agree_about_the_file_and_its_folder():
     assert own.input_file == agent.limiter_file
     paths = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {own.cpu_folder, own.memory_folder} < paths
-    for container in rendered.containers().values():
-        if container["name"] in ("koordlet", "state-folder"):
-            assert {"name": "limiter", "mountPath": "/run/koord-limiter"} in container["volumeMounts"]
+    for name in ("koordlet/koordlet", "koordlet/state-folder"):
+        mounts = rendered.containers()[name]["volumeMounts"]
+        assert {"name": "limiter", "mountPath": "/run/koord-limiter"} in mounts
 
 
 @pytest.mark.parametrize(

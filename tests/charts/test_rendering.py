@@ -108,11 +108,13 @@ def test_every_container_has_requests_and_only_a_memory_limit():
 
 
 def test_every_long_running_container_has_probes():
-    for name, container in chart.render().containers().items():
-        if name != "koordlet/state-folder":
-            assert {"livenessProbe", "readinessProbe"} <= set(container), name
-            ports = {port["name"] for port in container["ports"]}
-            assert container["livenessProbe"]["httpGet"]["port"] in ports
+    containers = chart.render().containers()
+    del containers["koordlet/state-folder"]
+    assert "koordlet/koordlet" in containers
+    for name, container in containers.items():
+        assert {"livenessProbe", "readinessProbe"} <= set(container), name
+        ports = {port["name"] for port in container["ports"]}
+        assert container["livenessProbe"]["httpGet"]["port"] in ports
 
 
 def test_the_agent_parses_its_arguments_and_finds_its_folders():

@@ -115,6 +115,23 @@ async def test_on_sigterm_it_ends_in_time_also_while_the_apiserver_does_not_answ
     assert checkpoint.load(tmp_path / "prediction.checkpoint", NODE).saved_seconds > time.time() - 30
 
 
+async def test_an_agent_that_was_frozen_reports_again_in_order(tmp_path, host):
+    often = {**node_metric(), "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}}}
+    async with apiserver.running() as server, asyncio.timeout(60):
+        scripted(server, often, apiserver.Answer(often))
+        async with running(tmp_path, server) as process:
+            await server.until(lambda: server.asked("PUT"))
+            process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(3.0)
+            frozen = len(server.asked("PUT"))
+            process.send_signal(signal.SIGCONT)
+            await server.until(lambda: len(server.asked("PUT")) > frozen)
+            times = [request.document["status"]["updateTime"] for request in server.asked("PUT")]
+            assert sorted(set(times)) == times
+            log = await ended(process)
+            assert process.returncode == 0, log
+
+
 async def test_the_annotation_of_the_node_metric_resets_the_history_once_over_restarts(tmp_path, host):
     path = tmp_path / "prediction.checkpoint"
     learnt_before(path)

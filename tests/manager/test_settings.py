@@ -1,11 +1,84 @@
+import pydantic
 import pytest
 
 from manager.__main__ import main
+from manager.cli.admission.settings import AdmissionSettings
+from manager.cli.check_install import CheckInstallSettings
+from manager.cli.restore_limits import RestoreSettings
+from manager.cli.uninstall import UninstallSettings
 from manager.settings import ManagerSettings
+
+DAY_SECONDS = 24 * 60 * 60
+
+
+def problems(settings, field, value):
+    """Return what is wrong with one field; other fields may have to fit to it."""
+    try:
+        settings(**{field: value})
+    except pydantic.ValidationError as refused:
+        return [each for each in refused.errors() if each["loc"] == (field,)]
+    return []
 
 
 def test_the_defaults_are_valid():
     assert ManagerSettings().namespace == "koordinator-system"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "least", "most"),
+    [
+        (ManagerSettings, "workers", 1, 64),
+        (ManagerSettings, "withdrawal_check_seconds", 5, 600),
+        (ManagerSettings, "resync_seconds", 10, DAY_SECONDS),
+        (ManagerSettings, "watch_silence_seconds", 30, 3600),
+        (ManagerSettings, "lease_duration_seconds", 1.0, 120.0),
+        (ManagerSettings, "renew_deadline_seconds", 0.5, 100.0),
+        (ManagerSettings, "retry_period_seconds", 0.05, 30.0),
+        (ManagerSettings, "http_port", 0, 65_535),
+        (AdmissionSettings, "certificate_check_seconds", 0.05, 3600.0),
+        (AdmissionSettings, "port", 1, 65_535),
+        (AdmissionSettings, "http_port", 0, 65_535),
+        (UninstallSettings, "stop_seconds", 0.01, 3600.0),
+        (UninstallSettings, "timeout_seconds", 0.01, float(DAY_SECONDS)),
+        (RestoreSettings, "timeout_seconds", 0.01, float(DAY_SECONDS)),
+        (CheckInstallSettings, "wait_seconds", 0.0, 3600.0),
+    ],
+)
+def test_a_number_at_its_bounds_is_accepted_and_one_beyond_is_not(settings, field, least, most):
+    step = 1 if isinstance(least, int) else 0.01
+    assert [problems(settings, field, value) for value in (least, most)] == [[], []]
+    assert all(problems(settings, field, value) for value in (least - step, most + step))
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest", "fields"),
+    [
+        (ManagerSettings, 63, ["namespace"]),
+        (ManagerSettings, 253, ["config_map", "last_good_config_map", "lease"]),
+        (AdmissionSettings, 63, ["namespace", "service"]),
+        (AdmissionSettings, 253, ["secret", "webhook_configuration"]),
+        (UninstallSettings, 63, ["namespace"]),
+        (CheckInstallSettings, 63, ["namespace"]),
+        (UninstallSettings, 253, ["lease", "config_map"]),
+    ],
+)
+def test_a_name_has_at_least_one_character_and_at_most_as_many_as_kubernetes_permits(settings, longest, fields):
+    for field in fields:
+        assert [problems(settings, field, "n" * length) for length in (1, longest)] == [[], []]
+        assert all(problems(settings, field, "n" * length) for length in (0, longest + 1)), field
+
+
+def test_the_defaults_of_times_and_ports():
+    found = ManagerSettings()
+    assert (found.workers, found.http_port, found.autoscaling) == (8, 9317, "none")
+    assert (found.withdrawal_check_seconds, found.resync_seconds, found.watch_silence_seconds) == (30, 300, 180)
+    assert (found.lease_duration_seconds, found.renew_deadline_seconds, found.retry_period_seconds) == (15, 10, 2)
+    webhook = AdmissionSettings()
+    assert (webhook.certificate_check_seconds, webhook.port, webhook.http_port) == (60, 9443, 9318)
+    assert webhook.native_limits
+    assert (UninstallSettings().stop_seconds, UninstallSettings().timeout_seconds) == (60, 240)
+    assert UninstallSettings().restore_limits
+    assert (RestoreSettings().timeout_seconds, CheckInstallSettings().wait_seconds) == (240, 120)
 
 
 @pytest.mark.parametrize(

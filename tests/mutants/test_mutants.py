@@ -66,6 +66,16 @@ def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(tmp
     assert (tmp_path / "part" / "one.py").read_text() == source
 
 
+def test_every_mutant_that_is_listed_as_equivalent_exists():
+    listed = sorted(command.equivalent())
+    assert listed
+    for line in listed:
+        file, _, change = line.partition(" ")
+        assert change in texts((command.ROOT / file).read_text(encoding="utf-8")), (
+            f"{file} has no such mutant: {change}"
+        )
+
+
 def test_every_module_has_tests_to_run():
     chosen = command.sample(["manager", "fleet"], 10, seed=3)
     assert len(chosen) == 20

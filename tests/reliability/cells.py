@@ -1,4 +1,4 @@
-"""Cells of the matrix of faults: a proof, a gap with its reason, or a fault that cannot hit a component."""
+"""Cells of the matrix of faults: a proof, one under another fault, a gap, or a fault that cannot hit a component."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ class Proof(NamedTuple):
     """`file.py` or `file.py::test`."""
     seconds: int | None = None
     """Time limit of the recovery that a test asserts; None where nothing has to recover or no test takes the time."""
+    took_seconds: float | None = None
+    """Time that the recovery took in a run of the test; None where it prints none."""
+
+
+class CoveredBy(NamedTuple):
+    """A fault that is another one to the component, under which it has a proof."""
+
+    fault: str
+    reason: str
 
 
 class NotTested(NamedTuple):
@@ -40,7 +49,7 @@ class NotConcerned(NamedTuple):
     reason: str
 
 
-Cell = Proof | NotTested | NotConcerned
+Cell = Proof | CoveredBy | NotTested | NotConcerned
 
 
 class Fault(NamedTuple):
@@ -52,6 +61,6 @@ class Fault(NamedTuple):
     cells: Mapping[Component, Cell]
 
 
-def proof(holds: str, *tests: str, seconds: int | None = None) -> Proof:
+def proof(holds: str, *tests: str, seconds: int | None = None, took_seconds: float | None = None) -> Proof:
     """Return a cell with its tests."""
-    return Proof(holds, tests, seconds)
+    return Proof(holds, tests, seconds, took_seconds)

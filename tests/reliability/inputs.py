@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+from tests.reliability.cells import Component, Fault, NotConcerned, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
 LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
@@ -94,7 +94,10 @@ FAULTS: Final = (
                 f"{_CRD}::test_agent_and_scheduler_did_not_restart",
                 "tests/scheduler_plugin/app/test_extender_app.py::test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd",
             ),
-            LOAD_WATCHER: NotTested("it has no windows of reports then, as without a provider (provider loss)"),
+            LOAD_WATCHER: proof(
+                "it follows nodes meanwhile, and reports once the CRD is back",
+                "tests/scheduler_plugin/load_watcher/test_informer.py::test_reports_return_with_their_crd_and_nodes_are_followed_meanwhile",
+            ),
             WEBHOOK: NotConcerned("reads no NodeMetric"),
             LIMITER: NotConcerned("reads no NodeMetric"),
         },

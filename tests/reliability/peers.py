@@ -4,21 +4,56 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+from tests.reliability.cells import Component, Fault, NotConcerned, Proof, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
 LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
 
 _LINKS = "e2e/cases/faults/test_links.py"
+_VIEW = "tests/koordlet/cluster/test_view.py"
 _WATCHES = "tests/apiserver_client/test_watch_faults.py"
 _CERTIFICATES = "tests/apiserver_client/test_certificates.py"
 _EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"
 _NO_ACCESS = {LIMITER: NotConcerned("has no connection to the API server, and no token")}
-_SAME_INFORMER = {LOAD_WATCHER: NotTested("its watches are those of apiserver_client, which the other cells cover")}
+_INFORMER = "tests/scheduler_plugin/load_watcher/test_informer.py"
+_STORE = "tests/manager/cli/admission/test_certificate_store.py"
+_WATCHER_RESUMES = proof(
+    "its watches are resumed, and every change since is followed",
+    f"{_INFORMER}::test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed",
+)
+_WATCHER_LISTS = proof(
+    "a new list replaces the known nodes and reports",
+    f"{_INFORMER}::test_after_an_expired_version_or_a_restore_of_etcd_a_new_list_replaces_what_is_known",
+)
+_WEBHOOK_SERVES = proof(
+    "the certificate is served meanwhile, and a renewed one afterwards; without any it names the reason",
+    f"{_STORE}::test_while_the_secret_cannot_be_read_the_certificate_is_served_and_a_renewed_one_afterwards",
+    f"{_STORE}::test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself",
+)
+_RESUMED_AGENT = f"{_VIEW}::test_watches_that_fail_are_resumed_and_every_edit_since_is_followed"
+_RESUMED_MANAGER = (
+    "tests/manager/cache/test_object_watches.py::test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed"
+)
+_RESUMED_EXTENDER = (
+    "tests/scheduler_plugin/state/test_informer.py::"
+    "test_watches_that_fail_are_resumed_and_every_change_since_is_followed"
+)
+_ETCD = "test_etcd_that_is_killed_and_comes_back_with_its_data_is_followed_again"
 _FOLLOWS = "it is noticed, and every edit since is followed"
 _NOT_CALLED = "does not call the extender"
+
+
+def _token(took_seconds: float) -> Proof:
+    return proof(
+        "the next request uses the token of the file",
+        f"{_LINKS}::test_a_token_that_ends_is_replaced_by_the_one_in_the_file",
+        "tests/apiserver_client/test_authentication.py::test_a_token_file_is_read_again_after_a_401_and_the_call_repeated_once",
+        seconds=120,
+        took_seconds=took_seconds,
+    )
+
 
 FAULTS: Final = (
     Fault(
@@ -30,6 +65,7 @@ FAULTS: Final = (
                 f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
                 f"{_WATCHES}::test_an_expired_version_means_a_new_list",
                 seconds=120,
+                took_seconds=44.6,
             ),
             MANAGER: proof(
                 "what was deleted meanwhile is dropped, and every edit is followed",
@@ -37,13 +73,15 @@ FAULTS: Final = (
                 "tests/manager/cache/test_object_watches.py::test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped_and_a_later_one_stays",
                 "tests/manager/test_leader.py::test_continues_after_a_list_that_expires_between_two_pages",
                 seconds=120,
+                took_seconds=30.0,
             ),
             EXTENDER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_versions_that_were_compacted_are_listed_again",
                 seconds=120,
+                took_seconds=4.2,
             ),
-            **_SAME_INFORMER,
+            LOAD_WATCHER: _WATCHER_LISTS,
             WEBHOOK: NotConcerned("watches nothing"),
             **_NO_ACCESS,
         },
@@ -52,25 +90,32 @@ FAULTS: Final = (
         "silent peer",
         "the connection stays open, and nothing comes any more",
         {
-            AGENT: proof(_FOLLOWS, f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes", seconds=120),
+            AGENT: proof(
+                _FOLLOWS,
+                f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
+                seconds=120,
+                took_seconds=88.4,
+            ),
             MANAGER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "tests/manager/cache/test_watch_health.py",
                 seconds=120,
+                took_seconds=64.3,
             ),
             EXTENDER: proof(
                 f"{_FOLLOWS}; callers that send nothing cost no other caller its turn",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "tests/scheduler_plugin/extender/test_tls.py::test_peers_that_never_finish_their_handshake_keep_no_caller_out",
                 seconds=120,
+                took_seconds=88.4,
             ),
             LOAD_WATCHER: proof(
                 "a provider fails after the time-out, and the others count",
                 "tests/scheduler_plugin/load_watcher/test_watcher.py::test_a_hanging_provider_fails_after_the_time_out",
                 "tests/scheduler_plugin/load_watcher/providers/test_http_source.py::test_a_slow_response_fails_after_the_time_out",
             ),
-            WEBHOOK: NotTested("the API server is its only caller"),
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),
@@ -83,20 +128,23 @@ FAULTS: Final = (
                 "e2e/cases/faults/test_apiserver_outage.py",
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 seconds=120,
+                took_seconds=62.3,
             ),
             MANAGER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 seconds=120,
+                took_seconds=36.5,
             ),
             EXTENDER: proof(
                 _FOLLOWS,
                 f"{_LINKS}::test_an_apiserver_that_is_killed_and_comes_back_is_followed_again",
                 "tests/scheduler_plugin/state/test_cluster.py::test_a_pod_re_created_during_a_watch_outage_replaces_the_old_one",
                 seconds=120,
+                took_seconds=0.3,
             ),
-            **_SAME_INFORMER,
-            WEBHOOK: NotTested("no pod is created while the API server is away"),
+            LOAD_WATCHER: _WATCHER_RESUMES,
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),
@@ -108,20 +156,23 @@ FAULTS: Final = (
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 seconds=120,
+                took_seconds=45.1,
             ),
             MANAGER: proof(
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 "tests/manager/cache/test_work_queue.py::test_events_do_not_end_a_backoff",
                 seconds=120,
+                took_seconds=19.0,
             ),
             EXTENDER: proof(
                 "few requests, and every edit is followed afterwards",
                 f"{_LINKS}::test_an_apiserver_that_returns_only_errors_gets_few_requests",
                 seconds=120,
+                took_seconds=14.3,
             ),
-            **_SAME_INFORMER,
-            WEBHOOK: NotTested("it asks the API server for its certificate only"),
+            LOAD_WATCHER: _WATCHER_RESUMES,
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),
@@ -129,10 +180,11 @@ FAULTS: Final = (
         "etcd restart",
         "etcd ends and starts with its data",
         {
-            **dict.fromkeys(
-                (AGENT, MANAGER, EXTENDER, LOAD_WATCHER, WEBHOOK),
-                NotTested("seen as errors of the API server (API server overload) and as ended watches"),
-            ),
+            AGENT: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_AGENT, seconds=120, took_seconds=25.8),
+            MANAGER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_MANAGER, seconds=120, took_seconds=0.7),
+            EXTENDER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_EXTENDER, seconds=120, took_seconds=0.1),
+            LOAD_WATCHER: _WATCHER_RESUMES,
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),
@@ -142,7 +194,7 @@ FAULTS: Final = (
         {
             AGENT: proof(
                 "the older state replaces the known one",
-                "tests/koordlet/cluster/test_view.py::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
+                f"{_VIEW}::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
                 f"{_WATCHES}::test_a_list_of_an_older_version_counts_as_after_a_restore_of_etcd",
             ),
             MANAGER: proof(
@@ -154,8 +206,11 @@ FAULTS: Final = (
                 "the older state replaces the known one",
                 "tests/scheduler_plugin/state/test_informer.py::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
             ),
-            **_SAME_INFORMER,
-            WEBHOOK: NotTested("it reads its Secret each minute, and makes it again where it is lost (corrupt state)"),
+            LOAD_WATCHER: _WATCHER_LISTS,
+            WEBHOOK: proof(
+                "it serves the older certificate, and the API server trusts it",
+                f"{_STORE}::test_after_etcd_was_restored_the_older_certificate_is_served_and_trusted",
+            ),
             **_NO_ACCESS,
         },
     ),
@@ -168,6 +223,7 @@ FAULTS: Final = (
                 "e2e/cases/faults/test_apiserver_outage.py",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 seconds=120,
+                took_seconds=88.4,
             ),
             MANAGER: proof(
                 "away from the API server it stops to lead before another may; without an agent Mid is withdrawn",
@@ -175,6 +231,7 @@ FAULTS: Final = (
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "e2e/cases/faults/test_agent_away.py",
                 seconds=120,
+                took_seconds=64.3,
             ),
             EXTENDER: proof(
                 "kube-scheduler places pods without it; away from the API server, nodes pass rather than none",
@@ -182,6 +239,7 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/plugins/load_aware/test_plugin.py::test_expired_nodes_pass_while_this_process_does_not_see_the_reports",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 seconds=120,
+                took_seconds=88.4,
             ),
             LOAD_WATCHER: proof(
                 "without any provider the last windows keep their age",
@@ -246,15 +304,9 @@ FAULTS: Final = (
         "token expiry",
         "the token ends, and its file has another one",
         {
-            **dict.fromkeys(
-                (AGENT, MANAGER, EXTENDER),
-                proof(
-                    "the next request uses the token of the file",
-                    f"{_LINKS}::test_a_token_that_ends_is_replaced_by_the_one_in_the_file",
-                    "tests/apiserver_client/test_authentication.py::test_a_token_file_is_read_again_after_a_401_and_the_call_repeated_once",
-                    seconds=120,
-                ),
-            ),
+            AGENT: _token(23.4),
+            MANAGER: _token(0.9),
+            EXTENDER: _token(1.5),
             LOAD_WATCHER: proof(
                 "the next request to a provider uses the renewed token, and no log shows either",
                 f"{_TOKEN_FILE}::test_a_renewed_token_is_used_by_the_next_request",
@@ -262,7 +314,7 @@ FAULTS: Final = (
                 "e2e/cases/load_watcher/test_installed_provider.py",
                 seconds=240,
             ),
-            WEBHOOK: NotTested("its connection is that of apiserver_client, which the other cells cover"),
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),
@@ -304,7 +356,8 @@ FAULTS: Final = (
         "a rule of its role is removed, and granted again",
         {
             AGENT: proof(
-                "the missing rule is named, and patches are tried once in five minutes; no test grants it again",
+                "the missing rule is named, patches are tried once in five minutes, and watches go on with the rule",
+                _RESUMED_AGENT,
                 "tests/koordlet/mid_suppression/test_suppressor.py::test_without_right_or_resource_one_patch_in_five_minutes_and_a_condition",
                 "e2e/cases/chart/test_newcomer_errors.py::test_a_service_account_without_rbac",
             ),
@@ -316,11 +369,12 @@ FAULTS: Final = (
                 seconds=120,
             ),
             EXTENDER: proof(
-                "the missing rule is named; no test grants it again",
+                "the missing rule is named, and its watches go on once the rule is back",
+                _RESUMED_EXTENDER,
                 "e2e/cases/chart/test_newcomer_errors.py::test_a_service_account_without_rbac",
             ),
-            LOAD_WATCHER: NotTested("its watches are those of apiserver_client, which names the rule"),
-            WEBHOOK: NotTested("it serves the certificate that it has"),
+            LOAD_WATCHER: _WATCHER_RESUMES,
+            WEBHOOK: _WEBHOOK_SERVES,
             **_NO_ACCESS,
         },
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reliability.cells import Component, Fault, NotConcerned, NotTested, proof
+from tests.reliability.cells import Component, CoveredBy, Fault, NotConcerned, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
 LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
@@ -20,6 +20,12 @@ _UNUSABLE_FILE = proof(
     "a file of measurements that cannot be used costs no measurement",
     "tests/scheduler_plugin/plugins/trimaran/test_feed.py::test_a_file_that_cannot_be_used_costs_no_measurement",
 )
+_LIMITER = "tests/koordlet/cli/limiter/test_limiter.py"
+_STORE = "tests/manager/cli/admission/test_certificate_store.py"
+_CERTIFICATE = "tests/manager/cli/admission/test_certificate.py"
+_WATCHER_PROCESS = "tests/scheduler_plugin/load_watcher/test_process.py"
+_NO_CONTAINERD = NotConcerned("has no connection to containerd, which leaves cgroups as they are")
+_ENDS_WITH_ITS_NODE = CoveredBy("kill", "it ends with its node")
 _NO_FILE = NotConcerned("writes no file")
 
 FAULTS: Final = (
@@ -46,7 +52,7 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: proof(
                 "it serves the windows of its file at once",
-                "tests/scheduler_plugin/load_watcher/test_process.py::test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9",
+                f"{_WATCHER_PROCESS}::test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9",
                 f"{_DATABASE}::test_g1_a_killed_writer_leaves_complete_snapshots",
             ),
             WEBHOOK: proof(
@@ -54,14 +60,21 @@ FAULTS: Final = (
                 f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
                 seconds=30,
             ),
-            LIMITER: NotTested("its limits are values of the kernel, which outlive it"),
+            LIMITER: proof(
+                "limits are values of the kernel, which outlive it; the next one goes on and restores them",
+                f"{_LIMITER}::test_limits_outlive_a_killed_limiter_and_the_next_one_goes_on_and_restores_them",
+            ),
         },
     ),
     Fault(
         "freeze",
         "the process is stopped and resumed",
         {
-            AGENT: NotTested("for the manager it is an agent that is away (stale inputs)"),
+            AGENT: proof(
+                "it reports again, in order, and records at most one missed training",
+                "tests/koordlet/test_agent_process.py::test_an_agent_that_was_frozen_reports_again_in_order",
+                "tests/koordlet/prediction/test_recorded_history.py::test_a_suspended_machine_records_at_most_one_missed_training",
+            ),
             MANAGER: proof(
                 "another leads, and the resumed one writes nothing",
                 "e2e/cases/faults/test_leader.py::test_it_writes_nothing_after_its_successors_first_write",
@@ -72,13 +85,19 @@ FAULTS: Final = (
                 "pods are placed without it, and it discards what it missed",
                 f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
             ),
-            LOAD_WATCHER: NotTested("for the extender it is a provider that does not answer (provider loss)"),
+            LOAD_WATCHER: proof(
+                "it answers again, and renews its windows",
+                f"{_WATCHER_PROCESS}::test_b6_a_frozen_process_answers_again_and_renews_its_windows",
+            ),
             WEBHOOK: proof(
                 "pods are created without it, and limited again once it is back",
                 f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
                 seconds=30,
             ),
-            LIMITER: NotTested("its limits are values of the kernel"),
+            LIMITER: proof(
+                "limits stay; the next round writes what is new",
+                f"{_LIMITER}::test_a_limiter_that_was_stopped_for_an_hour_writes_in_its_next_round",
+            ),
         },
     ),
     Fault(
@@ -96,7 +115,10 @@ FAULTS: Final = (
                 "it reports the disk and keeps the rows that it has",
                 f"{_DATABASE}::test_reports_a_full_disk_and_keeps_the_existing_rows",
             ),
-            WEBHOOK: NotTested("it writes one certificate of a few KiB into a volume of its pod"),
+            WEBHOOK: proof(
+                "the certificate before is served, and the renewed one once there is room",
+                f"{_STORE}::test_on_a_full_disk_the_certificate_before_is_served_and_the_renewed_one_once_there_is_room",
+            ),
             LIMITER: NotConcerned("writes files of cgroups only"),
         },
     ),
@@ -116,10 +138,13 @@ FAULTS: Final = (
                 "it runs in memory",
                 "tests/scheduler_plugin/load_watcher/test_watcher.py::test_runs_in_memory_without_a_usable_file",
             ),
-            WEBHOOK: NotTested("its folder is a volume of its pod"),
+            WEBHOOK: proof(
+                "it is not ready, names the folder, and begins once the folder can be written",
+                f"{_STORE}::test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself",
+            ),
             LIMITER: proof(
                 "a pod that cannot be written does not prevent the next",
-                "tests/koordlet/cli/limiter/test_limiter.py::test_one_pod_that_fails_does_not_prevent_the_next",
+                f"{_LIMITER}::test_one_pod_that_fails_does_not_prevent_the_next",
             ),
         },
     ),
@@ -147,14 +172,14 @@ FAULTS: Final = (
             ),
             WEBHOOK: proof(
                 "a certificate that is not usable is made again, while the one before stays trusted",
-                "tests/manager/cli/admission/test_certificate.py::test_what_a_secret_may_hold_by_mistake_is_made_again",
+                f"{_CERTIFICATE}::test_what_a_secret_may_hold_by_mistake_is_made_again",
                 f"{_WEBHOOK}::test_the_certificate_is_kept_and_a_lost_one_is_made_again",
                 seconds=30,
             ),
             LIMITER: proof(
                 "its input file is refused as a whole, and limits stay",
                 "tests/koordlet/cli/limiter/test_input_file.py::test_a_hostile_file_is_refused",
-                "tests/koordlet/cli/limiter/test_limiter.py::test_a_hostile_input_file_changes_nothing_and_never_blocks",
+                f"{_LIMITER}::test_a_hostile_input_file_changes_nothing_and_never_blocks",
             ),
         },
     ),
@@ -183,8 +208,14 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/load_watcher/test_watcher.py::test_an_end_in_the_future_counts_as_now",
                 f"{_DATABASE}::test_ignores_snapshots_from_the_future",
             ),
-            WEBHOOK: NotTested("its certificate is valid by the wall clock of the API server too"),
-            LIMITER: NotTested("the age of its input file is only reported"),
+            WEBHOOK: proof(
+                "its certificate stays by a clock that is up to an hour behind or 274 days ahead",
+                f"{_CERTIFICATE}::test_a_clock_that_is_an_hour_behind_or_months_ahead_needs_no_new_one",
+            ),
+            LIMITER: proof(
+                "limits follow the input file by any clock; its age is only reported",
+                f"{_LIMITER}::test_a_clock_that_is_set_changes_no_limit",
+            ),
         },
     ),
     Fault(
@@ -215,12 +246,12 @@ FAULTS: Final = (
         "containerd restart",
         "the container runtime of a node ends and starts",
         {
-            AGENT: NotTested("it reads cgroups, which containers keep while containerd is away"),
+            AGENT: _NO_CONTAINERD,
             MANAGER: NotConcerned("talks to the API server only"),
             EXTENDER: NotConcerned("talks to the API server only"),
             LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
             WEBHOOK: NotConcerned("called by the API server only"),
-            LIMITER: NotTested("it writes cgroups, which containers keep while containerd is away"),
+            LIMITER: _NO_CONTAINERD,
         },
     ),
     Fault(
@@ -232,11 +263,14 @@ FAULTS: Final = (
                 "tests/koordlet/prediction/test_recorded_history.py::test_after_a_reboot_with_any_clock_the_history_goes_on_and_ages_by_a_day_at_most",
                 "tests/koordlet/prediction/test_evaluation.py::test_scores_age_by_a_day_at_most_after_a_boot_in_another_century",
             ),
-            MANAGER: NotTested("the local cluster has one node, which is the machine of the tests"),
-            EXTENDER: NotTested("as for koord-manager"),
-            LOAD_WATCHER: NotTested("as for koord-manager"),
-            WEBHOOK: NotTested("as for koord-manager"),
-            LIMITER: NotTested("the kernel forgets every limit; the next round writes them, as for a new pod"),
+            MANAGER: _ENDS_WITH_ITS_NODE,
+            EXTENDER: _ENDS_WITH_ITS_NODE,
+            LOAD_WATCHER: _ENDS_WITH_ITS_NODE,
+            WEBHOOK: _ENDS_WITH_ITS_NODE,
+            LIMITER: proof(
+                "the kernel forgets every limit; they are written once the agent has written its file",
+                f"{_LIMITER}::test_after_a_reboot_the_groups_without_limits_are_written_in_the_first_round",
+            ),
         },
     ),
     Fault(
@@ -255,13 +289,19 @@ FAULTS: Final = (
                 f"{_UPGRADE}::test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid",
                 f"{_UPGRADE}::test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod",
             ),
-            EXTENDER: NotTested("its pods are replaced by the upgrade above; no case mixes two of its versions"),
+            EXTENDER: CoveredBy(
+                "kill", "its pod is replaced with that of kube-scheduler, and two versions share no state"
+            ),
             LOAD_WATCHER: proof(
                 "a file of a later version is renamed",
                 f"{_DATABASE}::test_renames_a_file_of_a_later_version",
             ),
-            WEBHOOK: NotTested("two replicas of one version share a certificate; no case mixes versions"),
-            LIMITER: NotTested("it is in the pod of its agent, of the same version"),
+            WEBHOOK: CoveredBy("certificate rotation", "replicas of two versions share nothing but the certificate"),
+            LIMITER: proof(
+                "the version before restores what it has written, and the next one writes it again",
+                f"{_LIMITER}::test_a_pod_is_limited_and_restored_and_nothing_else_is_written",
+                f"{_LIMITER}::test_a_new_pod_and_new_amounts_are_written_in_the_next_round",
+            ),
         },
     ),
 )

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.reliability import matrix
-from tests.reliability.cells import Component, Proof
+from tests.reliability.cells import Component, CoveredBy, Proof
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 PROOFS = [cell for fault in matrix.FAULTS for cell in fault.cells.values() if isinstance(cell, Proof)]
@@ -19,6 +19,19 @@ def test_a_fault_has_a_cell_for_each_component_and_each_cell_a_test_or_a_reason(
     assert fault.cells.keys() == set(Component)
     for cell in fault.cells.values():
         assert (cell.tests and cell.holds) if isinstance(cell, Proof) else cell.reason
+
+
+def test_a_cell_that_refers_to_another_fault_refers_to_a_proof_of_the_same_component():
+    cells = {fault.name: fault.cells for fault in matrix.FAULTS}
+    referring = [(each, cell) for own in cells.values() for each, cell in own.items() if isinstance(cell, CoveredBy)]
+    assert referring
+    assert [cell for each, cell in referring if not isinstance(cells[cell.fault][each], Proof)] == []
+
+
+def test_no_recovery_took_longer_than_its_limit():
+    measured = [proof for proof in PROOFS if proof.took_seconds is not None]
+    assert measured
+    assert [proof for proof in measured if proof.seconds is None or proof.took_seconds > proof.seconds] == []
 
 
 def test_no_fault_is_listed_twice():

@@ -51,6 +51,10 @@ class ControlPlane(NamedTuple):
         )
         control_plane.start_one(program, self.places)
 
+    def start_etcd(self) -> None:
+        """Start etcd with the data that it has, also again after it has ended, and wait until it is ready."""
+        control_plane.start_one(control_plane.etcd(self.places, self.binaries), self.places)
+
     @property
     def kubeconfig(self) -> pathlib.Path:
         """Return the administrator's kubeconfig."""
@@ -185,8 +189,8 @@ def running(*, audited: bool = False, apiserver_version: str = "", **apiserver_f
     signal.signal(signal.SIGTERM, _leave)
     try:
         control_plane.make_identities(places)
-        control_plane.start_one(control_plane.etcd(places, binaries), places)
         plane = ControlPlane(places, binaries, apiserver_binaries, audited, apiserver_flags)
+        plane.start_etcd()
         plane.start_apiserver()
         yield plane
     finally:

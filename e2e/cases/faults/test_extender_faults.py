@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.flaky_extender_proxy import FlakyExtenderProxy
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
+from tools.localcluster import progress
 from tools.localcluster.access import Cluster
 
 HOT = "node(s) cpu usage exceed threshold"
@@ -60,7 +62,9 @@ def stage(cluster: Cluster, cluster_client: ClusterClient, fake_nodes: list[str]
 
 
 def _is_called(scheduling: SchedulingHelper, stage: Stage, scheduler: HostScheduler, when: str) -> None:
+    began = time.monotonic()
     assert scheduling.is_refused_soon(when, scheduler.name, stage.hot, HOT)
+    progress.report(f"{when}: kube-scheduler calls the extender, seen after {time.monotonic() - began:.1f} s")
 
 
 def _is_done_without(scheduling: SchedulingHelper, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from apiserver_client import watching as watches
 from koordlet.cluster import view as cluster_view
-from tests.fakes import apiserver
+from tests.fakes import apiserver, watch_faults
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -212,6 +212,25 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
             await server.until(lambda: len(server.asked("WATCH", NODE_METRICS)) > 1)
             assert (view.resource_version, view.generation) == ("3", 2)
             assert set(view.pods.by_uid()) == {"u"}
+
+
+@pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+async def test_watches_that_fail_are_resumed_and_every_edit_since_is_followed(faults):
+    other = {**POD, "metadata": {"name": "q", "namespace": "ns", "uid": "v", "resourceVersion": "6"}}
+    edits = {
+        NODE_METRICS: [changed("MODIFIED", node_metric("6", 3, predictPolicy={"n": 3}))],
+        PODS: [changed("ADDED", other), changed("DELETED", POD)],
+    }
+    async with apiserver.running() as server:
+        script(server, metrics=[node_metric(predictPolicy={"n": 4})])
+        for path, events in edits.items():
+            server._scripts["WATCH", path][:] = [*faults, apiserver.Stream(*events, apiserver.HANG)]
+        async with watching(server, lambda view: view.generation == 3 and set(view.pods.by_uid()) == {"v"}) as view:
+            assert view.spec.predict_policy.n == 3
+        for path, version in ((NODE_METRICS, "5"), (PODS, "1")):
+            resumed_from = [request.query["resourceVersion"] for request in server.asked("WATCH", path)]
+            assert resumed_from == [version] * (len(faults) + 1)
+            assert len(server.asked("GET", path)) == 1
 
 
 def forged_mirror_pod(uid_of_another):

@@ -12,7 +12,7 @@ from manager.cache import object_watches
 from manager.cache.event_sink import EventSink
 from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ClusterStore
-from tests.fakes import apiserver
+from tests.fakes import apiserver, watch_faults
 from tests.fakes.apiserver import HANG, After, Stream
 
 PATH = resources.NODE_METRICS.path()
@@ -138,6 +138,20 @@ async def test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped
         await run.until(lambda: run.names == ["n1", "own"])
         assert set(run.requeued) == {"n1", "n2"}
         assert run.resyncs == 0
+
+
+@pytest.mark.parametrize("nodes", [False, True], ids=["nodemetrics", "nodes"])
+@pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+async def test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed(faults, nodes):
+    changes = Stream(apiserver.event("DELETED", metric("n1", 11)), apiserver.event("ADDED", metric("n2", 12)), HANG)
+    async with watching([apiserver.page("9", metric("n1", 5))], [*faults, changes], nodes=nodes) as run:
+        await run.until(lambda: "n2" in run.names)
+        assert "n1" not in run.names
+        assert {"n1", "n2"} <= set(run.requeued)
+        assert any(run.problems)
+        assert run.problems[-1] is None
+        assert (len(run.server.asked("GET")), run.resyncs) == (1, 0)
+        assert {each.query["resourceVersion"] for each in run.server.asked("WATCH")} == {"9"}
 
 
 async def test_nodes_follow_the_list_and_the_watch():

@@ -152,9 +152,31 @@ async def test_a_later_delay_replaces_an_earlier_one():
         await until(lambda: done)
         queue.add_after("b", 0.001)
         queue.cancel("b")
+        queue.add_after("d", 0.001)
+        queue.add_after("d", 3600)
         queue.add_after("c", 0.01)
         await until(lambda: "c" in done)
     assert done == ["a", "c"]
+
+
+async def test_each_failure_in_a_row_counts_once_and_a_success_ends_the_row():
+    attempts, fails = [], [True, True, True, False, True, False]
+
+    class Delays:
+        def seconds(self, attempt, _uniform):
+            attempts.append(attempt)
+            return 0.0
+
+    async def work(_name):
+        if fails.pop(0):
+            raise errors.Unreachable("away")
+
+    async with working(work, delays=Delays()) as queue:
+        queue.add("a")
+        await until(lambda: len(fails) == 2)
+        queue.add("a")
+        await until(lambda: not fails)
+    assert attempts == [0, 1, 2, 0]
 
 
 async def test_urgent_names_precede_others_even_if_added_before_they_were_urgent():
@@ -264,7 +286,7 @@ async def test_a_name_that_was_added_while_it_was_refused_waits_too():
         queue.add("n1")
         gate.set()
         await until(lambda: work.requests)
-        await asyncio.sleep(0.01)
+        await settled()
     assert work.requests == 1
 
 

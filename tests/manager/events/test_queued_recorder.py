@@ -24,7 +24,9 @@ async def test_an_event_is_posted_later_and_nothing_waits_for_it(world, recorder
     running = asyncio.create_task(recorder.run())
     for number in range(5):
         await recorder.event(ABOUT, "Warning", "Reason", f"text {number}")
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while not any(each.method == "POST" for each in world.server.requests):
+            await asyncio.sleep(0.001)
     assert world.events() == []
     running.cancel()
     world.server.hanging.clear()

@@ -43,6 +43,15 @@ async def test_a_deadline_that_has_passed_means_after_the_slack(world):
     assert world.mid._requeue_seconds(case, target, written_now=False) == SLACK_SECONDS
 
 
+@pytest.mark.parametrize("passed_seconds", [0, 100, DEGRADE_SECONDS - AGE_SECONDS])
+async def test_without_a_configuration_a_node_is_reconciled_when_its_sample_is_too_old(world, passed_seconds):
+    await started(world)
+    world.now += dt.timedelta(seconds=passed_seconds)
+    world.sync_cache()
+    left_seconds = DEGRADE_SECONDS - AGE_SECONDS - passed_seconds
+    assert await world.mid.without_configuration("n1") == left_seconds + SLACK_SECONDS
+
+
 @pytest.mark.parametrize(("ahead_seconds", "is_used"), [(300, True), (301, False)])
 async def test_a_sample_is_used_up_to_five_minutes_ahead(world, ahead_seconds, is_used):
     await started(world)

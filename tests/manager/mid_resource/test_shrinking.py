@@ -290,6 +290,34 @@ async def test_a_key_that_another_client_removes_in_a_withdrawal_returns_to_the_
     assert world.mid_of() == (1_000, 1_000)
 
 
+async def test_a_key_of_pods_that_request_cpu_alone_returns_in_a_withdrawal(world):
+    await started(world)
+    await reported(world)
+    world.server.add("pods", mid_pod("p", 1_000, 0), NAMESPACE)
+    await configure(world, enable=False)
+    await world.settle()
+    withdrawn = world.mid_of()
+    assert withdrawn[0] == 1_000
+    gone = dict.fromkeys(MID)
+    world.server.patch("nodes", "n1", {"status": {"capacity": gone, "allocatable": gone}})
+    await world.settle()
+    assert world.mid_of() == withdrawn
+
+
+@pytest.mark.parametrize(("peak", "taints"), [("8", []), ("2", [{"key": "karpenter.sh/disrupted"}])])
+async def test_a_node_shrinks_where_one_resource_is_short_or_requested_alone(world, peak, taints):
+    await started(world)
+    world.server.add("pods", mid_pod("p", 1_000, 0, bound_at=HOUR_AGO), NAMESPACE)
+    held = allocated(mid_cpu=1_000, mid_memory=0)
+    await reported(world, allocated=held)
+    world.server.patch("nodes", "n1", {"spec": {"taints": taints}})
+    began = world.now + dt.timedelta(seconds=60)
+    for _ in range(2):
+        await reported(world, peak=peak, allocated=held)
+    assert world.mid_status()["floorBefore"] == f"{began:%Y-%m-%dT%H:%M:%SZ}"
+    assert world.mid_of()[0] == 1_000
+
+
 async def test_a_large_fall_is_an_event_and_a_small_one_is_not(world):
     await started(world)
     await reported(world)

@@ -83,16 +83,24 @@ async def started(server, tmp_path, configuration=None, **settings):
     await running
 
 
-async def get(port, path):
+async def answer(port, path):
+    """Return status and text of a page."""
+
     def call():
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response:
-                return response.read().decode()
+                return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
-            error.close()
-            return None
+            with error:
+                return error.code, error.read().decode()
 
     return await asyncio.to_thread(call)
+
+
+async def get(port, path):
+    """Return the text of a page; None where it is an error."""
+    status, text = await answer(port, path)
+    return text if status == 200 else None
 
 
 async def until_ready(port):
@@ -181,9 +189,12 @@ async def test_a_refused_pod_is_woken_when_its_node_cools(server, tmp_path):
 async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_one(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
     async with started(server, tmp_path) as (port, http_port, _debug_port):
-        await server.until(lambda: server.asked("GET", NODE_METRICS) and server.asked("WATCH", PODS))
-        await asyncio.sleep(0.05)
-        assert await get(http_port, "/readyz") is None
+        status, text = 0, ""
+        async with asyncio.timeout(20):
+            while not text.startswith("waiting for the first list of node_metrics (GET "):
+                status, text = await answer(http_port, "/readyz")
+        assert status == 503
+        assert text.strip().endswith("crds.install))"), "no other list is missing"
         assert "event loop last seen" in await get(http_port, "/healthz")
         with pytest.raises(urllib.error.HTTPError) as refused:
             await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})

@@ -75,6 +75,25 @@ def test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9(prometheus: Source, 
     assert nodes[0] == nodes[1]
 
 
+def test_b6_a_frozen_process_answers_again_and_renews_its_windows(prometheus: Source, tmp_path: Path) -> None:
+    with start(prometheus, tmp_path, "--interval-seconds=1") as process:
+        port = port_of(process)
+        before = json.loads(metrics_of(port))["window"]["end"]
+        process.send_signal(signal.SIGSTOP)
+        asked = len(prometheus.asked)
+        with pytest.raises(TimeoutError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/watcher", timeout=2.0)
+        assert len(prometheus.asked) <= asked + 1, "the one request that was on its way"
+        process.send_signal(signal.SIGCONT)
+        deadline = time.monotonic() + 30
+        while json.loads(metrics_of(port))["window"]["end"] <= before + 1:
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert process.stderr is not None
+        process.stderr.close()
+
+
 def test_the_age_limit_of_another_watchers_windows_is_that_of_the_setting(tmp_path: Path) -> None:
     metric = {"type": "CPU", "operator": "AVG", "value": 25.0}
     window = {"duration": "15m", "start": int(time.time()) - 1600, "end": int(time.time()) - 700}

@@ -25,18 +25,21 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-async def test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid():
+async def test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid(monkeypatch):
     columns = factories.parts().vectors
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
-        following = asyncio.create_task(emergency.EmergencyWatch(api, columns, NAMESPACE).run())
+        watch, applied = emergency.EmergencyWatch(api, columns, NAMESPACE), []
+        monkeypatch.setattr(watch, "_apply", lambda event, apply=watch._apply: (apply(event), applied.append(event)))
+        following = asyncio.create_task(watch.run())
         server.add("configmaps", {"metadata": {"name": KEY[1]}, **data({"midEmergency": "none"})}, NAMESPACE)
         server.add("configmaps", {"metadata": {"name": "other"}, **data({"midEmergency": "drain"})}, NAMESPACE)
         for value, frozen in (("freeze", True), ("none", False), ("drain", True)):
             server.patch(*KEY, data({"midEmergency": value}), NAMESPACE)
             await until(lambda frozen=frozen: columns.frozen is frozen)
+        before = len(applied)
         server.patch(*KEY, data("{"), NAMESPACE)
-        server.patch(*KEY, {"data": {"other": "x"}}, NAMESPACE)
-        await asyncio.sleep(0.05)
+        server.patch(*KEY, data('{"midEmergency": "none of these"}'), NAMESPACE)
+        await until(lambda: len(applied) == before + 2)
         assert columns.frozen is True
         server.remove(*KEY, NAMESPACE)
         await until(lambda: columns.frozen is False)

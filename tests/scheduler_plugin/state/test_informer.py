@@ -4,17 +4,58 @@ import asyncio
 import contextlib
 import time
 
+import pytest
+
 from scheduler_plugin.state import informer
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
-from tests.fakes import apiserver
+from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, PODS, bound, metric, node
 
 EXPIRED = apiserver.status(410, "Expired")
 
 
+@contextlib.asynccontextmanager
+async def following(server, parts):
+    async with server.session() as api:
+        watches = informer.new_watches()
+        running = asyncio.create_task(informer.Informer(api, parts.cluster, parts.waiting, watches, time.time).run())
+        yield
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+@pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+async def test_watches_that_fail_are_resumed_and_every_change_since_is_followed(faults):
+    parts = factories.parts()
+    entries = parts.cluster.entries
+    before = {NODES: [node("n1"), node("n2")], PODS: [bound("old", "n1")], NODE_METRICS: [metric("n1", "3")]}
+    changes = {
+        NODES: [apiserver.event("DELETED", node("n2")), apiserver.event("ADDED", node("n3"))],
+        PODS: [apiserver.event("ADDED", bound("new", "n3")), apiserver.event("DELETED", bound("old", "n1"))],
+        NODE_METRICS: [apiserver.event("MODIFIED", metric("n1", "1"))],
+    }
+
+    def seen():
+        return {name: (list(entry.load.pods), entry.load.plain()[0]) for name, entry in entries.items()}
+
+    async with apiserver.running() as server:
+        for path, found in before.items():
+            selector = informer.RUNNING_SOMEWHERE if path == PODS else ""
+            server.on("GET", path, apiserver.page("900", *found), selector=selector)
+            events = apiserver.Stream(*changes[path], apiserver.HANG)
+            server.on("WATCH", path, *faults, events, selector=selector)
+        server.on("GET", PODS, apiserver.page("900"), selector=NOT_BOUND)
+        server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
+        async with following(server, parts), asyncio.timeout(20):
+            while seen() != {"n1": ([], 1000), "n3": (["default/new"], 850)}:
+                await asyncio.sleep(0.01)
+        assert all(len(server.asked("GET", path)) == 1 + (path == PODS) for path in before)
+
+
 async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
-    parts, watches = factories.parts(), informer.new_watches()
+    parts = factories.parts()
     cluster = parts.cluster
     lists = {
         NODES: ([node("n1"), node("n2")], [node("n1")]),
@@ -28,12 +69,8 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
             server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG), selector=selector)
         server.on("GET", PODS, apiserver.page("40"), selector=NOT_BOUND)
         server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
-        async with server.session() as api:
-            following = asyncio.create_task(informer.Informer(api, cluster, parts.waiting, watches, time.time).run())
+        async with following(server, parts):
             await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 + (path == PODS) for path in lists))
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
         resumed = [
             [
                 request.query["resourceVersion"]

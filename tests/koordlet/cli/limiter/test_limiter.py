@@ -40,10 +40,14 @@ class Tree:
         self.fill(self.root)
         self.fill(self.folder)
         self.input = top / "mid-pods.json"
+        self.seconds = 0.0
+        self.start()
+
+    def start(self):
+        """Start a limiter, in place of one that was killed."""
         self.limiter = Limiter(
             self.input, {"cpu": Groups(self.folder, groups.CPU), "memory": Groups(self.folder, groups.MEMORY)}
         )
-        self.seconds = 0.0
 
     def fill(self, folder):
         folder.mkdir()
@@ -59,6 +63,13 @@ class Tree:
 
     def values(self, folder):
         return {each: (folder / each).read_text().strip() for each in self.files}
+
+    def quota(self, folder):
+        """Return the microseconds of CPU in a period, -1 without a limit."""
+        if self.files is V1:
+            return int((folder / "cpu.cfs_quota_us").read_text())
+        quota = (folder / "cpu.max").read_text().split()[0]
+        return -1 if quota == "max" else int(quota)
 
     def order(self, **pods):
         found = {A if name == "a" else B: Amounts(*amounts) for name, amounts in pods.items()}
@@ -270,6 +281,64 @@ def test_an_old_file_is_reported_and_stays_in_force(tree):
     tree.limiter.round(1.0, 301.0)
     assert "more than 300 s ago" in tree.limiter.problems[str(tree.input)]
     assert tree.values(mid)["cpu.cfs_quota_us"] == "50000"
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("files", [V1, V2])
+def test_limits_outlive_a_killed_limiter_and_the_next_one_goes_on_and_restores_them(tmp_path, driver, files):
+    tree = Tree(tmp_path, files, driver)
+    first, second = tree.pod(A), tree.pod(B)
+    tree.order(a=(500, 64 * MIB), b=(500, 0))
+    tree.round()
+    limited = tree.values(first)
+    tree.start()
+    assert tree.values(first) == limited
+    tree.order(a=(500, 64 * MIB), b=(100, 0))
+    assert tree.round() == {}
+    assert tree.values(first) == limited
+    assert tree.quota(second) == 10_000
+    tree.limiter.restore()
+    assert tree.quota(first) == tree.quota(second) == -1
+
+
+def test_a_limiter_that_was_stopped_for_an_hour_writes_in_its_next_round(tree):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.round()
+    new = tree.pod(B)
+    tree.order(a=(100, 0), b=(500, 0))
+    assert tree.round(3600.0) == {}
+    assert (tree.quota(mid), tree.quota(new)) == (10_000, 50_000)
+
+
+@pytest.mark.parametrize("now_seconds", [-1e9, 0.0, 1e9])
+def test_a_clock_that_is_set_changes_no_limit(tree, now_seconds):
+    mid = tree.pod(A)
+    tree.order(a=(500, 0))
+    tree.round()
+    tree.limiter.round(tree.seconds + 1.0, now_seconds)
+    assert tree.quota(mid) == 50_000
+    new = tree.pod(B)
+    tree.order(a=(100, 0), b=(500, 0))
+    tree.limiter.round(tree.seconds + 2.0, now_seconds)
+    assert (tree.quota(mid), tree.quota(new)) == (10_000, 50_000)
+
+
+def test_after_a_reboot_the_groups_without_limits_are_written_in_the_first_round(tree):
+    mid = tree.pod(A)
+    unlimited = tree.values(mid)
+    tree.order(a=(500, 64 * MIB))
+    tree.round()
+    limited = tree.values(mid)
+    tree.input.unlink()  # the folder of the file is empty after a restart of the node
+    shutil.rmtree(mid)
+    tree.start()
+    assert tree.values(tree.pod(A)) == unlimited
+    tree.round()
+    assert tree.values(mid) == unlimited, "nothing is known before the agent writes its file"
+    tree.order(a=(500, 64 * MIB))
+    assert tree.round() == {}
+    assert tree.values(mid) == limited
 
 
 def test_pods_that_end_are_forgotten_without_a_problem(tree):

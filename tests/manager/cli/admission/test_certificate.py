@@ -35,6 +35,12 @@ def test_it_is_renewed_90_days_before_its_end(pair, days, text):
     assert bool(problem) == bool(text)
 
 
+@pytest.mark.parametrize("hours", [-1, 0, 274 * 24])
+def test_a_clock_that_is_an_hour_behind_or_months_ahead_needs_no_new_one(pair, hours):
+    assert certificate.problem(pair, HOST, NOW + dt.timedelta(hours=hours)) == ""
+    assert certificate.problem(pair, HOST, NOW - dt.timedelta(hours=1, seconds=1)).startswith("it is valid until")
+
+
 def test_a_renewed_one_keeps_the_one_before_it_and_no_others(pair):
     second = certificate.make(HOST, NOW + dt.timedelta(days=280), pair.bundle)
     assert second.bundle == second.certificate + pair.certificate

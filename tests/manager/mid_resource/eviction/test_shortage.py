@@ -1,0 +1,67 @@
+"""What one report shows: shortages, and that a node is calm."""
+
+import dataclasses
+import datetime as dt
+
+import pytest
+
+from api_types import names
+from manager.mid_resource.eviction import policy
+from manager.mid_resource.eviction.shortage import Observation, Trigger
+from manager.slo_config import strategy
+
+POLICY = dataclasses.replace(
+    policy.eviction_policy(strategy.unconfigured()), readmit_percent=125, memory_threshold_percent=80
+)
+WITHOUT_A_THRESHOLD = dataclasses.replace(POLICY, memory_threshold_percent=None)
+
+
+def seen(calculated=(1250, 125), **more):
+    """Return a report of a node with 1,000 bytes, whose Mid pods request 1,000 milli-cores and 100 bytes."""
+    return Observation(
+        sample=dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC),
+        calculated=dict(zip(names.MID_RESOURCES, calculated, strict=True)),
+        allocated={names.MID_CPU: 1000, names.MID_MEMORY: 100},
+        memory_capacity=1000,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("calculated", "calm"), [((1250, 125), True), ((1249, 125), False), ((1250, 124), False), ((9999, 999), True)]
+)
+def test_a_node_is_calm_from_the_share_beyond_the_requests_on(calculated, calm):
+    assert seen(calculated).is_calm(POLICY) is calm
+
+
+@pytest.mark.parametrize(("used", "calm"), [(None, True), (0, True), (639, True), (640, False), (1000, False)])
+def test_a_node_whose_memory_is_known_is_calm_below_the_threshold_by_the_same_share(used, calm):
+    assert seen(memory_used=used).is_calm(POLICY) is calm
+    assert seen(memory_used=used).is_calm(WITHOUT_A_THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("calculated", "shortages"),
+    [
+        ((1000, 100), set()),
+        ((999, 100), {Trigger.MID_CPU}),
+        ((1000, 99), {Trigger.MID_MEMORY}),
+        ((0, 0), {Trigger.MID_CPU, Trigger.MID_MEMORY}),
+    ],
+)
+def test_a_resource_is_short_where_less_is_calculated_than_requested(calculated, shortages):
+    assert seen(calculated).shortages(POLICY) == shortages
+
+
+@pytest.mark.parametrize(
+    ("used", "of_mid", "high"), [(800, 1000, True), (799, 1000, False), (None, 1000, False), (1000, None, False)]
+)
+def test_memory_is_high_from_the_threshold_on_where_both_usages_are_known(used, of_mid, high):
+    found = seen(memory_used=used, mid_memory_used=of_mid)
+    assert (Trigger.NODE_MEMORY in found.shortages(POLICY)) is high
+    assert Trigger.NODE_MEMORY not in found.shortages(WITHOUT_A_THRESHOLD)
+
+
+def test_memory_is_high_only_where_mid_pods_use_a_share_of_the_node_worth_an_eviction():
+    shares = [share for share in range(101) if seen(memory_used=1000, mid_memory_used=10 * share).shortages(POLICY)]
+    assert shares == list(range(5, 101))
