@@ -248,6 +248,8 @@ class _Connection(asyncio.Protocol):
                 return
             for begin in range(0, len(piece), _PIECE_BYTES):
                 await self._writable.wait()
+                if self._transport.is_closing():  # the client is gone; asyncio would log a warning for each piece
+                    return
                 self._transport.write(memoryview(piece)[begin : begin + _PIECE_BYTES])
 
     async def _next(self, pieces: Iterator[bytes]) -> bytes | None:

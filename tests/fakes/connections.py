@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 _ACCEPT_TURNS: Final = 5
 """Turns of the event loop within which asyncio hands over a connection that it has accepted.
@@ -23,10 +23,7 @@ async def served(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterat
     tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async def run() -> None:
-            await serve(reader, writer)
-
-        task = asyncio.ensure_future(run())
+        task = asyncio.create_task(serve(reader, writer))
         tasks[task] = writer
         task.add_done_callback(ended)
 
