@@ -161,6 +161,11 @@ class Reader:
                 return scheduler_config.read((found.data or {}).get(scheduler_config.KEY, ""))
         return SchedulerConfig()
 
+    async def usage_limit(self, suite_namespace: str) -> float | None:
+        """Read the CPU usage above which the scheduler places no pod; None, without a note, where it is not known."""
+        config = await Reader(self._api, self._now).scheduler_config(suite_namespace)
+        return config.usage_limit_percent
+
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
         found: dict[str, Amounts | None] = {}

@@ -33,8 +33,7 @@ async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tu
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
     found = Snapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
-    config = await Reader(api, now).scheduler_config(namespace)
-    return found, config.usage_limit_percent
+    return found, await reader.usage_limit(namespace)
 
 
 async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outcome | None = None) -> NodeDetail:

@@ -72,7 +72,7 @@ def run(options: Namespace) -> int:
 async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
     if options.what == "nodes":
         nodes = _known(await reader.nodes(options.selector), reader)
-        limit = await _usage_limit(reader, options) if options.output in ("table", "wide") else None
+        limit = await reader.usage_limit(options.suite_namespace) if options.output in ("table", "wide") else None
         return top.nodes(choice.of(nodes), command.notes(reader.unread), limit)
     which = options.namespace, options.node, options.selector
     if options.what == "pods":
@@ -81,12 +81,6 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
     config = await reader.scheduler_config(options.suite_namespace)
     found = _known(await reader.namespaces(*which, default=config.default_quota), reader)
     return top.namespaces(choice.of(found), command.notes(reader.unread))
-
-
-async def _usage_limit(reader: Reader, options: Namespace) -> float | None:
-    """Return the usage threshold of the scheduler; None, without a note, where it may not be read."""
-    config = await Reader(reader.api, reader.now).scheduler_config(options.suite_namespace)
-    return config.usage_limit_percent
 
 
 def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:

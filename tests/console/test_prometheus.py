@@ -15,6 +15,7 @@ from e2e.thirdparty.prometheus import backfill
 from e2e.thirdparty.prometheus import server as real
 from e2e.thirdparty.prometheus.backfill import Sample
 from tests.console import browsers, fleets
+from tests.fakes import connections
 
 NODES = ("worker-0001", "worker-0002")
 STEP = 60
@@ -56,10 +57,9 @@ def a_day(tmp_path_factory):
 @contextlib.asynccontextmanager
 async def answering(*pieces, pause=0.0, then_close=True):
     """Serve these bytes to every connection; yield the address and what was asked."""
-    asked, serving = [], set()
+    asked = []
 
     async def serve(reader, writer):
-        serving.add(asyncio.current_task())
         with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
             asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
             for piece in pieces:
@@ -69,13 +69,8 @@ async def answering(*pieces, pause=0.0, then_close=True):
             if not then_close:
                 await reader.read()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
-    await asyncio.sleep(0)  # the transports close
+    async with connections.served(serve) as port:
+        yield f"http://127.0.0.1:{port}", asked
 
 
 def http(body, status="200 OK", *headers):
