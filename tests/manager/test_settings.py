@@ -70,7 +70,7 @@ def test_a_name_has_at_least_one_character_and_at_most_as_many_as_kubernetes_per
 
 def test_the_defaults_of_times_and_ports():
     found = ManagerSettings()
-    assert (found.workers, found.http_port) == (8, 9317)
+    assert (found.workers, found.http_port, found.autoscaling) == (8, 9317, "none")
     assert (found.withdrawal_check_seconds, found.resync_seconds, found.watch_silence_seconds) == (30, 300, 180)
     assert (found.lease_duration_seconds, found.renew_deadline_seconds, found.retry_period_seconds) == (15, 10, 2)
     webhook = AdmissionSettings()

@@ -304,14 +304,16 @@ async def test_a_key_of_pods_that_request_cpu_alone_returns_in_a_withdrawal(worl
     assert world.mid_of() == withdrawn
 
 
-async def test_a_node_shrinks_where_one_resource_is_short_or_requested_alone(world):
+@pytest.mark.parametrize(("peak", "taints"), [("8", []), ("2", [{"key": "karpenter.sh/disrupted"}])])
+async def test_a_node_shrinks_where_one_resource_is_short_or_requested_alone(world, peak, taints):
     await started(world)
     world.server.add("pods", mid_pod("p", 1_000, 0, bound_at=HOUR_AGO), NAMESPACE)
     held = allocated(mid_cpu=1_000, mid_memory=0)
     await reported(world, allocated=held)
+    world.server.patch("nodes", "n1", {"spec": {"taints": taints}})
     began = world.now + dt.timedelta(seconds=60)
     for _ in range(2):
-        await reported(world, peak="8", allocated=held)
+        await reported(world, peak=peak, allocated=held)
     assert world.mid_status()["floorBefore"] == f"{began:%Y-%m-%dT%H:%M:%SZ}"
     assert world.mid_of()[0] == 1_000
 
