@@ -61,7 +61,9 @@ EXPECTATIONS: Final[Mapping[Preset, Expectation]] = {
     ),
     "aggressive": Expectation(
         "At most 90 % of a node's CPU and 80 % of its memory, at once.",
-        "The same for 2 % of the hours, and 1 % for memory: for Mid pods that may be slowed down or killed.",
+        "From the third day on, the Prod pods exceed the predicted CPU peak in at most 2 % of the hours, on average "
+        "over the nodes, and the memory peak in at most 1 %. Mid pods may be slowed down, evicted or killed: choose "
+        "it only for work that can be repeated.",
     ),
 }
 

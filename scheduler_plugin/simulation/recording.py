@@ -24,13 +24,11 @@ def from_files(pods_file: str, nodes_file: str, metrics_file: str | None) -> Rec
     )
 
 
-async def from_cluster(kubeconfig: str | None) -> Recording:
-    """Read pods, nodes and NodeMetrics. Raises NoCredentials, ApiServerError."""
-    async with session.open_session(kubeconfig, user_agent="koord-scheduler-plugin-simulate") as api:
-        pods, nodes, metrics = [
-            (await objects.list_all(api, each)).items
-            for each in (resources.PODS, resources.NODES, resources.NODE_METRICS)
-        ]
+async def from_cluster(api: session.Session) -> Recording:
+    """Read pods, nodes and NodeMetrics. Raises ApiServerError."""
+    pods, nodes, metrics = [
+        (await objects.list_all(api, each)).items for each in (resources.PODS, resources.NODES, resources.NODE_METRICS)
+    ]
     return Recording(pods, nodes, metrics)
 
 

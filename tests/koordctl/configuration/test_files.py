@@ -74,3 +74,5 @@ def test_simulate_has_the_exit_codes_of_koordctl(file, capsys):
     assert koordctl.main(["simulate"]) == 2
     assert "want --pods and --nodes" in capsys.readouterr().err
     assert koordctl.main(["simulate", "--live", "--kubeconfig", "/does/not/exist"]) == 3
+    assert koordctl.main(["simulate", "--live", "--as-group", "admins"]) == 2
+    assert "want --as USER too" in capsys.readouterr().err
