@@ -160,8 +160,8 @@ release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/P
 
 DAY_MINUTES ?= 10
 .PHONY: e2e-autoscaler
-e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, with and without Mid (40 minutes; DAY_MINUTES=5, NODES=10 for less)
-	@$(BIN)/python -m e2e.autoscaler --day-minutes $(DAY_MINUTES) --nodes $(or $(NODES),50)
+e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (80 minutes; LEVERS=emptied: 40; DAY_MINUTES=5, NODES=10)
+	@$(BIN)/python -m e2e.autoscaler --day-minutes $(DAY_MINUTES) --nodes $(or $(NODES),50) $(if $(LEVERS),--lever $(LEVERS))
 
 MINUTES ?= 120
 .PHONY: soak

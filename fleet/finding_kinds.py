@@ -24,6 +24,7 @@ _START: Final = f"{_TROUBLE}#where-to-start"
 _EDIT: Final = f"{_TROUBLE}#an-edit-has-no-effect"
 _NO_LEADER: Final = f"{_TROUBLE}#no-manager-leads"
 _EVICTION: Final = "concepts/mid-eviction.md"
+_AUTOSCALING: Final = "how-to/autoscaling.md"
 _INSTALL: Final = "how-to/install.md"
 _AGENT: Final = (
     "check the pod of the agent on the node: kubectl get pods -A -o wide --field-selector spec.nodeName=NODE"
@@ -106,6 +107,18 @@ def _of_nodes() -> Iterator[FindingKind]:
          "remove midEmergency from the configuration", _EVICTION, scheduling),
         (Closed.EVICTED.value, note, "no new Mid pod is admitted: a Mid pod was evicted",
          _EXPLAIN, _EVICTION, scheduling),
+        (Closed.LEAVING.value, note, "no new Mid pod is admitted: the node is about to be removed",
+         _EXPLAIN, _AUTOSCALING, scheduling),
+        (Closed.MID_ONLY.value, note, "no new Mid pod is admitted: only Mid pods keep the node, and it is emptied",
+         "if the autoscaler does not remove it, set midEviction.emptyNodeSeconds to 0 for its nodeConfigs entry",
+         _AUTOSCALING, scheduling),
+        (Closed.UNDERUSED.value, note, "no new Mid pod is admitted: the other pods fit elsewhere, and it is emptied",
+         "if the autoscaler does not remove it, set midEviction.emptyUnderusedPercent to 0 for its nodeConfigs entry",
+         _AUTOSCALING, scheduling),
+        (Closed.SCALE_DOWN_CANDIDATE.value, note, "no new Mid pod is admitted: the node may be removed soon",
+         _EXPLAIN, _AUTOSCALING, scheduling),
+        (Closed.CORDONED.value, note, "no new Mid pod is admitted: the node is cordoned",
+         "kubectl uncordon NODE", _AUTOSCALING, scheduling),
         ("NotReady", error, "the agent cannot measure the node", _EXPLAIN, _START, reports),
         ("SourceDegraded", warning, "a source of the agent gives no data", _EXPLAIN, _START, reports),
         ("PredictionDegraded", warning, "the prediction is less than it could be", _EXPLAIN, _START, prediction),
@@ -186,7 +199,13 @@ def _of_events() -> Iterator[FindingKind]:
          configuration),
         (condition.UNUSED, note, "the configuration has keys that this suite does not use", _NOTHING, _EDIT,
          configuration),
-        ("MidPodEvicted", note, "a Mid pod was evicted: the node had too little for its Mid pods", _EXPLAIN, see,
+        ("MidPodEvicted", note, "a Mid pod was evicted: the node had too little for its Mid pods, or is emptied",
+         _EXPLAIN, see, scheduling),
+        ("MidOnlyNode", note, "only Mid pods keep the node, and it is not emptied yet",
+         "the Event has the cause", _AUTOSCALING, scheduling),
+        ("MidOnlyNodeClosed", note, "only Mid pods keep the node: it is closed for new ones and emptied",
+         "set midEviction.emptyNodeSeconds to 0 for nodes that no autoscaler removes", _AUTOSCALING, scheduling),
+        ("MidOnlyNodeReopened", note, "a node that only Mid pods kept accepts new ones again", "nothing", _AUTOSCALING,
          scheduling),
         ("MidEvictionAdvised", note, "a Mid pod would be evicted if eviction were on", _EXPLAIN, see, scheduling),
         ("MidEvictionRefused", warning, "the API server refuses to evict a Mid pod",

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from api_types import names
 from api_types.colocation import presets
-from api_types.node_metric import mid_eviction, mid_report
+from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import Requests
 from fleet import node_state, wire
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from manager.cache import store
-from manager.mid_resource import decision, evaluation
+from manager.mid_resource import closing, decision, evaluation
 from manager.mid_resource.decision import Action
-from manager.mid_resource.reasons import Closed
 from manager.node_metric import spec
 from manager.slo_config.strategy import NodeStrategy
 
@@ -135,7 +134,7 @@ def _outcome(
         _requests(state),
         sample=inputs.sample_time,
         max_increase_percent=None,
-        closed=_closed(node, strategy),
+        closed=closing.why_closed(node, strategy),
     )
     return Outcome(Amounts(*(target.values[mid] for mid in MIDS)), reason)
 
@@ -145,9 +144,3 @@ def _requests(state: NodeState) -> Requests:
         {names.CPU: state.prod_requests.cpu or 0, names.MEMORY: state.prod_requests.memory or 0},
         {names.MID_CPU: state.mid_requests.cpu or 0, names.MID_MEMORY: state.mid_requests.memory or 0},
     )
-
-
-def _closed(node: store.Node, strategy: NodeStrategy) -> Closed:
-    if strategy.emergency != "none":
-        return Closed.FROZEN
-    return Closed.EVICTED if mid_eviction.of(node) is not None else Closed.NO

@@ -132,6 +132,7 @@ def _mid_resources(
         telemetry=telemetry,
         clock=clock,
         sleep=sleep,
+        autoscaler=settings.autoscaling,
     )
     controller = MidController(
         api,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import pydantic
 
@@ -30,6 +30,8 @@ class ManagerSettings(settings.Settings):
     """How often a node is reconciled whose Mid resources are withdrawn but still in use."""
     eviction_namespaces: str = ""
     """Namespaces in which the manager has the right to evict Mid pods, separated by commas; * for all."""
+    autoscaling: Literal["none", "karpenter", "cluster-autoscaler"] = "none"
+    """Autoscaler of the nodes. Beside one, nodes that only Mid pods keep are emptied by default."""
     resync_seconds: int = pydantic.Field(300, ge=10, le=86400)
     """How often the store is compared with the apiserver and every node is reconciled, whatever the watches deliver."""
     watch_silence_seconds: int = pydantic.Field(180, ge=30, le=3600)

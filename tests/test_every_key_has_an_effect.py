@@ -102,6 +102,7 @@ CALIBRATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.violation
 
 EVICTION = "midEviction"
 EVICTS = {EVICTION: {"mode": "evict"}}
+EMPTIES = {EVICTION: {"mode": "evict", "emptyNodeSeconds": 60}}
 EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.mode": ({}, "evict"),
     f"{EVICTION}.reports": (EVICTS, 5),
@@ -110,6 +111,10 @@ EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.clusterPerMinute": (EVICTS, 1),
     f"{EVICTION}.readmitPercent": (EVICTS, 150),
     f"{EVICTION}.readmitSeconds": (EVICTS, 120),
+    f"{EVICTION}.emptyNodeSeconds": (EVICTS, 60),
+    f"{EVICTION}.emptyNodeWithoutRoomSeconds": (EMPTIES, 60),
+    f"{EVICTION}.emptyNodesAtOnce": (EMPTIES, 2),
+    f"{EVICTION}.emptyUnderusedPercent": ({EVICTION: {**EMPTIES[EVICTION], "emptyNodesAtOnce": 9}}, 80),
     "midEmergency": ({}, "freeze"),
 }
 """The same for keys that are seen in the evictions of the manager, and in the times in which a node is closed."""
@@ -217,10 +222,14 @@ def test_every_key_is_tried():
 
 
 async def eviction_history(document: dict[str, Any]) -> list[Any]:
-    """Return what was evicted, and what two short nodes publish and refuse, each minute."""
+    """Return what was evicted, and what two short nodes publish and refuse, each minute; two more run Prod pods."""
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         nodes = ("n1", "n2")
-        short = await Short(World(server, api)).start({"enable": True, **document}, nodes=nodes)
+        calm = ("n3", "n4")
+        short = await Short(World(server, api)).start({"enable": True, **document}, nodes=(*nodes, *calm))
+        short.add_pod("calm", 1000, 2000, node="n3")
+        for node in calm:
+            short.add_prod_pod(f"web-{node}", node)
         for node in nodes:
             for name in "abcd":
                 short.add_pod(f"{node}-{name}", 1000, 2000, node=node)
@@ -229,7 +238,7 @@ async def eviction_history(document: dict[str, Any]) -> list[Any]:
             memory_is_high = 10 <= minute < 16
             await short.minutes(
                 1,
-                nodes=nodes,
+                nodes=(*nodes, *calm),
                 calculated=(2000 if minute < 10 else 2500, 10_000),
                 memory=(2000, 12_500 if memory_is_high else 2000),
             )
@@ -245,7 +254,7 @@ async def test_a_key_of_the_eviction_changes_what_is_evicted_or_admitted(path, m
     assert await eviction_history(beside) != await eviction_history(with_key(beside, path, value))
 
 
-@pytest.mark.parametrize("path", ["midEviction.clusterPerMinute", "midEmergency"])
+@pytest.mark.parametrize("path", ["midEviction.clusterPerMinute", "midEviction.emptyNodesAtOnce", "midEmergency"])
 def test_a_key_of_the_whole_cluster_is_refused_in_an_entry_and_in_the_annotation_of_a_node(path):
     value = {"midEmergency": "drain"}.get(path, 100)
     entry = with_key({"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}}, path, value)

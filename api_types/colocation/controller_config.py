@@ -187,6 +187,14 @@ class MidEviction(StrategyModel):
     """After an eviction the node accepts new Mid pods once it has this share of what its Mid pods request."""
     readmit_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=86400)] | None, Default(300)] = None
     """How long every report has to show that share."""
+    empty_node_seconds: Annotated[int, pydantic.Field(ge=0, le=604800)] | None = None
+    """A node that only Mid pods and DaemonSets keep so long is emptied for the autoscaler, if its Mid pods have another
+    place; 0 empties none. If unset, 300 with the chart's value `autoscaling`, 0 without."""
+    empty_node_without_room_seconds: Annotated[int, pydantic.Field(ge=0, le=604800)] | None = None
+    """The same where its Mid pods have no other place and will wait; 0 empties none then. If unset, 600."""
+    empty_underused_percent: Percent | None = None
+    """Empty a node of its Mid pods also where its other pods request no more than this share of it and fit elsewhere.
+    If unset, 0: none."""
 
 
 class ClusterMidEviction(MidEviction):
@@ -194,6 +202,8 @@ class ClusterMidEviction(MidEviction):
 
     cluster_per_minute: Positive | None = None
     """Evictions in the whole cluster within a minute; if unset, a tenth of the nodes, and at least 5."""
+    empty_nodes_at_once: Positive | None = None
+    """Most nodes that are emptied and still exist; if unset, a tenth of the nodes, at least 1 and at most 50."""
 
 
 class MidColocationPolicy(StrategyModel):

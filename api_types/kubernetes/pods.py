@@ -131,11 +131,26 @@ class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
     addresses: list[NodeAddress] | None = None
 
 
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node."""
+
+    key: str = ""
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, rename="camel", frozen=True):
+    """What keeps pods off a node: its taints, and whether it is cordoned."""
+
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+
+
 class Node(msgspec.Struct, rename="camel", frozen=True):
     """A node."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: NodeStatus = NodeStatus()
+    spec: NodeSpec = NodeSpec()
 
 
 def labels_of(meta: ObjectMeta) -> Mapping[str, str]:

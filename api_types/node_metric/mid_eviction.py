@@ -8,11 +8,17 @@ no more than running Mid pods request, and the scheduler's Mid guard admits no n
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods
+
+MID_ONLY: Final = "MidOnlyNode"
+"""Cause of a node that is emptied because only Mid pods keep it."""
+UNDERUSED: Final = "UnderusedNode"
+"""Cause of a node that is emptied because its other pods fit elsewhere."""
 
 
 class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -21,9 +27,9 @@ class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, froz
     time: str
     """Time just before the eviction was requested."""
     since: str
-    """Time of the first eviction since the node last accepted new Mid pods."""
+    """Time since which the node accepts no new Mid pods."""
     pod: str = ""
-    """Namespace and name of the pod."""
+    """Namespace and name of the pod; empty where the node was closed before its first eviction."""
     uid: str = ""
     """UID of the pod."""
     trigger: str = ""

@@ -1,7 +1,9 @@
 """`python -m e2e.autoscaler`: days and nights of Prod beside Karpenter, with and without Mid.
 
 The same schedule of Prod runs several times, each time on a stage of its own: alone, and with a backlog of Mid pods on
-top that never ends. Prints a table; exit code 1 where Mid costs nodes, lets Prod wait for load, or does no work.
+top that never ends: with no node emptied (`none`), with nodes emptied that only Mid pods keep (`emptied`), and also
+those whose Prod pods fit elsewhere (`emptied-underused`). Prints a table; exit code 1 where the last lever costs nodes,
+lets Prod wait for load, or does no work.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tools.localcluster.errors import ClusterProblem
 MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
 ALONE: Final = "without-mid"
+DEFAULT: Final = ("none", "emptied", "emptied-underused")
 OBSERVE_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
@@ -44,6 +47,7 @@ class Result(NamedTuple):
 
     accounts: Accounts
     manager_evictions: int
+    emptied_nodes: int
     slowest_step_seconds: float
 
 
@@ -67,8 +71,9 @@ def run(plan: Plan, lever: Lever) -> Result:
             _observe(on, accounts)
             slowest = max(slowest, time.monotonic() - began - elapsed)
             time.sleep(OBSERVE_SECONDS)
-        evictions = int(on.manager.metric("koord_manager_mid_evictions_total"))
-        return Result(accounts, evictions, max(slowest, on.agents.slowest_step_seconds))
+        evictions = int(on.manager.metric("koord_manager_mid_evictions_total", result="evicted"))
+        emptied = len(on.events("MidOnlyNodeClosed"))
+        return Result(accounts, evictions, emptied, max(slowest, on.agents.slowest_step_seconds))
 
 
 def _all_run(on: Stage) -> bool:
@@ -97,6 +102,7 @@ def table(plan: Plan, results: Mapping[str, Result]) -> str:
         "Prod pods Pending for other reasons > 2 min": [str(each.long_waits()[False]) for each in found],
         "longest wait of a Prod pod, real s": [f"{each.longest_wait():.0f}" for each in found],
         "Mid work, core-hours": [f"{each.mid_core_seconds * hours:.0f}" for each in found],
+        "nodes that were emptied of Mid": [str(each.emptied_nodes) for each in results.values()],
         "Mid pods evicted by the manager": [str(each.manager_evictions) for each in results.values()],
         "Mid pods of removed nodes, deleted before": [str(each.endings.counts()[0]) for each in found],
         "Mid pods of removed nodes, gone with the node": [str(each.endings.counts()[1]) for each in found],
@@ -132,7 +138,9 @@ def main() -> int:
     parser.add_argument("--day-minutes", type=float, default=10.0, help="length of a day (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of Prod (default: %(default)s)")
     tried = [name for name, lever in LEVERS.items() if lever.has_mid]
-    parser.add_argument("--lever", choices=tried, nargs="+", default=["none"], help="of Mid pods (default: none)")
+    parser.add_argument(
+        "--lever", choices=tried, nargs="+", default=list(DEFAULT), help=f"of Mid pods (default: {' '.join(DEFAULT)})"
+    )
     chosen = parser.parse_args()
     plan = Plan(chosen.nodes, chosen.days, chosen.day_minutes * 60, chosen.seed, dict(CONFIGURATION))
     results: dict[str, Result] = {}
@@ -144,7 +152,8 @@ def main() -> int:
     except (ClusterProblem, RequestError, waiting.TimeLimitExceeded) as broken_off:
         print(f"the run broke off: {broken_off}", file=sys.stderr)
         return 1
-    found = [text for name in chosen.lever for text in problems(name, results[ALONE], results[name])]
+    last = chosen.lever[-1]
+    found = problems(last, results[ALONE], results[last])
     for problem in found:
         print(f"PROBLEM: {problem}")
     return int(bool(found))

@@ -15,8 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from api_types.colocation import controller_config
 from e2e.autoscaler import karpenter, stage
 from e2e.autoscaler.accounting import Endings
 from e2e.autoscaler.stage import NAMESPACE, PODS, Stage
@@ -39,6 +41,19 @@ _MUTATING: Final = {
 }
 
 
+KEEPS: Final[Mapping[str, Any]] = {"midEviction": {"emptyNodeSeconds": 0}}
+"""No node is emptied: what Karpenter makes of Mid pods by itself."""
+EMPTIES: Final[Mapping[str, Any]] = {
+    "midEviction": {
+        "mode": "evict", "emptyNodeSeconds": 10, "emptyNodeWithoutRoomSeconds": 20, "emptyNodesAtOnce": 10,
+        "nodeIntervalSeconds": 10, "clusterPerMinute": 600,
+    },
+}  # fmt: skip
+"""Nodes that only Mid pods keep are emptied. In a day of ten minutes, graces of minutes are seconds."""
+UNDERUSED: Final[Mapping[str, Any]] = {"midEviction": {**EMPTIES["midEviction"], "emptyUnderusedPercent": 70}}
+"""So are nodes whose Prod pods request little and fit elsewhere."""
+
+
 class Lever(NamedTuple):
     """What is done to Mid pods."""
 
@@ -47,6 +62,8 @@ class Lever(NamedTuple):
     prepare: Callable[[Stage], None] = lambda _: None
     owner_is_node: bool = False
     """Name the node as an owner of each pod that is bound."""
+    configuration: Mapping[str, Any] = MappingProxyType(KEEPS)
+    """Keys of the manager's configuration."""
     has_mid: bool = True
     karpenter_settings: Mapping[str, str] = {}
 
@@ -106,6 +123,8 @@ LEVERS: Final[Mapping[str, Lever]] = {
     "toleration": Lever({"spec": {"tolerations": [_TOLERATION]}}),
     "do-not-disrupt": Lever({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}),
     "toleration-and-blocking-budget": Lever({"spec": {"tolerations": [_TOLERATION]}}, _blocking_budget),
+    "emptied": Lever(configuration=EMPTIES),
+    "emptied-underused": Lever(configuration=UNDERUSED),
     "owner-node": Lever(owner_is_node=True),
     "owner-daemon-set": Lever(prepare=_daemon_set_owns),
     "types-offer-mid": Lever(prepare=_types_offer_mid, karpenter_settings={"FEATURE_GATES": "NodeOverlay=true"}),
@@ -144,8 +163,10 @@ class Row(NamedTuple):
 def pulled(lever: Lever, **options: Any) -> Iterator[Stage]:
     """Run a stage with a lever; `options` are those of `stage.running`."""
     flags = _MUTATING if lever.prepare is _daemon_set_owns else {}
-    settings = lever.karpenter_settings
-    with stage.running(karpenter_settings=settings, **flags, **options) as on, contextlib.ExitStack() as stack:
+    settings, own = lever.karpenter_settings, options.pop("configuration", {})
+    configuration = controller_config.merge_objects(own, lever.configuration)
+    running = stage.running(karpenter_settings=settings, configuration=configuration, **flags, **options)
+    with running as on, contextlib.ExitStack() as stack:
         lever.prepare(on)
         if lever.owner_is_node:
             stack.enter_context(_owners_named(on))

@@ -128,7 +128,7 @@ def running(
         stack.callback(scheduler.api.close)
         scheduler.start()
         _start_controller_manager(plane)
-        manager.start(kubeconfig=manager.kubeconfig(), **_PATIENT)
+        manager.start(kubeconfig=manager.kubeconfig(), autoscaling="karpenter", **_PATIENT)
         karpenter.start(plane, **(karpenter_settings or {}))
         agents = Agents(plane)
         agents.start()

@@ -31,6 +31,7 @@ EVICTION_TEMPLATE: Final = "manager/eviction-rbac"
 MANAGER: Final = "koord-manager"
 MID: Final = ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")
 ANNOTATION: Final = "koordinator.sh/mid-eviction"
+STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
 CORES, GIB = 10, 2**30
 _RBAC, _ADMISSION = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
 _PATHS: Final = {
@@ -149,11 +150,13 @@ class LoneManager:
 
         return passing
 
-    def metric(self, name: str, manager: str = "manager") -> float:
-        """Return a metric of a manager, summed over its samples."""
+    def metric(self, name: str, manager: str = "manager", **labels: str) -> float:
+        """Return a metric of a manager, summed over its samples with these labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._ports[manager]}/metrics", timeout=10) as page:
             lines = page.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        of_name = [line for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+        return sum(float(line.split()[-1]) for line in of_name if all(each in line for each in wanted))
 
     def configure(self, **keys: object) -> None:
         """Set the configuration; reports of a second are fresh for 32 s."""
@@ -214,7 +217,7 @@ class LoneManager:
 
     def _requests(self, node: str, resource: str) -> Iterator[int]:
         for pod in self.api.send("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}")["items"]:
-            yield int(pod["spec"]["containers"][0]["resources"]["requests"][resource].replace("k", "000"))
+            yield int(pod["spec"]["containers"][0]["resources"]["requests"].get(resource, "0").replace("k", "000"))
 
     def node(self, name: str) -> dict[str, Any]:
         """Return a node."""
@@ -224,6 +227,10 @@ class LoneManager:
         """Return the eviction annotation of a node."""
         text = (self.node(node)["metadata"].get("annotations") or {}).get(ANNOTATION)
         return json.loads(text) if text else None
+
+    def status(self, node: str) -> dict[str, Any]:
+        """Return the status annotation of a node."""
+        return dict(json.loads(self.node(node)["metadata"]["annotations"][STATUS_ANNOTATION]))
 
     def mid_cores(self, node: str) -> float:
         """Return the published mid-cpu, in cores."""
@@ -236,9 +243,18 @@ class LoneManager:
         """Create a namespace."""
         self.api.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
-    def add_pod(self, name: str, *, node: str, namespace: str, priority: str = "", **annotations: str) -> None:
-        """Create a running Mid pod of one core and 1 GiB; `eviction_priority` is an annotation."""
-        amounts = {MID[0]: "1000", MID[1]: str(GIB)}
+    def add_pod(
+        self,
+        name: str,
+        *,
+        node: str,
+        namespace: str,
+        priority: str = "",
+        requests: Mapping[str, str] | None = None,
+        **annotations: str,
+    ) -> None:
+        """Create a running pod, by default a Mid pod of one core and 1 GiB; `eviction_priority` is an annotation."""
+        amounts = requests or {MID[0]: "1000", MID[1]: str(GIB)}
         pod = {
             "metadata": {
                 "name": name,

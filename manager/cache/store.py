@@ -32,10 +32,14 @@ READ_ANNOTATIONS: Final = (
     names.ANNOTATION_MID_STATUS,
     names.OLD_ANNOTATION_MID_STATUS,
     names.ANNOTATION_MID_EVICTION,
+    names.ANNOTATION_DO_NOT_DISRUPT,
+    names.ANNOTATION_SCALE_DOWN_DISABLED,
 )
 """Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
 _TOO_LONG: Final = " " * (pods.MOST_ANNOTATION_BYTES + 1)
 """Stored for every annotation that is too long to be decoded: its readers refuse it as they would the text itself."""
+_PLAIN: Final = pods.NodeSpec()
+"""Spec of most nodes, which keep no pod off: one object for all of them."""
 _LARGEST_SHARED_SPEC_BYTES: Final = 16 * 2**10
 
 
@@ -176,7 +180,7 @@ class NodeStore(Store[Node]):
         seen = with_read_annotations(seen)
         known = self.get(seen.metadata.name)
         if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
-            return super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
+            return super().update(_with(seen, known.mid_status))
         return super().update(with_mid_status(seen))
 
 
@@ -195,7 +199,12 @@ def with_read_annotations(node: pods.Node) -> pods.Node:
 
 def with_mid_status(node: pods.Node) -> Node:
     """Decode the status annotation of a node."""
-    return Node(metadata=node.metadata, status=node.status, mid_status=mid_status.decode(mid_status.text_of(node)))
+    return _with(node, mid_status.decode(mid_status.text_of(node)))
+
+
+def _with(node: pods.Node, decoded: MidStatus | None) -> Node:
+    spec = node.spec if node.spec.taints or node.spec.unschedulable else _PLAIN
+    return Node(metadata=node.metadata, status=node.status, spec=spec, mid_status=decoded)
 
 
 @functools.lru_cache(maxsize=64)

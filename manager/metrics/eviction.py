@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+MID_ONLY_STATES: Final = ("waiting", "closed")
 MOST_NAMESPACES: Final = 100
 """Namespaces with series of their own: tenants make namespaces."""
 OTHER: Final = "_other"
@@ -73,8 +74,15 @@ class EvictionMetrics:
             registry=registry,
         )  # fmt: skip
         self._closed = Gauge(
-            "koord_manager_mid_closed_nodes", "Nodes that accept no new Mid pod after an eviction.", registry=registry
+            "koord_manager_mid_closed_nodes",
+            "Nodes that accept no new Mid pod after an eviction, or that are emptied.",
+            registry=registry,
         )
+        self._mid_only = Gauge(
+            "koord_manager_mid_only_nodes",
+            "Nodes that only Mid pods keep: closed for new ones and emptied, or waiting for it.", ["state"],
+            registry=registry,
+        )  # fmt: skip
         self._protected = Counter(
             "koord_manager_mid_protected_pods", "Times that a Mid pod that was to be evicted was protected.",
             registry=registry,
@@ -98,11 +106,16 @@ class EvictionMetrics:
         """Count pods that were protected from an attempt."""
         self._protected.inc(pods)
 
-    def export(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Export the numbers of nodes, read at each scrape; `counts` has one for each trigger, and `closed`."""
+    def export(self, counts: Callable[[], Mapping[str, int]], mid_only: Callable[[], Mapping[str, int]]) -> None:
+        """Export the numbers of nodes, read at each scrape.
+
+        `counts` has one for each trigger, and `closed`; `mid_only` has one for each of MID_ONLY_STATES.
+        """
         for trigger in self._triggers:
             self._short.labels(trigger).set_function(functools.partial(_one, counts, trigger))
         self._closed.set_function(functools.partial(_one, counts, "closed"))
+        for state in MID_ONLY_STATES:
+            self._mid_only.labels(state).set_function(functools.partial(_one, mid_only, state))
 
 
 def _one(counts: Callable[[], Mapping[str, int]], name: str) -> float:

@@ -6,11 +6,10 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Final
 
-from api_types.node_metric import mid_eviction
 from api_types.node_metric.mid_report import MidPolicy, MidReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
-from manager.mid_resource import calculator, decision
+from manager.mid_resource import calculator, closing, decision
 from manager.mid_resource.decision import Decision, DecisionInputs
 from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import NodeStrategy
@@ -43,9 +42,7 @@ class Case:
     @property
     def closed(self) -> Closed:
         """Return why the node accepts no new Mid pod."""
-        if self.strategy.emergency != "none":
-            return Closed.FROZEN
-        return Closed.EVICTED if mid_eviction.of(self.node) is not None else Closed.NO
+        return closing.why_closed(self.node, self.strategy)
 
     @property
     def refresh_period(self) -> dt.timedelta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from manager.mid_resource import (
     calculator,
     clock_skew,
     decision,
+    departure,
     node_events,
     other_writer,
     patch,
@@ -214,12 +216,15 @@ class MidController:
             last = LastSamples(inputs.sample_time, inputs.sample_time if predicts else before.prediction)
             self._last_samples[name] = (node.metadata.uid, last)
             self._telemetry.show_sample(name, inputs.sample_time, now)
+        policy = mid_policy_of(strategy)
+        if self._settings.autoscaling != "none" and _never_predicted(decided, inputs):
+            policy = dataclasses.replace(policy, unallocated_percent=0)
         return Case(
             name=name,
             node=node,
             report=(metric.status if metric else None) or MidReport(),
             strategy=strategy,
-            policy=mid_policy_of(strategy),
+            policy=policy,
             published=calculator.published_on(node),
             inputs=inputs,
             decision=decided,
@@ -320,10 +325,17 @@ class MidController:
 def _detail(case: Case) -> str:
     """Return the detail of the decision, and the fault of a reservation that a value was calculated without."""
     details = [case.decision.detail] if case.decision.detail else []
+    if case.strategy.enabled and (leaves := departure.of(case.node)).closed:
+        details.append(f"{leaves.closed}: {leaves.cause}")
     if case.decision.action is Action.CALCULATE:
         found = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
         details += [f"{RESERVATION_IGNORED}: {problem}" for problem in found]
     return "; ".join(details)
+
+
+def _never_predicted(decided: decision.Decision, inputs: DecisionInputs) -> bool:
+    """Check whether a node has had no prediction yet: beside an autoscaler a new node offers nothing before that."""
+    return decided.reason is Reason.CALCULATED_WITHOUT_PREDICTION and inputs.last_prediction is None
 
 
 def _last_sample_is_unwritten(case: Case) -> bool:

@@ -66,12 +66,28 @@ class Closed(enum.StrEnum):
 
     NO = ""
     FROZEN = "Frozen"
+    LEAVING = "Leaving"
+    MID_ONLY = "MidOnly"
+    UNDERUSED = "Underused"
     EVICTED = "Evicted"
+    SCALE_DOWN_CANDIDATE = "ScaleDownCandidate"
+    CORDONED = "Cordoned"
 
 
 CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
     Closed.NO: "",
     Closed.FROZEN: "midEmergency is freeze or drain: no node accepts new Mid pods",
+    Closed.LEAVING: "the node is about to be removed: its Mid pods leave, and new ones are accepted only if it stays",
+    Closed.MID_ONLY: (
+        "only Mid pods and pods of DaemonSets run on the node: it is emptied for the autoscaler, and accepts new Mid "
+        "pods once another pod runs there"
+    ),
+    Closed.UNDERUSED: (
+        "its other pods fit elsewhere: it is emptied of Mid pods for the autoscaler, and accepts new ones once those "
+        "pods request more or the autoscaler keeps it"
+    ),
+    Closed.SCALE_DOWN_CANDIDATE: "cluster-autoscaler may remove the node soon: running Mid pods stay",
+    Closed.CORDONED: "the node is cordoned: running Mid pods stay",
     Closed.EVICTED: "a Mid pod was evicted: new ones are accepted once there was enough for midEviction.readmitSeconds",
 }
 """The text of each code."""

@@ -113,6 +113,8 @@ class Configuration:
     emergency: slo.MidEmergency = "none"
     evictions_per_minute: int | None = None
     """Of the whole cluster; None for the default, which grows with the number of nodes."""
+    empty_nodes_at_once: int | None = None
+    """The same for the nodes that only Mid pods keep."""
 
     @property
     def longest_report_interval_seconds(self) -> int:
@@ -132,6 +134,7 @@ def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] 
         ),
         emergency=document.mid_emergency or "none",
         evictions_per_minute=document.mid_eviction.cluster_per_minute if document.mid_eviction else None,
+        empty_nodes_at_once=document.mid_eviction.empty_nodes_at_once if document.mid_eviction else None,
         document=document,
         problems=problems,
     )

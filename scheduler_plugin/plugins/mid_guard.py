@@ -9,8 +9,8 @@ withdrawal for lack of reports ends with the first report, as in the manager: po
 must not be rejected. Where the newest report cannot be calculated, the value of the annotation counts. MidGuard accepts
 a node with neither an annotation nor a policy of this project's manager (upstream's manager), and in shadow.
 
-Nothing is admitted where the manager has closed the node (a Mid pod was evicted there and it was not calm since: the
-annotations of the node), or all nodes (midEmergency: `state.emergency`).
+Nothing is admitted where the manager has closed the node (its annotations state why: a Mid pod was evicted there and it
+was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.emergency`).
 
 A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node.
 
@@ -45,10 +45,17 @@ from scheduler_plugin.state.pod_info import PodInfo
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"
+REASON_LEAVING: Final = "node(s) accept no new Mid pods because they are or may be about to be removed"
+REASON_MID_ONLY: Final = "node(s) accept no new Mid pods because they are emptied for the autoscaler"
 REASON_FROZEN: Final = "node(s) accept no new Mid pods while midEmergency is freeze or drain"
 REASON_QUOTA: Final = "node(s) accept no more Mid pods of a namespace than its mid-quota"
 REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of namespaces has their mid-quotas"
-_TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN = 1, 2, 3, 4, 5
+_TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN, _LEAVING, _MID_ONLY = 1, 2, 3, 4, 5, 6, 7
+_CODE_OF_CLOSED: Final = {
+    "Leaving": _LEAVING, "Cordoned": _LEAVING, "ScaleDownCandidate": _LEAVING, "MidOnly": _MID_ONLY,
+    "Underused": _MID_ONLY,
+}  # fmt: skip
+"""Codes of the status annotation for a closed node; all others are those of an eviction."""
 
 _UNBOUNDED: Final = (2**62, 2**62)
 """Mid of a node that is not guarded."""
@@ -62,15 +69,17 @@ class MidGuard:
     """The filter plugin."""
 
     name = "MidGuard"
-    reasons: Sequence[str] = (REASON, REASON_CLOSED, REASON_FROZEN, REASON_QUOTA, REASON_QUOTA_UNKNOWN)
+    reasons: Sequence[str] = (
+        REASON, REASON_CLOSED, REASON_FROZEN, REASON_QUOTA, REASON_QUOTA_UNKNOWN, REASON_LEAVING, REASON_MID_ONLY,
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)
         """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative if overcommitted."""
         self._valid_until: Floats = np.zeros(0, dtype=np.float64)
         """Time after which nothing is left, because the sample is too old; infinite for a node that is not guarded."""
-        self._closed: Bools = np.zeros(0, dtype=np.bool_)
-        """Whether a Mid pod was evicted from the node and it has not been calm since."""
+        self._closed: ReasonCodes = np.zeros(0, dtype=np.int16)
+        """Code of the reason for which each node is closed; 0 for one that is open."""
         self._admitted: dict[int, _AdmittedMid] = {}
         """By row; calculated again only when the node's objects change, not with every pod."""
 
@@ -88,7 +97,7 @@ class MidGuard:
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
         self._valid_until[entry.row] = known.valid_until
-        self._closed[entry.row] = known.is_closed
+        self._closed[entry.row] = known.closed
 
     def reject(
         self,
@@ -109,8 +118,7 @@ class MidGuard:
             left = left - pending.mid
         is_too_old = now > self._valid_until[rows]
         too_little = (wanted > 0) & (is_too_old | (wanted > left))
-        closed = np.where(self._closed[rows], _CLOSED, 0)
-        of_node = np.where(np.any(too_little, axis=0), _TOO_LITTLE, closed)
+        of_node = np.where(np.any(too_little, axis=0), _TOO_LITTLE, self._closed[rows])
         codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
         return codes
 
@@ -128,7 +136,7 @@ class MidGuard:
             return Explained(names.MID_RESOURCES, {})
         columns: dict[str, Ints | Floats | Bools] = {
             "midLeft": self._left.take(rows, axis=1),
-            "midClosed": self._closed.take(rows),
+            "midClosed": self._closed.take(rows) != 0,
         }
         return Explained(names.MID_RESOURCES, columns)
 
@@ -163,7 +171,7 @@ class _Written(NamedTuple):
     """What the guard reads of a status annotation."""
 
     is_withdrawn: bool
-    is_closed: bool
+    closed: int
     ends_with_report_after: float
     """A withdrawal for lack of reports ends with one of a later sample; infinite for other withdrawals."""
     calculated: tuple[int, int] | None
@@ -173,7 +181,7 @@ class _Written(NamedTuple):
 class _AdmittedMid:
     """Total mid-cpu and mid-memory that pods may request on a node, and the objects it was calculated from."""
 
-    __slots__ = ("annotation", "is_closed", "mid", "node", "report", "valid_until", "written")
+    __slots__ = ("annotation", "closed", "mid", "node", "report", "valid_until", "written")
 
     def __init__(self, entry: NodeEntry, before: _AdmittedMid | None) -> None:
         self.node = entry.node
@@ -184,8 +192,7 @@ class _AdmittedMid:
             self.written = before.written
         else:
             self.written = _written(mid_status.decode(self.annotation))
-        is_evicting = entry.node is not None and mid_eviction.of(entry.node) is not None
-        self.is_closed = is_evicting or (self.written is not None and self.written.is_closed)
+        self.closed = _closed_code(entry.node, self.written)
         self.mid = self._total(entry)
         self.valid_until = math.inf if self.mid == _UNBOUNDED or self.report is None else _valid_until(self.report)
 
@@ -220,7 +227,18 @@ def _written(status: MidStatus | None) -> _Written | None:
     known = None if values[0] is None or values[1] is None else _bounded(values[0], values[1])
     written_at = times.epoch_seconds_or_none(status.time)
     ends_after = math.inf if status.reason not in mid_status.WITHOUT_REPORTS or written_at is None else written_at
-    return _Written(status.status == mid_status.WITHDRAWN, bool(status.closed), ends_after, known)
+    closed = _CODE_OF_CLOSED.get(status.closed, _CLOSED) if status.closed else 0
+    return _Written(status.status == mid_status.WITHDRAWN, closed, ends_after, known)
+
+
+def _closed_code(node: pods.Node | None, written: _Written | None) -> int:
+    """Return the code of the reason for which a node is closed, by the newer of its two annotations."""
+    if written is not None and written.closed:
+        return written.closed
+    record = mid_eviction.of(node) if node is not None else None
+    if record is None:
+        return 0
+    return _MID_ONLY if record.trigger in (mid_eviction.MID_ONLY, mid_eviction.UNDERUSED) else _CLOSED
 
 
 def _bounded(mid_cpu: int, mid_memory: int) -> tuple[int, int]:

@@ -296,10 +296,12 @@ class Cluster:
 
 
 def slim(node: pods.Node) -> pods.Node:
-    """Drop the labels, and all annotations that no plugin reads or that are too long: kilobytes on every node."""
+    """Drop labels, taints, and all annotations that no plugin reads or that are too long: kilobytes on every node."""
     annotations = pods.annotations_of(node.metadata)
     read = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
     kept = {name: text for name, text in read.items() if text is not None}
     return msgspec.structs.replace(
-        node, metadata=pods.ObjectMeta(name=node.metadata.name, uid=node.metadata.uid, annotations=kept)
+        node,
+        metadata=pods.ObjectMeta(name=node.metadata.name, uid=node.metadata.uid, annotations=kept),
+        spec=pods.NodeSpec(),
     )

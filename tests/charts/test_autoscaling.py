@@ -1,8 +1,11 @@
 """Beside an autoscaler, load alone refuses a Prod pod for a bounded time."""
 
+import typing
+
 import pytest
 import yaml
 
+from manager.settings import ManagerSettings
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.charts import chart
@@ -22,3 +25,24 @@ def test_an_own_bound_wins_and_other_arguments_stay():
     own = "scheduler.plugin.pluginArgs.LoadAwareScheduling.softAfterSeconds=30"
     assert bound("autoscaling=karpenter", own) == bound(own) == 30
     assert bound("autoscaling=karpenter", "scheduler.plugin.pluginArgs=null") == 60
+
+
+@pytest.mark.parametrize("autoscaler", ["none", "karpenter", "cluster-autoscaler"])
+def test_the_manager_knows_the_autoscaler(autoscaler):
+    args = chart.render(f"autoscaling={autoscaler}").containers()["koord-manager/manager"]["args"]
+    given = [each.partition("=")[2] for each in args if each.startswith("--autoscaling=")]
+    assert given == ([] if autoscaler == "none" else [autoscaler])
+    assert ManagerSettings(autoscaling=autoscaler).autoscaling == autoscaler
+
+
+def test_the_values_of_the_chart_are_those_of_the_manager():
+    of_chart = chart.SCHEMA["properties"]["autoscaling"]["enum"]
+    assert of_chart == list(typing.get_args(ManagerSettings.model_fields["autoscaling"].annotation))
+
+
+def test_an_extender_of_its_own_has_the_same_bound():
+    secrets = [f"extenderService.{each}=a" for each in ("serverCertificateSecret", "callersAuthoritySecret")]
+    on = ("extenderService.enabled=true", "scheduler.enabled=false", *secrets)
+    found = chart.render("autoscaling=karpenter", *on).of_kind("ConfigMap").values()
+    (data,) = (text for each in found if (text := (each.get("data") or {}).get("scheduler-plugin.yaml")))
+    assert loader.parse(yaml.safe_load(data)).args[LoadAware.name].soft_after_seconds == 60

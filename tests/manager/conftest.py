@@ -61,14 +61,14 @@ class DirectConfig(ConfigController):
 class World:
     """The manager's controllers over a cluster in memory, without kopf: the test controls what the store has seen."""
 
-    def __init__(self, server, api):
+    def __init__(self, server, api, **settings):
         self.server = server
         self.api = api
         self.now = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
         server.now = self.now - dt.timedelta(minutes=1)
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         self.changes = 0
-        self.settings = ManagerSettings()
+        self.settings = ManagerSettings(**settings)
         self.cache = ClusterStore(self.clock)
         self.recorder = recorder = EventRecorder(api, self.telemetry, self.clock)
         self.reporter = ConfigReporter(api, self.settings, recorder, self.telemetry, self.clock)
@@ -86,7 +86,7 @@ class World:
         """Return the evictor of a new leader."""
         evictor = Evictor(
             self.api, cache=self.cache, rights=self.rights, recorder=self.recorder, telemetry=self.telemetry,
-            clock=self.clock, configuration=self.config.in_force,
+            clock=self.clock, configuration=self.config.in_force, autoscaler=self.settings.autoscaling,
         )  # fmt: skip
         evictor.on_pods_changed = self.evicted_on.append
         evictor.relist = lambda name: self.mid.relist(name)  # noqa: PLW0108  # it is made later
@@ -175,6 +175,12 @@ def pace(monkeypatch):
 async def world():
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         yield World(server, api)
+
+
+@pytest.fixture
+async def world_beside_karpenter():
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
+        yield World(server, api, autoscaling="karpenter")
 
 
 def allocated(prod_cpu="8", prod_memory="16k", mid_cpu=0, mid_memory=0):

@@ -35,14 +35,24 @@ class Short:
         self.server.add("pods", pod, namespace)
         return pod
 
+    def add_prod_pod(self, name="web", node="n1", *, owner="ReplicaSet", requests=None, namespace="shop", **more):
+        """Add a running pod with a Prod priority and a controller."""
+        owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+        self.server.add("pods", {
+            "metadata": {"name": name, "uid": f"uid-{name}", "ownerReferences": owners, **more},
+            "spec": {"nodeName": node, "priority": 9000, "containers": [{"resources": {"requests": requests or {}}}]},
+            "status": {"phase": "Running"},
+        }, namespace)  # fmt: skip
+
     def pods_on(self, node, *, leaving=True):
         here = [each for each in self.server.all("pods") if each["spec"]["nodeName"] == node]
         return [each for each in here if leaving or "deletionTimestamp" not in each["metadata"]]
 
     def requested(self, node):
         """Return the Mid requests of the pods of a node, those that terminate among them, as an agent reports them."""
-        wanted = [each["spec"]["containers"][0]["resources"]["requests"] for each in self.pods_on(node)]
-        return [sum(int(each[mid]) for each in wanted) for mid in MID]
+        containers = [each["spec"]["containers"][0] for each in self.pods_on(node)]
+        wanted = [each.get("resources", {}).get("requests", {}) for each in containers]
+        return [sum(int(each.get(mid, 0)) for each in wanted) for mid in MID]
 
     def status(self, node="n1", *, calculated=(2000, 10_000), memory=None, **more):
         """Return a report by which `calculated` results: the Prod pods request 8 cores and 16k of 10 and 20k."""
@@ -92,6 +102,10 @@ class Short:
     def annotation(self, node="n1"):
         text = (self.server.get("nodes", node)["metadata"].get("annotations") or {}).get(ANNOTATION)
         return json.loads(text) if text else None
+
+    def closed(self, node="n1"):
+        """Return why the node accepts no new Mid pod, by its status annotation; empty where it does."""
+        return self.world.mid_status(node).get("closed", "")
 
     def reasons(self):
         return {reason for _, _, reason in self.world.events()}

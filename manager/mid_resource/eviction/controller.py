@@ -11,28 +11,29 @@ import asyncio
 import datetime as dt
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from api_types import names
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import times
 from api_types.node_metric import mid_eviction
-from api_types.node_metric.mid_eviction import MidEvictionRecord
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.eviction import Result
 from manager.metrics.telemetry import Telemetry
+from manager.mid_resource import departure
 from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
 from manager.mid_resource.eviction import messages, planning, pod_view, policy, report
+from manager.mid_resource.eviction.emptying import Emptying
+from manager.mid_resource.eviction.node_records import NodeRecords, remember
 from manager.mid_resource.eviction.pace import ClusterPace, Refusals
 from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
-from manager.mid_resource.eviction.policy import eviction_policy
+from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.rights import FIX, Rights
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
 from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
 from manager.mid_resource.node_events import Event
 from manager.slo_config.strategy import Configuration
@@ -47,11 +48,8 @@ NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
 """Pause of a node of which no pod can go, or whose pods cannot be read."""
 NEXT_POD: Final = dt.timedelta(seconds=10)
 """Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
-REPORTED_AGAIN: Final = dt.timedelta(hours=1)
-"""Time after which the same advice is an Event again."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
 """Time after which a pod that still terminates is named."""
-_MOST_REMEMBERED: Final = 20_000
 _MOST_NAMED: Final = 5  # namespaces in an Event
 _DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
@@ -74,6 +72,7 @@ class Evictor:
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        autoscaler: str = "none",
     ) -> None:
         self._api = api
         self._cache = cache
@@ -88,23 +87,34 @@ class Evictor:
         self._sleep = sleep
         self._turns = Turns()
         self._pace = ClusterPace()
+        self._leaving_pace = ClusterPace()
+        """Of the nodes that are about to be removed: their pods end anyway, and others must not wait for them."""
+        self._records = NodeRecords(
+            api, cache=cache, turns=self._turns, recorder=recorder, telemetry=telemetry, clock=clock
+        )
+        self._emptying = Emptying(api, turns=self._turns, records=self._records, rights=rights, autoscaler=autoscaler)
+        self._emptying.on_changed = self._changed
         self._refusals = Refusals()
         self._evicted: OrderedDict[str, dt.datetime] = OrderedDict()
         """UIDs of pods whose eviction was accepted: a list from a cache may not show it yet."""
-        self._reported: OrderedDict[tuple[str, str, str], dt.datetime] = OrderedDict()
-        """(UID of the node, reason of an Event, its subject) -> time of that Event."""
         self._is_restored = False
-        telemetry.eviction.export(self._turns.counts)
+        telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
     def observe(self, case: Case, calculated: Target, requests_from: str) -> None:
         """Take note of what the Mid controller calculated for a node."""
         seen = report.observation(case, calculated, requests_from)
         record, found = mid_eviction.of(case.node), eviction_policy(case.strategy)
-        self._turns.observe(Reconciled(case.name, case.node.metadata.uid, seen, found, record), case.now)
+        leaves = departure.of(case.node) if case.strategy.enabled else departure.STAYS
+        self._turns.observe(Reconciled(case.name, case.node.metadata.uid, seen, found, record, leaves), case.now)
+        self._emptying.observe(case, calculated, found)
+
+    def _changed(self, name: str) -> None:
+        self.on_pods_changed(name)
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
         self._turns.forget(name)
+        self._emptying.forget(name)
 
     def may_evict(self) -> bool:
         """Return whether the manager may evict where it is to have the right, for the take-back gate."""
@@ -147,25 +157,30 @@ class Evictor:
         """Work on the nodes that are due, as far as the rate of the cluster permits, and reopen nodes."""
         now = self._clock()
         if not self._is_restored:
-            self._pace.restore(time for time in self._recorded() if time <= now)
+            self._restore(now)
             self._is_restored = True
         for turn in self._turns.to_reopen(now):
-            await self._reopen(turn)
+            await self._records.reopen(turn)
+        configured = self._configuration()
+        most = policy.most_emptied(configured.empty_nodes_at_once if configured else None, len(self._cache.nodes))
+        await self._emptying.work(most, now)
         due = self._turns.due(now)
-        if not due:
-            return
-        room = self._pace.room(self._per_minute(), now)
+        leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
+        await self._work_on_all(leaving, self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(), now))
+        others = [turn for turn in due if Trigger.LEAVING not in turn.triggers]
+        await self._work_on_all(others, self._pace.room(self._per_minute(), now))
+
+    async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> None:
         for start in range(0, min(room, len(due)), AT_ONCE):
             await asyncio.gather(*(self._work_on(turn) for turn in due[start : min(start + AT_ONCE, room)]))
 
-    def _recorded(self) -> Iterator[dt.datetime]:
-        """Yield the time of the last eviction on each node, of whichever leader."""
-        for name in self._cache.nodes.names():
-            node = self._cache.nodes.get(name)
-            record = mid_eviction.of(node) if node else None
-            time = times.parse_rfc3339_or_none(record.time if record else None)
-            if time is not None:
-                yield time
+    def _restore(self, now: dt.datetime) -> None:
+        """Restore the rates from the last eviction on each node, of whichever leader."""
+        recorded = [record for _, record in self._records.all() if record.pod]
+        for pace, leaves in ((self._pace, False), (self._leaving_pace, True)):
+            found = [each.time for each in recorded if (each.trigger == Trigger.LEAVING) is leaves]
+            known = (times.parse_rfc3339_or_none(time) for time in found)
+            pace.restore(time for time in known if time is not None and time <= now)
 
     def _per_minute(self) -> int:
         configured = self._configuration()
@@ -188,11 +203,14 @@ class Evictor:
         if chosen is None:
             return
         plan, found = chosen
+        turn.mid_pods = len(found.staying)
         await self._name_slow_pods(turn, found)
+        if not found.staying and {Trigger.LEAVING, *EMPTIED} & set(plan.triggers):
+            return  # nothing is left to do there
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
-            await self._report(turn, Event("Warning", messages.NO_VICTIM, text), plan.nothing)
+            await self._records.event_once(turn, Event("Warning", messages.NO_VICTIM, text), plan.nothing)
         elif turn.policy.evicts and await self._rights.in_namespace(plan.victim.namespace):
             await self._evict(turn, plan, plan.victim)
         else:
@@ -202,7 +220,7 @@ class Evictor:
         """Read the report and the pods of a node again and choose a pod; None where nothing is to be done."""
         seen, triggers = turn.watched.newest, turn.triggers
         usage: dict[str, int] = {}
-        if Trigger.DRAIN not in triggers:
+        if turn.needs_report:
             if seen is None or not turn.watched.is_fresh(turn.policy, self._clock()):
                 return None
             full = await objects.get(self._api, resources.NODE_METRICS, turn.name, decode=report.FullReport)
@@ -213,6 +231,9 @@ class Evictor:
         listed = await objects.list_all(
             self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
         )
+        if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
+            await self._emptying.keeps(turn, keepers, self._clock())
+            return None
         found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._evicted)
         for namespace in {pod.namespace for pod in found.staying}:
             self._telemetry.eviction.evicted.add(namespace, 0)
@@ -237,7 +258,7 @@ class Evictor:
                 f"mode evict without the right to create pods/eviction in {', '.join(missing[:_MOST_NAMED])}: Mid pods "
                 f"there are not evicted; {FIX}"
             )
-            await self._report(turn, Event("Warning", messages.NOT_ALLOWED, text), ",".join(missing))
+            await self._records.event_once(turn, Event("Warning", messages.NOT_ALLOWED, text), ",".join(missing))
         return allowed or namespaces
 
     async def _advise(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
@@ -245,14 +266,14 @@ class Evictor:
         turn.attempted(now, turn.policy.node_interval)
         self._count(plan, Result.ADVISED)
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
-        await self._report(turn, Event("Normal", messages.ADVISED, text), victim.uid)
+        await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
 
     async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
         """Record the eviction on the node, then request it."""
         now = self._clock()
-        await self._record(turn, plan, victim, now)
-        self._pace.attempted(now)
-        turn.attempted(now, turn.policy.node_interval)
+        await self._records.close(turn, plan.triggers[0], pod=victim.key, uid=victim.uid)
+        self._pace_of(turn).attempted(now)
+        turn.attempted(now, turn.interval(now))
         try:
             with self._telemetry.write("eviction"):
                 await objects.evict(self._api, victim.name, namespace=victim.namespace, uid=victim.uid)
@@ -262,11 +283,12 @@ class Evictor:
         self._count(plan, Result.EVICTED)
         self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
-        _remember(self._evicted, victim.uid, now)
+        remember(self._evicted, victim.uid, now)
         self.relist(turn.name)
         self.on_pods_changed(turn.name)
-        text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {messages.reopens(turn.policy)}"
-        await self._recorder.event(Subject(resources.NODES, turn.name, turn.uid), "Warning", messages.EVICTED, text)
+        reopens = messages.reopens(turn.policy, plan.triggers[0])
+        text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
+        await self._records.event(turn, Event("Warning", messages.EVICTED, text))
         about = Subject(resources.PODS, victim.name, victim.uid, namespace=victim.namespace)
         await self._recorder.event(
             about, "Warning", messages.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
@@ -281,13 +303,13 @@ class Evictor:
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
         if result is Result.FAILED and not isinstance(error, errors.Throttled):
             return  # it may have been evicted: the pause of the node and the rate of the cluster hold
-        self._pace.refused(at)
+        self._pace_of(turn).refused(at)
         now = self._clock()
         asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
-        turn.was_refused(now, max(min(NEXT_POD, turn.policy.node_interval), asked))
+        turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
         match result:
             case Result.GONE:
-                _remember(self._evicted, victim.uid, now)
+                remember(self._evicted, victim.uid, now)
             case Result.FORBIDDEN:
                 self._rights.lost(victim.namespace)
             case Result.REFUSED:
@@ -296,36 +318,10 @@ class Evictor:
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
                 )
-                await self._report(turn, Event("Warning", messages.REFUSED, text), victim.uid)
+                await self._records.event_once(turn, Event("Warning", messages.REFUSED, text), victim.uid)
 
-    async def _record(self, turn: NodeTurn, plan: Plan, victim: Candidate, now: dt.datetime) -> None:
-        """Write the annotation of a node. Raises errors.ApiServerError: then nothing may be evicted."""
-        time = times.format_rfc3339(now)
-        record = MidEvictionRecord(
-            time=time,
-            since=turn.record.since if turn.record else time,
-            pod=victim.key,
-            uid=victim.uid,
-            trigger=plan.triggers[0],
-        )
-        await self._annotate(turn, mid_eviction.encode(record))
-        self._turns.closed(turn, record)
-
-    async def _reopen(self, turn: NodeTurn) -> None:
-        """Let a node accept new Mid pods again."""
-        try:
-            await self._annotate(turn, None)
-        except errors.ApiServerError as error:
-            log.warning("node %s: cannot remove the annotation %s: %s", turn.name, names.ANNOTATION_MID_EVICTION, error)
-        else:
-            log.info("node %s: accepts new Mid pods again", turn.name)
-            self._turns.reopened(turn)
-
-    async def _annotate(self, turn: NodeTurn, text: str | None) -> None:
-        body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
-        with self._telemetry.write("node_eviction"):
-            seen = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
-        self._cache.nodes.update(seen)
+    def _pace_of(self, turn: NodeTurn) -> ClusterPace:
+        return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
     async def _name_slow_pods(self, turn: NodeTurn, found: NodePods) -> None:
         """Name pods that count as freed and still run: a long grace period keeps their resources from Prod."""
@@ -336,35 +332,20 @@ class Evictor:
                     f"the Mid pod {pod.key} terminates since {times.format_rfc3339(pod.leaving_since)} and still runs; "
                     "its resources count as freed, so no other pod goes in its place"
                 )
-                await self._report(turn, Event("Warning", messages.SLOW, text), pod.uid)
-
-    async def _report(self, turn: NodeTurn, event: Event, about: str) -> None:
-        """Record an Event on a node, once an hour for the same subject."""
-        now, key = self._clock(), (turn.uid, event.reason, about)
-        last = self._reported.get(key)
-        if last is None or now - last >= REPORTED_AGAIN:
-            _remember(self._reported, key, now)
-            await self._recorder.event(Subject(resources.NODES, turn.name, turn.uid), *event)
+                await self._records.event_once(turn, Event("Warning", messages.SLOW, text), pod.uid)
 
     def _count(self, plan: Plan, result: Result) -> None:
         self._telemetry.eviction.count(plan.triggers[0], result)
 
     def _why(self, plan: Plan, turn: NodeTurn) -> str:
-        return messages.why(plan, turn.watched.newest, turn.watched.since)
+        return messages.why(plan, turn.watched.newest, turn.watched.since, turn.departure)
 
 
 def _short_pause(turn: NodeTurn) -> dt.timedelta:
+    """Return the pause after an attempt that evicts nothing and is not refused."""
+    if Trigger.LEAVING in turn.triggers and turn.mid_pods:
+        return NEXT_POD
     return min(NOTHING_TO_DO, turn.policy.node_interval)
-
-
-_Key = TypeVar("_Key")
-
-
-def _remember(known: OrderedDict[_Key, dt.datetime], key: _Key, now: dt.datetime) -> None:
-    known.pop(key, None)
-    known[key] = now
-    if len(known) > _MOST_REMEMBERED:
-        known.popitem(last=False)
 
 
 def _result_of(error: errors.ApiServerError) -> Result:

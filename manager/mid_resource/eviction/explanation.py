@@ -17,8 +17,9 @@ def last_eviction(node: store.Node, policy: EvictionPolicy) -> Iterator[str]:
     """Yield the last eviction on a node that is closed since."""
     record = mid_eviction.of(node)
     if record is not None:
-        yield f"closed since {record.since}: evicted {record.pod} at {record.time} ({record.trigger})"
-        yield messages.reopens(policy)
+        evicted = f"evicted {record.pod} at {record.time}" if record.pod else "nothing was evicted yet"
+        yield f"closed since {record.since}: {evicted} ({record.trigger})"
+        yield messages.reopens(policy, record.trigger)
 
 
 def next_eviction(

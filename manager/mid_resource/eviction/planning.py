@@ -37,9 +37,13 @@ def plan(
     policy: EvictionPolicy,
     may_go: Callable[[Candidate], bool],
 ) -> Plan:
-    """Choose the next pod. `observation` is not read for a drain; `may_go` is False for a pod that has to wait."""
-    need = {} if Trigger.DRAIN in triggers or observation is None else needed(pods, observation, triggers, policy)
-    causes = tuple(sorted({Trigger.DRAIN} if Trigger.DRAIN in triggers else _triggers_of(need)))
+    """Choose the next pod; `may_go` is False for one that has to wait.
+
+    `observation` is not read where every Mid pod has to go.
+    """
+    whole = next((trigger for trigger in shortage.WHOLE_NODE if trigger in triggers), None)
+    need = {} if whole or observation is None else needed(pods, observation, triggers, policy)
+    causes = (whole,) if whole else tuple(sorted(_triggers_of(need)))
     if not causes:
         return Plan(None, (), {}, "what is short is free once the pods that terminate are gone")
     useful = [pod for pod in pods.staying if not need or victims.gain(pod, need) > 0]

@@ -10,21 +10,21 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.shortage import WHOLE_NODE, Trigger
 
 FEATURES: Final[Mapping[Trigger, str]] = {
     Trigger.MID_CPU: "CPUAllocatableEvict",
     Trigger.MID_MEMORY: "MemoryAllocatableEvict",
     Trigger.NODE_MEMORY: "MemoryEvict",
 }
-"""Koordinator's name for the feature of each trigger, as in `koordinator.sh/eviction-policy`. A drain has none."""
+"""Koordinator's name for the feature of each shortage, as in `koordinator.sh/eviction-policy`."""
 _EVICTABLE: Final = (PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
 _LONGEST_GRACE_SECONDS: Final = 100 * 365 * 24 * 3600
 _INT32: Final = 2**31
@@ -162,18 +162,69 @@ def _class(pod: Pod) -> PriorityClass:
 def _protection(pod: Pod, node_uid: str, triggers: Collection[Trigger]) -> str:
     if _class(pod) not in _EVICTABLE:
         return f"priority {pod.spec.priority or 0} is in no class below Prod"
-    owners = pod.metadata.owner_references or ()
-    if names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
-        (owner.kind, owner.uid) == ("Node", node_uid) for owner in owners
-    ):
+    if _is_static(pod, node_uid):
         return "a static pod: its kubelet starts it again"
-    if any(owner.kind == "DaemonSet" and owner.controller for owner in owners):
+    if _is_of_daemon_set(pod):
         return "a pod of a DaemonSet, which starts it again on this node"
     permitted = _features(pods.annotations_of(pod.metadata).get(names.ANNOTATION_EVICTION_POLICY))
     wanted = {FEATURES[trigger] for trigger in triggers if trigger in FEATURES}
-    if permitted is not None and wanted and Trigger.DRAIN not in triggers and not wanted & permitted:
+    if permitted is not None and wanted and not set(WHOLE_NODE) & set(triggers) and not wanted & permitted:
         return f"its annotation {names.ANNOTATION_EVICTION_POLICY} names none of {', '.join(sorted(wanted))}"
     return ""
+
+
+def _is_static(pod: Pod, node_uid: str) -> bool:
+    return names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
+        (owner.kind, owner.uid) == ("Node", node_uid) for owner in pod.metadata.owner_references or ()
+    )
+
+
+def _is_of_daemon_set(pod: Pod) -> bool:
+    return any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ())
+
+
+class Keeper(NamedTuple):
+    """A pod that keeps a node beside its Mid pods."""
+
+    key: str
+    """Namespace and name."""
+    requests: tuple[int, int] | None
+    """CPU in milli-cores, memory in bytes; None for a pod that no autoscaler moves, and where they are malformed."""
+
+
+def keepers(bound: Iterable[Pod], node_uid: str) -> list[Keeper]:
+    """Return the pods that keep a node beside its Mid pods: all but those that come with any node.
+
+    A pod counts from its binding to its end, also while it terminates. A pod that holds Mid resources and could not be
+    evicted counts too, and so does one whose requests are malformed.
+    """
+    return [
+        Keeper(f"{pod.metadata.namespace}/{pod.metadata.name}", _movable_requests(pod))
+        for pod in bound
+        if _keeps(pod, node_uid)
+    ]
+
+
+def _keeps(pod: Pod, node_uid: str) -> bool:
+    if pods.is_terminal(pod) or _is_static(pod, node_uid) or _is_of_daemon_set(pod):
+        return False
+    found = _candidate(pod, node_uid, {}, WHOLE_NODE)
+    return found is None or bool(found.protected)
+
+
+def _movable_requests(pod: Pod) -> tuple[int, int] | None:
+    annotations = pods.annotations_of(pod.metadata)
+    if annotations.get(names.ANNOTATION_DO_NOT_DISRUPT) == "true":
+        return None
+    if annotations.get(names.ANNOTATION_SAFE_TO_EVICT) == "false":
+        return None
+    if not any(owner.controller for owner in pod.metadata.owner_references or ()):
+        return None
+    try:
+        requested = pods.requests(pod.spec)
+    except quantities.InvalidQuantity:
+        return None
+    return requested.get(names.CPU, 0), requested.get(names.MEMORY, 0)
 
 
 def _features(text: str | None) -> frozenset[str] | None:

@@ -13,6 +13,9 @@ DRAIN_FACTOR: Final = 10
 """`midEmergency: drain` evicts at so many times the rate."""
 _LEAST_PER_MINUTE: Final = 5
 _NODES_PER_EVICTION: Final = 10
+_LEAST_EMPTIED: Final = 1
+_NODES_PER_EMPTIED: Final = 10
+_MOST_EMPTIED: Final = 50
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class EvictionPolicy:
     """Age beyond which a sample shows nothing."""
     cold_start: dt.timedelta
     """Length of the recorded history below which a node's prediction shows nothing."""
+    empty_after: dt.timedelta | None = None
+    """Time for which only Mid pods keep a node that is then emptied; zero for never, None where no key sets it."""
+    empty_without_room_after: dt.timedelta | None = None
+    """The same where its Mid pods have no other place."""
+    empty_underused_percent: int = 0
+    """Share of the node that its other pods may request where it is emptied too; 0 for none."""
 
     @property
     def evicts(self) -> bool:
@@ -72,7 +81,20 @@ def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPo
         readmit_after=dt.timedelta(seconds=number("readmit_seconds")),
         fresh=dt.timedelta(seconds=2 * (keys.metric_report_interval_seconds or 60) + 30),
         cold_start=dt.timedelta(seconds=(predict.cold_start_period_seconds if predict else 0) or 0),
+        empty_after=_seconds(own.empty_node_seconds),
+        empty_without_room_after=_seconds(own.empty_node_without_room_seconds),
+        empty_underused_percent=own.empty_underused_percent or 0,
     )
+
+
+def _seconds(value: int | None) -> dt.timedelta | None:
+    return None if value is None else dt.timedelta(seconds=value)
+
+
+def most_emptied(configured: int | None, nodes: int) -> int:
+    """Return how many nodes that only Mid pods keep may be closed at a time: by default it grows with the fleet."""
+    usual = min(max(_LEAST_EMPTIED, nodes // _NODES_PER_EMPTIED), _MOST_EMPTIED)
+    return usual if configured is None else configured
 
 
 def cluster_per_minute(configured: int | None, nodes: int, *, drains: bool) -> int:

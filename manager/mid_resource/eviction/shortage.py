@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from api_types import names
+from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.policy import EvictionPolicy
 
 MEMORY_HYSTERESIS_PERCENT: Final = 2
@@ -28,8 +29,15 @@ class Trigger(enum.StrEnum):
     MID_MEMORY = "MidMemoryShort"
     NODE_MEMORY = "NodeMemoryHigh"
     DRAIN = "Drain"
+    LEAVING = "NodeLeaving"
+    MID_ONLY = mid_eviction.MID_ONLY
+    UNDERUSED = mid_eviction.UNDERUSED
 
 
+WHOLE_NODE: Final = (Trigger.DRAIN, Trigger.LEAVING, Trigger.MID_ONLY, Trigger.UNDERUSED)
+"""Causes that evict every Mid pod of a node, whatever its reports show; an earlier one has precedence."""
+EMPTIED: Final = frozenset({Trigger.MID_ONLY, Trigger.UNDERUSED})
+"""Causes of a node that is emptied for the autoscaler."""
 TRIGGER_OF: Final[Mapping[str, Trigger]] = {names.MID_CPU: Trigger.MID_CPU, names.MID_MEMORY: Trigger.MID_MEMORY}
 """The trigger of a shortage of each Mid resource."""
 

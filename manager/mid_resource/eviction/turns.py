@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
+from manager.mid_resource.departure import STAYS, Departure
 from manager.mid_resource.eviction import shortage
-from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
 
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
+LEAVE_WITHIN: Final = dt.timedelta(seconds=60)
+"""Half of the shortest notice of a spot interruption that leaves time for grace periods, which is 120 s."""
+_URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
+"""Order of the causes, of which all others have 1."""
 
 
 @dataclass(slots=True)
@@ -36,13 +41,46 @@ class NodeTurn:
     """Time at which the present shortages began to count."""
     refused: str = ""
     """Time in the annotation of an attempt that evicted nothing."""
+    departure: Departure = STAYS
+    leaves_since: dt.datetime = _NEVER
+    """Time at which this process first saw that the node leaves."""
+    mid_pods: int = 1
+    """Mid pods that stayed at the last attempt."""
 
     @property
     def triggers(self) -> frozenset[Trigger]:
-        """Return the shortages that count now."""
+        """Return the causes that count now: one that concerns every Mid pod, else the shortages."""
         if self.policy.drains:
             return frozenset({Trigger.DRAIN})
-        return frozenset() if self.policy.mode == "off" else self.watched.lasting(self.policy)
+        if self.policy.mode == "off":
+            return frozenset()
+        if self.departure.is_leaving:
+            return frozenset({Trigger.LEAVING})
+        if self.record is not None and self.is_emptied:
+            return frozenset({Trigger(self.record.trigger)})
+        return self.watched.lasting(self.policy)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Check whether the node was closed to be emptied for the autoscaler."""
+        return self.record is not None and self.record.trigger in shortage.EMPTIED
+
+    @property
+    def needs_report(self) -> bool:
+        """Check whether an eviction has to be based on a fresh report."""
+        return not self.triggers & set(shortage.WHOLE_NODE)
+
+    def interval(self, now: dt.datetime) -> dt.timedelta:
+        """Return the pause between two evictions.
+
+        It lets reports show the effect of one before the next, which is not needed where every Mid pod has to go. Those
+        of a node that leaves are all asked to go within LEAVE_WITHIN, in order.
+        """
+        usual, triggers = self.policy.node_interval, self.triggers
+        if Trigger.LEAVING in triggers:
+            left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
+            return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
+        return usual / DRAIN_FACTOR if shortage.EMPTIED & triggers else usual
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""
@@ -71,6 +109,7 @@ class Reconciled(NamedTuple):
     seen: Observation | None
     policy: EvictionPolicy
     record: MidEvictionRecord | None
+    departure: Departure = STAYS
 
 
 class Turns:
@@ -94,47 +133,65 @@ class Turns:
             turn = self._nodes[name] = NodeTurn(name, given.uid, given.policy)
             self._short.pop(name, None)
         turn.policy = given.policy
+        if given.departure.is_leaving and not turn.departure.is_leaving:
+            turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
+        turn.departure = given.departure
         turn.watched = shortage.watched(turn.watched, given.seen, given.policy)
         if record is not None and (turn.record is None or record.time > turn.record.time):
             turn.record = record
         if (last := turn.last_eviction()) is not None:
-            turn.not_before = max(turn.not_before, min(last, now) + given.policy.node_interval)
-        if not turn.triggers:
-            self._short.pop(name, None)
-        elif name not in self._short:
-            self._short[name] = None
-            turn.begun = now
-        if turn.record is not None:
-            self._closed[name] = None
+            turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
+        self._sort(turn, now)
         if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
             del self._nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
 
+    def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
+        """Count the node among those that are short, and those that are closed, or not."""
+        if not turn.triggers:
+            self._short.pop(turn.name, None)
+        elif turn.name not in self._short:
+            self._short[turn.name] = None
+            turn.begun = now
+        if turn.record is not None:
+            self._closed[turn.name] = None
+
     def due(self, now: dt.datetime) -> list[NodeTurn]:
-        """Return the nodes of which a pod may be evicted now, in order."""
+        """Return the nodes of which a pod may be evicted now, in order: those that leave first, emptied ones last."""
         waiting = [
             turn
             for turn in map(self._nodes.__getitem__, self._short)
-            if turn.not_before <= now and (turn.policy.drains or turn.watched.is_fresh(turn.policy, now))
+            if turn.not_before <= now and (not turn.needs_report or turn.watched.is_fresh(turn.policy, now))
         ]
-        return sorted(waiting, key=lambda turn: (turn.last_attempt, turn.begun, turn.name))
+        return sorted(waiting, key=lambda turn: (_urgency(turn), turn.last_attempt, turn.begun, turn.name))
 
-    def closed(self, turn: NodeTurn, record: MidEvictionRecord) -> None:
+    def known(self, name: str, uid: str, policy: EvictionPolicy) -> NodeTurn:
+        """Return the state of a node, a new one where it is not known."""
+        turn = self._nodes.get(name)
+        return turn if turn is not None and turn.uid == uid else NodeTurn(name, uid, policy)
+
+    def emptied(self) -> list[NodeTurn]:
+        """Return the nodes that are closed because only Mid pods keep them."""
+        return [turn for name in self._closed if (turn := self._nodes[name]).is_emptied]
+
+    def closed(self, turn: NodeTurn, record: MidEvictionRecord, now: dt.datetime) -> None:
         """Record the annotation that was written to a node."""
         turn.record = record
         self._nodes[turn.name] = turn  # a report that came meanwhile may have dropped it
-        self._closed[turn.name] = None
+        self._sort(turn, now)
 
-    def reopened(self, turn: NodeTurn) -> None:
+    def reopened(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Record that the annotation of a node was removed."""
         turn.record = None
         self._closed.pop(turn.name, None)
+        self._sort(turn, now)
 
     def to_reopen(self, now: dt.datetime) -> list[NodeTurn]:
         """Return the nodes that may accept new Mid pods again.
 
         A node that no longer evicts has nothing to wait for; the others also wait until another eviction is permitted,
-        so that a new leader always finds the time of the last one.
+        so that a new leader always finds the time of the last one. Reports do not reopen a node that leaves, nor one
+        that only Mid pods keep.
         """
         return [turn for name in self._closed if self._may_reopen(turn := self._nodes[name], now)]
 
@@ -142,6 +199,8 @@ class Turns:
     def _may_reopen(turn: NodeTurn, now: dt.datetime) -> bool:
         if not turn.policy.evicts:
             return True
+        if turn.departure.is_leaving or turn.is_emptied:
+            return False
         return not turn.policy.drains and now >= turn.not_before and turn.watched.may_readmit(turn.policy, now)
 
     def any_evicts(self) -> bool:
@@ -155,3 +214,7 @@ class Turns:
             for trigger in self._nodes[name].triggers:
                 found[trigger.value] += 1
         return found | {"closed": len(self._closed)}
+
+
+def _urgency(turn: NodeTurn) -> int:
+    return min((_URGENCY.get(trigger, 1) for trigger in turn.triggers), default=1)

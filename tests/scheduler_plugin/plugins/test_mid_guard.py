@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.reasons import Closed
 from scheduler_plugin.plugins import mid_guard
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -189,11 +191,36 @@ def test_an_eviction_annotation_that_the_manager_did_not_write_closes_nothing(te
     assert rejects(report(), annotations={"koordinator.sh/mid-eviction": text}) is None
 
 
-def test_a_node_that_the_status_annotation_closes_admits_none():
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (Closed.FROZEN, mid_guard.REASON_CLOSED),
+        (Closed.EVICTED, mid_guard.REASON_CLOSED),
+        (Closed.LEAVING, mid_guard.REASON_LEAVING),
+        (Closed.CORDONED, mid_guard.REASON_LEAVING),
+        (Closed.SCALE_DOWN_CANDIDATE, mid_guard.REASON_LEAVING),
+        (Closed.MID_ONLY, mid_guard.REASON_MID_ONLY),
+        (Closed.UNDERUSED, mid_guard.REASON_MID_ONLY),
+        ("of a later version", mid_guard.REASON_CLOSED),
+    ],
+)
+def test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_named(code, reason):
     note = written()
-    document = json.loads(note["koordinator.sh/mid-resource-status"]) | {"closed": "Frozen"}
+    document = json.loads(note["koordinator.sh/mid-resource-status"]) | {"closed": code}
     closed = {"koordinator.sh/mid-resource-status": json.dumps(document)}
-    assert rejects(report(), annotations=closed) == mid_guard.REASON_CLOSED
+    assert rejects(report(), annotations=closed) == reason
+    assert rejects(report(), annotations=closed, requests={"cpu": "1"}) is None
+
+
+def test_every_code_of_a_closed_node_is_tried():
+    tried = test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_named.pytestmark[0].args[1]
+    assert {code for code, _ in tried} >= set(Closed) - {Closed.NO}
+
+
+def test_a_node_that_was_just_closed_because_only_mid_pods_keep_it_admits_none():
+    record = {"time": factories.moment(0), "since": factories.moment(0), "trigger": Trigger.MID_ONLY}
+    note = {"koordinator.sh/mid-eviction": json.dumps(record)}
+    assert rejects(report(), annotations=note) == mid_guard.REASON_MID_ONLY
 
 
 def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded():

@@ -84,6 +84,6 @@ def test_a_node_that_ceases_to_be_short_while_its_pod_is_evicted_stays_closed():
     enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
     later = now + dt.timedelta(minutes=1)
     turns.observe(Reconciled("a", "a", Observation(later, enough, enough, 1), POLICY, None), later)
-    turns.closed(states["a"], MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z"))
+    turns.closed(states["a"], MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z"), later)
     assert turns.counts()["closed"] == 1
     assert turns.to_reopen(later) == []

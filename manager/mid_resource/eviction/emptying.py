@@ -1,0 +1,180 @@
+"""The part of the evictor that closes nodes which Mid pods keep, and reopens them: it evicts nothing itself.
+
+It lists the pods of a few nodes at a time, see `mid_only`. A closed node is evicted from as any other one that is due.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from api_types import names
+from api_types.colocation import node_reservation
+from api_types.kubernetes import times
+from api_types.node_metric.mid_eviction import MidEvictionRecord
+from apiserver_client import errors, objects, resources, session
+from manager.mid_resource import departure
+from manager.mid_resource.calculator import Target
+from manager.mid_resource.case import Case
+from manager.mid_resource.eviction import messages, mid_only, pod_view
+from manager.mid_resource.eviction.mid_only import Choice, Reported, Survey
+from manager.mid_resource.eviction.node_records import NodeRecords
+from manager.mid_resource.eviction.pod_view import Keeper
+from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.rights import FIX, Rights
+from manager.mid_resource.eviction.room import Amounts
+from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
+from manager.mid_resource.eviction.turns import NodeTurn, Turns
+from manager.mid_resource.node_events import Event
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = dt.timedelta(seconds=5)
+LISTS_AT_ONCE: Final = 10
+"""Pod lists within a period: two in a second, each of one node, from the apiserver's cache."""
+_MOST_NAMED: Final = 5
+
+
+class Emptying:
+    """Keeps what the manager knows of the pods that keep nodes; `autoscaler` is the one of the nodes, or `none`.
+
+    A caller sets `on_changed`, which gets a node that was closed or reopened.
+    """
+
+    def __init__(
+        self, api: session.Session, *, turns: Turns, records: NodeRecords, rights: Rights, autoscaler: str
+    ) -> None:
+        self._api = api
+        self._turns = turns
+        self._records = records
+        self._rights = rights
+        self._autoscaler = autoscaler
+        self.on_changed: Callable[[str], None] = lambda _: None
+        self._survey = Survey()
+        self._worked: dt.datetime | None = None
+        self.forget = self._survey.forget
+
+    def observe(self, case: Case, calculated: Target, policy: EvictionPolicy) -> None:
+        """Take note of what the Mid controller calculated for a node."""
+        if not case.strategy.enabled or not case.policy.publishes:
+            self._survey.forget(case.name)
+            return
+        requests = case.inputs.usable.requests if case.inputs.usable else None
+        before = self._survey.reported(case.name)
+        prod = before.prod if before else None
+        if requests is not None:
+            prod = requests.prod.get(names.CPU, 0), requests.prod.get(names.MEMORY, 0)
+        allocatable = node_reservation.allocatable(case.node).resources
+        reported = Reported(
+            uid=case.node.metadata.uid,
+            policy=policy,
+            graces=mid_only.graces(policy, self._autoscaler),
+            kept_because=departure.why_kept(case.node, self._autoscaler),
+            closed=case.closed,
+            prod=prod,
+            free=_free(calculated),
+            allocatable=(allocatable.get(names.CPU, 0), allocatable.get(names.MEMORY, 0)),
+        )
+        self._survey.observe(case.name, reported, case.now)
+
+    def emptied(self) -> dict[str, MidEvictionRecord]:
+        """Return the nodes that are closed to be emptied for the autoscaler, with their annotations."""
+        return {name: record for name, record in self._records.all() if record.trigger in EMPTIED}
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of nodes that only Mid pods keep, by whether they are closed."""
+        return self._survey.counts(self.emptied())
+
+    async def work(self, most: int, now: dt.datetime) -> None:
+        """Close nodes that only Mid pods keep, at most so many at a time, and reopen those with other pods."""
+        if self._worked is not None and dt.timedelta() <= now - self._worked < PERIOD:
+            return
+        self._worked = now
+        emptied = self.emptied()
+        if not emptied and not self._survey.is_wanted():
+            return
+        await self._list(emptied, now)
+        for name, record in emptied.items():
+            reported, closed_at = self._survey.reported(name), times.parse_rfc3339_or_none(record.since) or now
+            why = self._survey.why_reopened(name, record.trigger, closed_at, now)
+            if reported is not None and why:
+                await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
+        for choice in self._choices(most, now):
+            try:
+                await self._act(choice, most)
+            except errors.ApiServerError as error:
+                log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
+
+    async def _list(self, emptied: Collection[str], now: dt.datetime) -> None:
+        """List the pods of the nodes that are due."""
+        for name in self._survey.due(emptied, LISTS_AT_ONCE, now):
+            self._survey.attempted(name, now)
+            reported = self._survey.reported(name)
+            selector = f"spec.nodeName={name}"
+            try:
+                listed = await objects.list_all(
+                    self._api, resources.PODS, field_selector=selector, decode=pod_view.Pod, from_cache=True
+                )
+            except errors.ApiServerError as error:
+                log.warning("node %s: cannot list its pods, so it is not emptied: %s", name, error)
+                continue
+            if reported is not None:
+                found = pod_view.node_pods(listed.items, reported.uid, {}, (Trigger.MID_ONLY,))
+                evictable = [pod for pod in found.staying if not pod.protected]
+                self._survey.listed(name, pod_view.keepers(listed.items, reported.uid), evictable, now)
+
+    def _choices(self, most: int, now: dt.datetime) -> list[Choice]:
+        """Return what is done with each node that Mid pods keep for longer than its grace."""
+        emptied = self.emptied()
+        found = self._survey.mid_only(emptied, now)
+        if not found:
+            return []
+        return list(mid_only.choices(found, self._survey.rooms(emptied), most - len(emptied), now))
+
+    async def _act(self, choice: Choice, most: int) -> None:
+        """Close a node, so that its pods are evicted; or state why it stays as it is. Raises errors.ApiServerError."""
+        node, policy = choice.node, choice.node.reported.policy
+        turn = self._turns.known(node.name, node.reported.uid, policy)
+        why_not = "" if policy.evicts else f"midEviction.mode {policy.mode}"
+        if not why_not and choice.step.empties:
+            namespaces = sorted({pod.namespace for pod in node.mid_pods})
+            missing = [each for each in namespaces if not await self._rights.in_namespace(each)]
+            why_not = f"no right to evict in {', '.join(missing[:_MOST_NAMED])}; {FIX}" if missing else ""
+        text = messages.mid_only(choice, most, why_not)
+        if why_not or not choice.step.empties:
+            await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), choice.step)
+            return
+        await self._records.close(turn, Trigger.UNDERUSED if node.others else Trigger.MID_ONLY)
+        log.info("node %s: %s", node.name, text)
+        await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
+        self.on_changed(node.name)
+
+    async def keeps(self, turn: NodeTurn, keepers: Sequence[Keeper], now: dt.datetime) -> None:
+        """Reopen an emptied node on which a list has just shown other pods."""
+        self._survey.listed(turn.name, keepers, (), now)
+        await self.reopen(turn, f"the pod {keepers[0].key} runs there")
+
+    async def reopen(self, turn: NodeTurn, why: str) -> None:
+        """Let a node accept new Mid pods again, and state why."""
+        if await self._records.reopen(turn):
+            text = f"accepts new Mid pods again: {why}"
+            await self._records.event(turn, Event("Normal", messages.MID_ONLY_REOPENED, text))
+            self.on_changed(turn.name)
+
+
+def _free(calculated: Target) -> Amounts:
+    """Return the Mid resources of a node that no pod requests; none of a node that is closed."""
+    if calculated.closed:
+        return 0, 0
+    cpu, memory = (_free_of(calculated, mid) for mid in (names.MID_CPU, names.MID_MEMORY))
+    return cpu, memory
+
+
+def _free_of(calculated: Target, mid: str) -> int:
+    line, value = calculated.lines.get(mid), calculated.values.get(mid)
+    if line is None or value is None or line.allocated_mid is None:
+        return 0
+    limit = value if line.calculated is None else min(value, line.calculated)
+    return max(limit - line.allocated_mid, 0)

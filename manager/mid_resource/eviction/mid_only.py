@@ -1,0 +1,365 @@
+"""Nodes that Mid pods keep: which one is listed next, which one is emptied next, and which one waits. Pure.
+
+An autoscaler removes a node whose pods have another place. Mid pods have none where a backlog fills what is published,
+so a node that has lost its other pods would stay for them. It is closed for new Mid pods, and those that run there
+leave. It stays closed until another pod runs there or the autoscaler removes it. So a pod that returns to another node
+of that kind moves at most once for each such node: every step closes one, and none opens by itself.
+
+The same is done, where it is configured, with a node whose other pods request little and fit elsewhere: an autoscaler
+would move them and remove the node, but for its Mid pods. Only so many nodes are closed that the other pods of all of
+them fit on the rest. If the autoscaler keeps such a node all the same, it opens again, and is left alone for a time.
+
+A closed node counts against the bound for as long as it exists. Where nothing removes such nodes, the bound is soon
+reached, and no further one is emptied.
+
+The manager watches no pods. Reports show when the requests of Prod fall; only then, and rarely otherwise, the pods of a
+node are listed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from api_types import names
+from api_types.node_metric import mid_eviction
+from manager.mid_resource.eviction.pod_view import Candidate, Keeper
+from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.room import Amounts, Room, Rooms
+from manager.mid_resource.reasons import Closed
+
+_LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
+REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
+"""Time within which an autoscaler removes an underused node that is empty of Mid pods, or keeps it for good."""
+LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
+"""Pause after an autoscaler kept such a node."""
+
+EMPTY_AFTER: Final = dt.timedelta(seconds=300)
+"""Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
+EMPTY_WITHOUT_ROOM_AFTER: Final = dt.timedelta(seconds=600)
+COUNTS_FOR: Final = dt.timedelta(seconds=5)
+"""Age up to which a list is a reason to close a node: another pod may have been bound since."""
+LISTED_AGAIN: Final = dt.timedelta(seconds=30)
+"""Time after which a node that only Mid pods keep is listed again."""
+EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
+KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
+"""The same for a node with other pods, whose reports show no fall of what Prod requests."""
+UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
+"""The same where reports do not show it."""
+
+
+class Graces(NamedTuple):
+    """Times for which only Mid pods keep a node that is then emptied; zero for never."""
+
+    with_room: dt.timedelta
+    without_room: dt.timedelta
+
+
+def graces(policy: EvictionPolicy, autoscaler: str) -> Graces:
+    """Return the graces of a node; a key that is not set follows the autoscaler."""
+    default = dt.timedelta() if autoscaler == "none" else EMPTY_AFTER
+    with_room = default if policy.empty_after is None else policy.empty_after
+    without = EMPTY_WITHOUT_ROOM_AFTER if policy.empty_without_room_after is None else policy.empty_without_room_after
+    if policy.mode == "off" or not with_room:
+        return Graces(dt.timedelta(), dt.timedelta())
+    return Graces(with_room, max(without, with_room) if without else dt.timedelta())
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What the newest reconcile of a node shows."""
+
+    uid: str
+    policy: EvictionPolicy
+    graces: Graces
+    kept_because: str = ""
+    """Why no autoscaler would remove it; empty where one would."""
+    closed: Closed = Closed.NO
+    prod: Amounts | None = None
+    """Requests of the Prod pods, those of DaemonSets among them; None where they are not reported."""
+    free: Amounts = (0, 0)
+    """Mid resources that no pod requests."""
+    allocatable: Amounts = (0, 0)
+
+    @property
+    def is_underused(self) -> bool:
+        """Check whether Prod pods request so little that they may be moved elsewhere."""
+        percent = self.policy.empty_underused_percent
+        if not percent or self.prod is None:
+            return False
+        return all(used * 100 <= percent * whole for used, whole in zip(self.prod, self.allocatable, strict=True))
+
+    @property
+    def native_free(self) -> Amounts:
+        """Return what no Prod pod requests, which is nothing where it is not known."""
+        if self.prod is None:
+            return 0, 0
+        return max(self.allocatable[0] - self.prod[0], 0), max(self.allocatable[1] - self.prod[1], 0)
+
+    @property
+    def may_be_emptied(self) -> bool:
+        """Check whether the node is emptied once only Mid pods keep it."""
+        return bool(self.graces.with_room) and not self.kept_because
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Check whether the node is not to be emptied now: it leaves, its operator empties it, or all are frozen."""
+        return self.closed in _LEFT_ALONE
+
+
+@dataclass(slots=True)
+class _Known:
+    reported: Reported
+    tried: dt.datetime | None = None
+    """Time of the last list, also of one that failed."""
+    listed: dt.datetime | None = None
+    prod_when_listed: Amounts | None = None
+    keepers: tuple[Keeper, ...] = ()
+    """The pods that keep the node; none where only Mid pods do."""
+    since: dt.datetime | None = None
+    """Time of the first of the lists without a keeper."""
+    underused_since: dt.datetime | None = None
+    """Time of the first of the reports since which all of them showed little Prod."""
+    not_before: dt.datetime | None = None
+    """End of the pause after an autoscaler kept the node."""
+    mid_pods: tuple[Candidate, ...] = ()
+
+
+class MidOnly(NamedTuple):
+    """A node that only Mid pods keep, or only they and pods that might fit elsewhere, for longer than its grace."""
+
+    name: str
+    since: dt.datetime
+    mid_pods: tuple[Candidate, ...]
+    reported: Reported
+    others: tuple[Amounts, ...] = ()
+    """Requests of the other pods, which have to fit elsewhere."""
+
+
+class Step(enum.StrEnum):
+    """What is done with a node that Mid pods keep."""
+
+    EMPTY = "empty"
+    EMPTY_WITHOUT_ROOM = "empty-without-room"
+    AWAIT_ROOM = "await-room"
+    AWAIT_TURN = "await-turn"
+
+    @property
+    def empties(self) -> bool:
+        """Check whether the node is closed and emptied."""
+        return self in (Step.EMPTY, Step.EMPTY_WITHOUT_ROOM)
+
+
+class Choice(NamedTuple):
+    """A node, and what is done with it."""
+
+    node: MidOnly
+    step: Step
+
+
+class Survey:
+    """The nodes that may be emptied, and those that have room for the pods of others. Times are aware."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Known] = {}
+
+    def observe(self, name: str, reported: Reported, now: dt.datetime) -> None:
+        """Record a reconcile of a node."""
+        known = self._nodes.get(name)
+        if known is None or known.reported.uid != reported.uid:
+            known = self._nodes[name] = _Known(reported)
+        known.reported = reported
+        if reported.is_left_alone or not reported.may_be_emptied:
+            known.listed = known.since = known.underused_since = None  # what was found before counts no longer
+        elif not reported.is_underused:
+            known.underused_since = None
+        elif known.underused_since is None:
+            known.underused_since = now
+
+    def forget(self, name: str) -> None:
+        """Drop a node that is gone."""
+        self._nodes.pop(name, None)
+
+    def reported(self, name: str) -> Reported | None:
+        """Return the newest reconcile of a node."""
+        known = self._nodes.get(name)
+        return known.reported if known else None
+
+    def is_wanted(self) -> bool:
+        """Check whether any node may be emptied."""
+        return any(known.reported.may_be_emptied for known in self._nodes.values())
+
+    def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
+        """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it."""
+        found = []
+        for name, known in self._nodes.items():
+            rank = _emptied_rank(known, now) if name in emptied else _rank(known, now)
+            if rank is not None:
+                found.append((rank, known.reported.prod or (0, 0), name))
+        return [name for _, _, name in sorted(found)[:most]]
+
+    def attempted(self, name: str, now: dt.datetime) -> None:
+        """Record that the pods of a node are being listed."""
+        if name in self._nodes:
+            self._nodes[name].tried = now
+
+    def listed(self, name: str, keepers: Iterable[Keeper], mid_pods: Iterable[Candidate], now: dt.datetime) -> None:
+        """Record a list of the pods of a node."""
+        known = self._nodes.get(name)
+        if known is None:
+            return
+        known.listed, known.prod_when_listed = now, known.reported.prod
+        known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
+        known.since = None if known.keepers else known.since or now
+
+    def why_reopened(self, name: str, trigger: str, closed_at: dt.datetime, now: dt.datetime) -> str:
+        """Return why an emptied node accepts new Mid pods again; empty where it stays closed."""
+        known = self._nodes.get(name)
+        if known is None:
+            return ""
+        if not known.reported.may_be_emptied:
+            return known.reported.kept_because or "midEviction.emptyNodeSeconds is 0 now"
+        if trigger == mid_eviction.MID_ONLY:
+            return f"the pod {known.keepers[0].key} runs there" if known.keepers else ""
+        if not known.reported.is_underused:
+            return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
+        if known.mid_pods or now - closed_at < REMOVED_WITHIN:
+            return ""
+        known.not_before = now + LEFT_ALONE_FOR
+        return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
+
+    def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
+        """Return the nodes whose grace is over, the cheapest first.
+
+        These are nodes that only Mid pods keep, then those with the fewest requests of other pods.
+        """
+        found = []
+        for name, known in self._nodes.items():
+            reported, since = known.reported, _since(known, now)
+            if name in emptied or not reported.may_be_emptied or reported.is_left_alone or not known.mid_pods:
+                continue
+            if since is not None and _lasts(known, since, now):
+                others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
+                found.append(MidOnly(name, since, known.mid_pods, reported, others))
+        return sorted(found, key=lambda node: (_sum(node.others), requested(node.mid_pods), node.name))
+
+    def rooms(self, emptied: Collection[str]) -> Rooms:
+        """Return the room on the nodes that stay, after the pods of the emptied ones have found a place.
+
+        A place for Mid pods is a node that other pods keep, or that is not to be emptied. One that was not listed yet
+        is none: it may be one that only Mid pods keep. A place for the others is the same, closed for Mid or not.
+        """
+        stay = [(name, each) for name, each in self._nodes.items() if each.keepers or not each.reported.may_be_emptied]
+        open_ = [(name, each) for name, each in stay if name not in emptied and not each.reported.is_left_alone]
+        mid = Room({name: each.reported.free for name, each in open_ if not each.reported.closed})
+        native = Room({name: each.reported.native_free for name, each in open_})
+        for each in [self._nodes[name] for name in emptied if name in self._nodes]:
+            mid.take_all(map(_amounts, each.mid_pods))
+            native.take_all(keeper.requests or (0, 0) for keeper in each.keepers)
+        return Rooms(mid, native)
+
+    def counts(self, emptied: Collection[str]) -> dict[str, int]:
+        """Return the number of nodes that only Mid pods keep and are not closed, and of those that are."""
+        waiting = sum(
+            known.since is not None and bool(known.mid_pods) and known.reported.may_be_emptied and name not in emptied
+            for name, known in list(self._nodes.items())
+        )
+        return {"waiting": waiting, "closed": len(emptied)}
+
+
+def _since(known: _Known, now: dt.datetime) -> dt.datetime | None:
+    """Return since when the node is one to be emptied; None where it is none."""
+    if not known.keepers:
+        return known.since
+    if known.not_before is not None and now < known.not_before:
+        return None
+    return known.underused_since if all(keeper.requests is not None for keeper in known.keepers) else None
+
+
+def _lasts(known: _Known, since: dt.datetime, now: dt.datetime) -> bool:
+    """Check whether the grace is over by a list that was just made."""
+    if known.listed is None or now - known.listed > COUNTS_FOR:
+        return False
+    return known.listed - since >= known.reported.graces.with_room
+
+
+def _age(known: _Known, now: dt.datetime) -> dt.timedelta:
+    return dt.timedelta.max if known.tried is None else now - known.tried
+
+
+def _emptied_rank(known: _Known, now: dt.datetime) -> int | None:
+    """Return how pressing it is to list a closed node: what Prod requests there may have risen."""
+    if _age(known, now) < LISTED_AGAIN:
+        return None
+    before, prod = known.prod_when_listed, known.reported.prod
+    if prod is not None and before is not None and any(new > old for new, old in zip(prod, before, strict=True)):
+        return 0
+    return 1 if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
+
+
+def _rank(known: _Known, now: dt.datetime) -> int | None:
+    """Return how pressing it is to list an open node; None where it is not."""
+    if not known.reported.may_be_emptied or known.reported.is_left_alone or _age(known, now) < LISTED_AGAIN:
+        return None
+    if known.listed is None:
+        return 3
+    if not known.keepers:
+        return 1 if known.since is None or now - known.since >= known.reported.graces.with_room else None
+    if _is_suspected(known, now):
+        return 2
+    again = UNKNOWN_LISTED_AGAIN if known.reported.prod is None else KEPT_LISTED_AGAIN
+    return 4 if _age(known, now) >= again else None
+
+
+def _is_suspected(known: _Known, now: dt.datetime) -> bool:
+    """Check whether reports show that a node has lost other pods, or is underused for longer than its grace."""
+    before, prod = known.prod_when_listed, known.reported.prod
+    if prod is not None and before is not None and any(new < old for new, old in zip(prod, before, strict=True)):
+        return True
+    if known.underused_since is None or (known.not_before is not None and now < known.not_before):
+        return False
+    return now - known.underused_since >= known.reported.graces.with_room
+
+
+def requested(mid_pods: Iterable[Candidate]) -> Amounts:
+    """Return the sum of the Mid requests of pods."""
+    return _sum(map(_amounts, mid_pods))
+
+
+def _sum(found: Iterable[Amounts]) -> Amounts:
+    listed = list(found)
+    return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
+
+
+def _amounts(pod: Candidate) -> Amounts:
+    return pod.requests.get(names.MID_CPU, 0), pod.requests.get(names.MID_MEMORY, 0)
+
+
+def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime) -> Iterator[Choice]:
+    """Yield what is done with each node, in order; a node whose other pods fit nowhere else is left out.
+
+    Pods of nodes that are emptied already have their place in `rooms`.
+    """
+    mid, native = rooms
+    for node in nodes:
+        without = node.reported.graces.without_room
+        if slots <= 0:
+            if not node.others:
+                yield Choice(node, Step.AWAIT_TURN)
+            continue
+        native_after = None if native.is_taken(node.name) else native.after(node.others, node.name)
+        if native_after is None:
+            continue
+        mid_after = mid.after(map(_amounts, node.mid_pods), node.name)
+        if mid_after is not None:
+            yield Choice(node, Step.EMPTY)
+        elif without and now - node.since >= without:
+            yield Choice(node, Step.EMPTY_WITHOUT_ROOM)
+            mid.close(node.name)
+        else:
+            yield Choice(node, Step.AWAIT_ROOM)
+            continue
+        mid, native, slots = mid_after or mid, native_after, slots - 1

@@ -1,0 +1,105 @@
+"""What the evictor writes to a node: the eviction annotation, which closes it, and Events about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, TypeVar
+
+from api_types import names
+from api_types.kubernetes import pods, times
+from api_types.node_metric import mid_eviction
+from api_types.node_metric.mid_eviction import MidEvictionRecord
+from apiserver_client import errors, objects, resources, session
+from apiserver_client.cluster_events import Subject
+from manager.cache.store import ClusterStore
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
+from manager.mid_resource.eviction.turns import NodeTurn, Turns
+from manager.mid_resource.node_events import Event
+
+log = logging.getLogger(__name__)
+
+REPORTED_AGAIN: Final = dt.timedelta(hours=1)
+"""Time after which the same Event about the same subject is recorded again."""
+_MOST_REMEMBERED: Final = 20_000
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def remember(known: OrderedDict[_Key, dt.datetime], key: _Key, now: dt.datetime) -> None:
+    """Store the time of a key, the newest last, and drop the oldest of too many."""
+    known.pop(key, None)
+    known[key] = now
+    if len(known) > _MOST_REMEMBERED:
+        known.popitem(last=False)
+
+
+class NodeRecords:
+    """Writes annotations and Events; `clock` returns aware time."""
+
+    def __init__(
+        self,
+        api: session.Session,
+        *,
+        cache: ClusterStore,
+        turns: Turns,
+        recorder: EventRecorder,
+        telemetry: Telemetry,
+        clock: Callable[[], dt.datetime],
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._turns = turns
+        self._recorder = recorder
+        self._telemetry = telemetry
+        self._clock = clock
+        self._reported: OrderedDict[tuple[str, str, str], dt.datetime] = OrderedDict()
+        """(UID of the node, reason of an Event, its subject) -> time of that Event."""
+
+    def all(self) -> Iterator[tuple[str, MidEvictionRecord]]:
+        """Yield the name and the annotation of each node that has one, of whichever leader."""
+        for name in self._cache.nodes.names():
+            node = self._cache.nodes.get(name)
+            record = mid_eviction.of(node) if node else None
+            if record is not None:
+                yield name, record
+
+    async def close(self, turn: NodeTurn, trigger: str, *, pod: str = "", uid: str = "") -> None:
+        """Write the annotation, before a pod is evicted where `pod` names one. Raises errors.ApiServerError."""
+        now = self._clock()
+        time = times.format_rfc3339(now)
+        since = turn.record.since if turn.record else time
+        record = MidEvictionRecord(time=time, since=since, pod=pod, uid=uid, trigger=trigger)
+        await self._annotate(turn, mid_eviction.encode(record))
+        self._turns.closed(turn, record, now)
+
+    async def reopen(self, turn: NodeTurn) -> bool:
+        """Let a node accept new Mid pods again; return whether the annotation was removed."""
+        try:
+            await self._annotate(turn, None)
+        except errors.ApiServerError as error:
+            log.warning("node %s: cannot remove the annotation %s: %s", turn.name, names.ANNOTATION_MID_EVICTION, error)
+            return False
+        log.info("node %s: accepts new Mid pods again", turn.name)
+        self._turns.reopened(turn, self._clock())
+        return True
+
+    async def _annotate(self, turn: NodeTurn, text: str | None) -> None:
+        body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
+        with self._telemetry.write("node_eviction"):
+            seen = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
+        self._cache.nodes.update(seen)
+
+    async def event(self, turn: NodeTurn, event: Event) -> None:
+        """Record an Event on a node."""
+        await self._recorder.event(Subject(resources.NODES, turn.name, turn.uid), *event)
+
+    async def event_once(self, turn: NodeTurn, event: Event, about: str) -> None:
+        """Record an Event on a node, once an hour for the same subject."""
+        now, key = self._clock(), (turn.uid, event.reason, about)
+        last = self._reported.get(key)
+        if last is None or now - last >= REPORTED_AGAIN:
+            remember(self._reported, key, now)
+            await self.event(turn, event)

@@ -1,0 +1,167 @@
+"""A node that is about to be removed gives up its Mid pods in time; one that is cordoned keeps them."""
+
+import pytest
+
+from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
+
+DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+ENOUGH = (4000, 10_000)
+
+
+@pytest.fixture
+async def short(world):
+    return Short(world)
+
+
+async def start(short, pods=4, document=EVICT, **given):
+    await short.start(document, **given)
+    for index in range(pods):
+        short.add_pod(f"m{index}")
+    await short.report(calculated=(8000, 16_000))
+    return short
+
+
+async def change(short, patch):
+    short.server.patch("nodes", "n1", patch)
+    await short.world.settle()
+
+
+async def seconds(short, count):
+    for _ in range(count):
+        await short.round()
+        short.pass_seconds(1)
+
+
+def status(short):
+    found = short.world.mid_status()
+    return found.get("closed", ""), found.get("detail", "")
+
+
+async def test_its_mid_pods_leave_within_a_minute_in_order_and_no_room_is_published(short):
+    await start(short)
+    short.add_pod("first", annotations={"koordinator.sh/eviction-priority": "-1"})
+    await short.report(calculated=(8000, 16_000))
+    await seconds(short, 10)
+    assert short.evicted == []
+    await change(short, DISRUPTED)
+    assert status(short) == ("Leaving", "Leaving: taint karpenter.sh/disrupted")
+    assert short.world.mid_of()[0] == 5000, "what its pods request, and no more"
+    await seconds(short, 60)
+    assert short.evicted == ["first", "m0", "m1", "m2", "m3"]
+    texts = [each["message"] for each in short.server.all("events") if each["reason"] == "MidPodEvicted"]
+    assert "evicted from n1: the node is about to be removed (taint karpenter.sh/disrupted)" in texts
+    assert any(text.endswith("once it stays and 110 % of what its Mid pods request are calculated for 300 s")
+               for text in texts)  # fmt: skip
+    await seconds(short, 60)
+    assert "MidEvictionWithoutPod" not in short.reasons(), "a node without Mid pods is done"
+
+
+async def test_all_of_many_pods_leave_in_time_whatever_the_interval_of_a_node_is(short):
+    await start(short, pods=9, document={**EVICT, "midEviction": {"mode": "evict", "nodeIntervalSeconds": 86400}})
+    await change(short, DISRUPTED)
+    await seconds(short, 61)
+    assert len(short.evicted) == 9
+
+
+async def test_other_nodes_do_not_wait_for_one_that_leaves(short):
+    await start(short, pods=8, document={"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 1}},
+                nodes=("n1", "n2"))  # fmt: skip
+    for name in "xyz":
+        short.add_pod(name, 2000, node="n2")
+    await short.minutes(2, nodes=("n2",))
+    await change(short, DISRUPTED)
+    await seconds(short, 15)
+    assert len(short.evicted) > 1
+    assert not {"x", "y", "z"} & set(short.evicted)
+    await short.report("n2")
+    await seconds(short, 2)
+    assert len({"x", "y", "z"} & set(short.evicted)) == 1
+
+
+async def test_a_leaving_node_that_was_just_evicted_from_does_not_wait_for_its_pause(short):
+    await start(short)
+    await short.minutes(3, calculated=(1000, 10_000))
+    assert len(short.evicted) == 1
+    await change(short, DISRUPTED)
+    await seconds(short, 60)
+    assert len(short.evicted) == 4
+
+
+async def test_in_advise_mode_it_is_closed_and_the_pod_is_named(short):
+    await start(short, document={"enable": True})
+    await change(short, DISRUPTED)
+    await seconds(short, 20)
+    assert (short.evicted, status(short)[0], short.annotation()) == ([], "Leaving", None)
+    assert "MidEvictionAdvised" in short.reasons()
+
+
+async def test_a_budget_holds_also_where_the_node_leaves(short):
+    await start(short, pods=2)
+    budget_refuses(short.server)
+    await change(short, DISRUPTED)
+    await seconds(short, 100)
+    assert short.evicted == []
+    short.server.budgets[TENANT] = 2
+    await seconds(short, 130)
+    assert sorted(short.evicted) == ["m0", "m1"]
+
+
+async def test_a_node_that_stays_after_all_opens_after_calm_reports(short):
+    await start(short)
+    await change(short, DISRUPTED)
+    await seconds(short, 60)
+    short.end_pods()
+    await change(short, {"spec": {"taints": None}})
+    assert status(short) == ("Evicted", "")
+    await short.minutes(8, calculated=ENOUGH)
+    assert (short.annotation(), status(short)[0]) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("patch", "closed"),
+    [
+        ({"spec": {"unschedulable": True}}, "Cordoned"),
+        (
+            {"spec": {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]}},
+            "ScaleDownCandidate",
+        ),
+    ],
+)
+async def test_a_node_that_may_leave_admits_none_and_evicts_none_and_opens_at_once(short, patch, closed):
+    await start(short)
+    before = short.world.mid_of()
+    await change(short, patch)
+    assert status(short)[0] == closed
+    assert short.world.mid_of()[0] == 4000 < before[0]
+    await seconds(short, 130)
+    assert short.evicted == []
+    await change(short, {"spec": {"taints": None, "unschedulable": None}})
+    assert (status(short), short.world.mid_of()) == (("", ""), before)
+
+
+async def test_a_node_that_takes_no_part_is_left_to_its_autoscaler(short):
+    await start(short, document={"enable": False, "midEviction": {"mode": "evict"}})
+    await change(short, DISRUPTED)
+    await seconds(short, 30)
+    assert short.evicted == []
+
+
+async def test_a_new_leader_continues(short):
+    await start(short)
+    await change(short, DISRUPTED)
+    await seconds(short, 2)
+    assert short.evicted == ["m0"]
+    short.world.evictor = short.world.new_evictor()
+    await short.world.settle()
+    await seconds(short, 60)
+    assert len(short.evicted) == 4
+
+
+async def test_a_pod_that_cannot_go_is_not_looked_for_each_second(short):
+    await start(short, pods=1)
+    budget_refuses(short.server)
+    await change(short, DISRUPTED)
+    before = len(short.server.requests)
+    await seconds(short, 300)
+    assert short.attempts() <= 4, "after 30, 60, 120 s"
+    assert len(short.server.requests) - before < 60
