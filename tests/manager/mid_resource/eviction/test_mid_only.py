@@ -279,6 +279,18 @@ def test_a_node_that_is_emptied_is_no_place_for_the_pods_of_the_next():
     assert list(mid_only.choices(nodes, found.rooms({"b"}), 9, at(600))) == []
 
 
+@pytest.mark.parametrize(
+    ("of_emptied", "chosen"), [((100, 1), ["a"]), ((2000, 20), []), ((2000, 1), []), (None, ["a"])]
+)
+def test_the_other_pods_of_an_emptied_node_take_the_room_before_those_of_the_next(of_emptied, chosen):
+    found = survey(a=underused(), b=underused(closed=Closed.UNDERUSED), stays=underused((1800, 18)))
+    found.listed("stays", [keeper((1800, 18))], [], at(600))
+    found.listed("b", [keeper(of_emptied)], [pod("n")], at(600))
+    found.listed("a", [keeper((500, 5))], [pod("m")], at(600))
+    choices = mid_only.choices(found.mid_only({"b"}, at(600)), found.rooms({"b"}), 9, at(600))
+    assert [each.node.name for each in choices if each.step.empties] == chosen
+
+
 def test_a_node_that_the_autoscaler_keeps_opens_again_and_is_left_alone():
     closed = underused(closed=Closed.UNDERUSED)
     found = survey(a=closed)
