@@ -139,7 +139,7 @@ class RefusedPods:
             if len(self._pods) > self._most_pods:
                 self._pods.popitem(last=False)
                 self.evicted += 1
-        refused.pod, refused.named = pod, np.unique(rows)
+        refused.pod, refused.named = pod, rows.copy()  # np.unique would import numpy.ma, late
         refused.woken_until = 0.0
 
     def status_changed(self, uid: str, text: str) -> None:
