@@ -3,14 +3,19 @@
 Each round lists the groups and stats the input file, which costs less than a millisecond. A pod is written when it
 appears or its amounts change, and compared every `CHECK_SECONDS`: a reload of systemd, and the kubelet, may reset it.
 An input file that is missing or refused changes nothing: the last valid one stays in force.
+
+The record holds the UIDs of all pods that may have limits, and is written before the limits. A limiter that starts
+after a kill restores those that the input file no longer names. It holds no values: those of the kubelet never differ.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -29,14 +34,19 @@ _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Limiter:
     """Limits of the Mid pods of one node."""
 
-    def __init__(self, file: Path, controllers: Mapping[str, Groups]) -> None:
+    def __init__(self, file: Path, controllers: Mapping[str, Groups], record: Path | None = None) -> None:
         self._file = file
+        self._record = record
+        self._recorded: AbstractSet[str] = set()
+        """UIDs that the record holds."""
         self._controllers = controllers
         self._stamp: tuple[int, ...] | None = None
         self._at_seconds = 0.0
         self._pods: Mapping[str, Amounts] = {}
         self._written: dict[str, dict[str, Amounts]] = {name: {} for name in controllers}
-        """Pods that this process has written, by controller: what is restored."""
+        """Pods that this process or the one before it has written, by controller: what is restored."""
+        self._left: AbstractSet[str] = _left(record) if record else frozenset()
+        """Pods of the process before this one; they wait for the first valid input file."""
         self._checked_at = float("-inf")
         self.problems: dict[str, str] = {}
         """UID of a pod and controller, or the input file -> why it is not as wanted."""
@@ -51,6 +61,10 @@ class Limiter:
         problems: dict[str, str] = {}
         if problem := self._read(now_seconds):
             problems[str(self._file)] = problem
+        if self._left and self._stamp is not None:
+            self._take_over()
+        if problem := self._keep_record(self._uids() | self._pods.keys()):
+            problems[str(self._record)] = problem
         is_check = monotonic_seconds >= self._checked_at + CHECK_SECONDS
         if is_check:
             self._checked_at = monotonic_seconds
@@ -69,11 +83,36 @@ class Limiter:
 
     def restore(self) -> None:
         """Give every pod that has limits the values of the kubelet again."""
+        self._take_over()
         for name, groups in self._controllers.items():
             present = groups.pods()
             for uid in sorted(present.keys() & self._written[name].keys()):
                 if problem := self._write(name, present[uid], uid, file_values.UNLIMITED):
                     log.warning("%s of pod %s is not restored: %s", name, uid, problem)
+        self._keep_record(self._uids())
+
+    def _uids(self) -> set[str]:
+        return {uid for pods in self._written.values() for uid in pods} | self._left
+
+    def _take_over(self) -> None:
+        for pods in self._written.values():
+            for uid in self._left - pods.keys():
+                pods[uid] = file_values.UNLIMITED
+        self._left = frozenset()
+        self._checked_at = float("-inf")
+
+    def _keep_record(self, uids: AbstractSet[str]) -> str:
+        """Replace the record where it differs, and return what is wrong with that."""
+        if self._record is None or uids == self._recorded:
+            return ""
+        temporary = Path(f"{self._record}.new")
+        try:
+            temporary.write_text(json.dumps(sorted(uids)), encoding="ascii")
+            temporary.replace(self._record)
+        except OSError as error:
+            return f"it is not written: {error.strerror}; after a kill, pods that left the input file keep their limits"
+        self._recorded = frozenset(uids)
+        return ""
 
     def _write(self, controller: str, folder: str, uid: str, wanted: Amounts) -> str:
         """Write one pod and return why it is not as wanted; empty where it is."""
@@ -124,6 +163,20 @@ class Limiter:
 
 def _pair(amounts: Amounts) -> tuple[int, int]:
     return amounts.mid_cpu, amounts.mid_memory
+
+
+def _left(record: Path) -> frozenset[str]:
+    """Return the UIDs of a record; empty where there is none. Anything but UIDs is left out."""
+    try:
+        _, content = _content(record, None)
+        found = json.loads(content or b"[]")
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("%s: %s; limits of pods that left the input file stay", record, error)
+        return frozenset()
+    uids = found if isinstance(found, list) else []
+    return frozenset(each for each in uids if isinstance(each, str) and input_file.is_uid(each))
 
 
 def _content(file: Path, known: tuple[int, ...] | None) -> tuple[tuple[int, ...], bytes | None]:

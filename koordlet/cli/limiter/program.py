@@ -38,7 +38,8 @@ def run(settings: LimiterSettings) -> int:
             }
             for each in controllers.values():
                 stack.callback(each.close)
-            limiter = Limiter(Path(settings.input_file), controllers)
+            record = Path(f"{settings.status_file}.limited") if settings.status_file else None
+            limiter = Limiter(Path(settings.input_file), controllers, record)
             stack.callback(faulthandler.cancel_dump_traceback_later)
             stack.callback(limiter.restore)
             log.info("limiting the Mid pods below %s and %s", settings.cpu_folder, settings.memory_folder)

@@ -21,7 +21,9 @@ class LimiterSettings(settings.Settings):
     memory_folder: str = pydantic.Field("/cgroup/memory/besteffort", min_length=1)
     """Folder of the BestEffort pods in the memory controller; with cgroup v2 that of the CPU controller."""
     status_file: str = ""
-    """File for the number of limited pods and for problems, as JSON; empty writes none."""
+    """File for the number of limited pods and for problems, as JSON; empty writes none.
+
+    Beside it, with the ending .limited, is the record of the pods that may have limits, for the start after a kill."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """Format of log lines: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

@@ -46,7 +46,9 @@ class Tree:
     def start(self):
         """Start a limiter, in place of one that was killed."""
         self.limiter = Limiter(
-            self.input, {"cpu": Groups(self.folder, groups.CPU), "memory": Groups(self.folder, groups.MEMORY)}
+            self.input,
+            {"cpu": Groups(self.folder, groups.CPU), "memory": Groups(self.folder, groups.MEMORY)},
+            self.input.with_name("limited"),
         )
 
     def fill(self, folder):
@@ -360,3 +362,42 @@ def test_one_pod_that_fails_does_not_prevent_the_next(tree):
     (subject,) = tree.round()
     assert subject == f"cpu of pod {A}"
     assert tree.values(fine)["cpu.cfs_quota_us"] == "50000"
+
+
+@pytest.mark.parametrize("files", [V1, V2])
+def test_a_pod_that_leaves_the_file_while_no_limiter_runs_is_restored_by_the_next_one(tmp_path, files):
+    tree = Tree(tmp_path, files)
+    mid, other = tree.pod(A), tree.pod(B)
+    tree.order(a=(10, 64 * MIB))
+    tree.round()
+    tree.input.unlink()
+    limit = tree.quota(mid)
+    (other / next(iter(files))).write_text("777")
+    untouched = tree.values(other)
+    tree.start()
+    tree.round()
+    assert tree.quota(mid) == limit == 1000, "without a valid input file limits stay"
+    tree.order()
+    tree.round()
+    assert tree.quota(mid) == -1
+    assert tree.values(other) == untouched, "no limiter has written it"
+    tree.round()
+    assert tree.input.with_name("limited").read_text() == "[]"
+
+
+def test_a_hostile_record_restores_nothing(tree, tmp_path):
+    mid = tree.pod(A)
+    (mid / "cpu.cfs_quota_us").write_text("777")
+    tree.order()
+    record = tmp_path / "limited"
+    for content in (b"[[", b"\xff", b'{"a": 1}', f'["../besteffort/pod{A}", 1]'.encode(), b"[" * 100_000):
+        record.write_bytes(content)
+        tree.start()
+        tree.round()
+        assert tree.quota(mid) == 777
+    (tmp_path / "target").write_text(f'["{A}"]')
+    record.unlink()
+    record.symlink_to(tmp_path / "target")
+    tree.start()
+    tree.round()
+    assert tree.quota(mid) == 777
