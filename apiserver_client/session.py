@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
+import email.utils
 import logging
 import os
 import ssl
@@ -80,6 +82,15 @@ class Session:
         self._may_write = may_write
         self._authentication = authentication.of(to)
         self._warned: set[str] = set()
+        self._date: list[str] = []
+
+    @property
+    def server_time(self) -> dt.datetime | None:
+        """Return the clock of the apiserver at its last answer, to the second; None where it has stated none."""
+        try:
+            return email.utils.parsedate_to_datetime(self._date[0]).astimezone(dt.UTC)
+        except (IndexError, ValueError):
+            return None
 
     @property
     def server(self) -> str:
@@ -157,6 +168,7 @@ class Session:
                 content=body,
                 extensions=self._extensions(read_seconds),
             ) as answer:
+                self._date = _values(answer, b"date")
                 if answer.status == HTTPStatus.UNAUTHORIZED and not last_attempt:
                     await answer.aread()
                     other = await self._authentication.after_refusal(used)

@@ -1,8 +1,8 @@
 """Keep the certificate in its Secret, in the webhook configuration and in the TLS context of the server.
 
 Every replica does this, in this order: read the Secret, or write a new certificate to it; make the API server trust
-it; serve it. The Secret and the configuration are replaced with their versions, so of two replicas one writes, and the
-other reads again.
+it; serve it. Whether a new one is due is decided by the clock of the API server. The Secret and the configuration are
+replaced with their versions, so of two replicas one writes, and the other reads again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 CERTIFICATE_FILE, KEY_FILE = "tls.crt", "tls.key"
 _RENEWED: Final = "renewed-"
 _BUNDLE: Final = "ca.crt"
+_CLOCK_DIFFERENCE: Final = dt.timedelta(hours=1)
+"""A larger difference between the clocks of this node and of the API server is logged."""
 _SECRETS: Final = resources.Resource("", "v1", "secrets", "Secret", namespaced=True)
 _CONFIGURATIONS: Final = resources.Resource(
     "admissionregistration.k8s.io",
@@ -64,7 +66,7 @@ class CertificateStore:
         name, namespace = self._settings.secret, self._settings.namespace
         secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
         found = _pair(secret.get("data") or {})
-        now = self._clock()
+        now = self._now()
         problem = certificate.problem(found, self._settings.host, now)
         if not problem:
             return found
@@ -74,6 +76,20 @@ class CertificateStore:
         await objects.replace(self._api, _SECRETS, name, body, namespace=namespace)
         log.info("Secret %s/%s: a new certificate was made: %s", namespace, name, problem)
         return made
+
+    def _now(self) -> dt.datetime:
+        """Return the clock of the API server, which checks the certificate: replicas agree, whatever their clocks."""
+        own = self._clock()
+        now = self._api.server_time or own
+        if abs(now - own) > _CLOCK_DIFFERENCE:
+            log.warning(
+                "the clock of this node is %s, that of the API server %s, which is used for the certificate; want less"
+                " than %s between them: set the clock of the node",
+                f"{own:%Y-%m-%d %H:%M}",
+                f"{now:%Y-%m-%d %H:%M}",
+                _CLOCK_DIFFERENCE,
+            )
+        return now
 
     async def _trust(self, bundle: bytes) -> None:
         """Make the API server trust the certificate, unless it does."""

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import datetime as dt
+import email.utils
 import errno
 import ssl
 
@@ -60,11 +61,11 @@ def trusting(pair):
 class Replica:
     """The store of one replica, and the context of its server."""
 
-    def __init__(self, api, folder):
+    def __init__(self, api, folder, now=NOW):
         self.folder = folder
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.settings = AdmissionSettings(certificate_folder=str(folder))
-        self.store = CertificateStore(api, self.settings, self.context, lambda: NOW)
+        self.store = CertificateStore(api, self.settings, self.context, lambda: now)
 
     def served(self):
         """Return the certificate that a new connection gets, as PEM."""
@@ -158,3 +159,29 @@ async def test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself
         checking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await checking
+
+
+@pytest.mark.parametrize("days", [275, 400, -300])
+async def test_replicas_whose_clocks_differ_renew_nothing_in_turns(tmp_path, caplog, pairs, days):
+    """The clock of the API server counts, so that the certificate of one is good for the other."""
+    stored = secret(certificate.Pair(b"", b"", b"")).document
+    date = ("Date", email.utils.format_datetime(NOW, usegmt=True))
+    async with apiserver.running() as server, server.session(timeouts=IMPATIENT) as api:
+        server.on("GET", CONFIGURATION, trusting(pairs[0]))
+        server.on("PUT", CONFIGURATION, trusting(pairs[0]))
+        replicas = [Replica(api, tmp_path / "right"), Replica(api, tmp_path / "wrong", NOW + dt.timedelta(days=days))]
+        for number in range(8):
+            server._scripts["GET", SECRET].clear()  # the last answer of a script stays
+            server.on("GET", SECRET, apiserver.Answer(stored, headers=(date,)))
+            server.on("PUT", SECRET, apiserver.Answer({}))
+            await replicas[number % 2].store.check()
+            stored = server.asked("PUT", SECRET)[-1].document
+    assert len(server.asked("PUT", SECRET)) == 1, "the first replica makes the only certificate"
+    assert replicas[0].served() == replicas[1].served()
+    assert "set the clock of the node" in caplog.text
+
+
+async def test_without_a_date_of_the_api_server_the_own_clock_counts(tmp_path, pairs):
+    async with started(tmp_path / "c", pairs[0]) as (server, replica):
+        assert replica.served() == pairs[0].certificate
+        assert server.asked("PUT", SECRET) == []
