@@ -28,12 +28,11 @@ async def connected(serve):
         writer.close()
         done.set()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    stream = await sockets.Network().connect_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 5.0)
-    yield stream
-    await stream.aclose()
-    await done.wait()
-    server.close()
+    async with connections.served(answer) as port:
+        stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+        yield stream
+        await stream.aclose()
+        await done.wait()
 
 
 def sending(*pieces):
@@ -266,25 +265,24 @@ async def test_a_closed_tls_connection_leaves_its_buffers_at_once(who, tmp_path)
         await closing.wait()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=certificate.server_context())
     context = ssl.create_default_context(cafile=certificate.certificate_path)
-    gc.collect()
-    gc.disable()
-    try:
-        stream = await sockets.Network().connect_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 5.0)
-        await stream.start_tls(context, "127.0.0.1", 5.0)
-        of_tls = weakref.ref(stream._transport._ssl_protocol)
-        assert isinstance(of_tls(), sslproto.SSLProtocol)
-        if who == "the peer":
+    async with connections.served(answer, certificate.server_context()) as port:
+        gc.collect()
+        gc.disable()
+        try:
+            stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+            await stream.start_tls(context, "127.0.0.1", 5.0)
+            of_tls = weakref.ref(stream._transport._ssl_protocol)
+            assert isinstance(of_tls(), sslproto.SSLProtocol)
+            if who == "the peer":
+                closing.set()
+                assert await stream.read(100, 5.0) == b""
+            await stream.aclose()
             closing.set()
-            assert await stream.read(100, 5.0) == b""
-        await stream.aclose()
-        closing.set()
-        for _ in range(100):
-            await asyncio.sleep(0.01)
-            if of_tls() is None:
-                break
-        assert of_tls() is None
-    finally:
-        gc.enable()
-        server.close()
+            for _ in range(100):
+                await asyncio.sleep(0.01)
+                if of_tls() is None:
+                    break
+            assert of_tls() is None
+        finally:
+            gc.enable()
