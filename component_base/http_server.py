@@ -40,6 +40,8 @@ _ACCEPTED_AT_ONCE: Final = 16
 """Connections accepted in one turn of the loop: few, so that each is read before it can be the oldest."""
 _KERNEL_QUEUE: Final = 1024
 """Connections that the kernel accepts for the loop: it silently drops clients beyond them."""
+_ACCEPT_TURNS: Final = 3
+"""Turns of the loop in which asyncio hands over an accepted connection; a server closed earlier leaves it open."""
 _WORKERS: Final = 4
 _MOST_IGNORED_BYTES: Final = 64 * 1024
 """Bytes that a client may send beyond its request, such as a body, while it reads the answer."""
@@ -104,6 +106,10 @@ class HttpServer:
     async def _serve(self) -> None:
         servers = [await self._listen(listener) for listener in self._listeners]
         await self._stopping.wait()
+        for listener in self._listeners:
+            self._loop.remove_reader(listener.socket.fileno())  # accepts no more
+        for _ in range(_ACCEPT_TURNS):
+            await asyncio.sleep(0)
         for server in servers:
             server.close()
         for listener in self._listeners:

@@ -1,13 +1,14 @@
 """The session: requests, failures of TLS and the network, warnings of the apiserver."""
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 
 import pytest
 
 from apiserver_client import connection, errors, objects, resources, session
-from tests.fakes import apiserver, certificates
+from tests.fakes import apiserver, certificates, connections
 
 NODE = "/api/v1/nodes/n"
 OK = apiserver.Answer({"metadata": {"name": "n"}})
@@ -111,18 +112,18 @@ async def test_a_call_and_a_watch_go_through_a_proxy_that_wants_a_password(own):
         asked.append(head)
         host, port = head.split(" ")[1].rsplit(":", 1)
         beyond_reader, beyond_writer = await asyncio.open_connection(host, port)
-        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-        await asyncio.gather(copy(reader, beyond_writer), copy(beyond_reader, writer))
+        with contextlib.closing(beyond_writer):
+            writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            await asyncio.gather(copy(reader, beyond_writer), copy(beyond_reader, writer))
 
     async with apiserver.running(own.server_context()) as server:
         server.on("GET", NODE, OK)
         server.on("WATCH", NODE, apiserver.Stream(b"one\n"))
-        proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
-        url = f"http://Aladdin:open%20sesame@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-        async with server.session(ca_path=own.certificate_path, proxy_url=url) as api:
-            assert await get_node(api) == OK.document
-            assert await streamed(api) == b"one\n"
-        proxy.close()
+        async with connections.served(tunnel) as port:
+            url = f"http://Aladdin:open%20sesame@127.0.0.1:{port}"
+            async with server.session(ca_path=own.certificate_path, proxy_url=url) as api:
+                assert await get_node(api) == OK.document
+                assert await streamed(api) == b"one\n"
     assert "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==" in asked[0]  # the example of RFC 7617
 
 
@@ -199,12 +200,11 @@ async def test_an_incomplete_or_malformed_stream_is_unreachable(sent):
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)
         writer.close()
 
-    broken = await asyncio.start_server(serve, "127.0.0.1", 0)
-    to = connection.Connection(f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", "the test")
-    async with session.connect(to, user_agent="test/1") as api:
-        with pytest.raises(errors.Unreachable, match=f"GET {NODE}: cannot reach {to.server}: .*chunk|complete"):
-            await streamed(api)
-    broken.close()
+    async with connections.served(serve) as port:
+        to = connection.Connection(f"http://127.0.0.1:{port}", "the test")
+        async with session.connect(to, user_agent="test/1") as api:
+            with pytest.raises(errors.Unreachable, match=f"GET {NODE}: cannot reach {to.server}: .*chunk|complete"):
+                await streamed(api)
 
 
 async def test_a_login_page_instead_of_json_is_a_decode_error(server):

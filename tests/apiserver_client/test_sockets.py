@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import socket
 import ssl
 import weakref
 from asyncio import sslproto
@@ -11,7 +12,7 @@ import httpcore2
 import pytest
 
 from apiserver_client import sockets
-from tests.fakes import certificates
+from tests.fakes import certificates, connections
 
 HEAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
 
@@ -27,12 +28,11 @@ async def connected(serve):
         writer.close()
         done.set()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    stream = await sockets.Network().connect_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 5.0)
-    yield stream
-    await stream.aclose()
-    await done.wait()
-    server.close()
+    async with connections.served(answer) as port:
+        stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+        yield stream
+        await stream.aclose()
+        await done.wait()
 
 
 def sending(*pieces):
@@ -172,6 +172,89 @@ async def test_an_invalid_name_is_a_connect_error():
         await sockets.Network().connect_tcp("a" * 70, 1, 5.0)
 
 
+@pytest.mark.parametrize("turns", range(16))
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_connect_that_is_cancelled_leaves_no_socket_open(host, turns):
+    async with connections.served(_silent) as port:
+        connecting = asyncio.create_task(sockets.Network().connect_tcp(host, port, 5.0))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        connecting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):  # it may be connected already
+            await (await connecting).aclose()
+    gc.collect()  # a socket that is left open is a warning, and a warning an error
+
+
+@pytest.mark.parametrize("turns", range(24))
+async def test_a_tls_handshake_that_is_cancelled_leaves_no_socket_open(turns, server_certificate):
+    context = ssl.create_default_context(cafile=server_certificate.certificate_path)
+    async with connections.served(_silent, server_certificate.server_context()) as port:
+        stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+        handshake = asyncio.create_task(stream.start_tls(context, "127.0.0.1", 5.0))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        handshake.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await handshake).aclose()
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def server_certificate(tmp_path_factory):
+    return certificates.make(tmp_path_factory.mktemp("tls"), "server")
+
+
+async def _silent(reader, _writer):
+    await reader.read()
+
+
+@contextlib.contextmanager
+def _refusing():
+    """Yield an address that refuses connections."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield (socket.AF_INET, bound.getsockname())
+
+
+@contextlib.contextmanager
+def _without_answer():
+    """Yield an address that does not answer: the queue of its listener is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
+        yield (socket.AF_INET, full.getsockname())
+
+
+@pytest.mark.parametrize("first", [_refusing, _without_answer])
+async def test_the_next_address_is_tried_where_the_first_fails_or_does_not_answer(first, monkeypatch):
+    monkeypatch.setattr(sockets, "_NEXT_ADDRESS_SECONDS", 0.01 if first is _without_answer else 1000.0)
+    async with connections.served(_silent) as port:
+        with first() as bad:
+            with await sockets._connected([bad, (socket.AF_INET, ("127.0.0.1", port))]) as opened:
+                assert opened.getpeername() == ("127.0.0.1", port)
+            await asyncio.sleep(0)
+    gc.collect()
+
+
+async def test_each_address_that_refuses_is_named():
+    with _refusing() as one, _refusing() as other, pytest.raises(OSError, match=r"failed .*; .* failed ") as raised:
+        await sockets._connected([one, other])
+    assert all(str(address) in str(raised.value) for _, address in (one, other))
+
+
+async def test_the_families_of_a_name_are_tried_in_turn(monkeypatch):
+    async def known(_host, port, **_):
+        of_6 = [(socket.AF_INET6, 1, 6, "", (f"2001:db8::{number}", port, 0, 0)) for number in (1, 2)]
+        return [*of_6, (socket.AF_INET, 1, 6, "", ("192.0.2.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", known)
+    addresses = [address[0] for _, address in await sockets._addresses("name.example", 443)]
+    assert addresses == ["2001:db8::1", "192.0.2.1", "2001:db8::2"]
+
+
+async def test_an_address_is_not_resolved(monkeypatch):
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", None)
+    assert await sockets._addresses("127.0.0.1", 443) == [(socket.AF_INET, ("127.0.0.1", 443))]
+
+
 @pytest.mark.parametrize("who", ["this side", "the peer"])
 async def test_a_closed_tls_connection_leaves_its_buffers_at_once(who, tmp_path):
     """Without a garbage collection, because a full one is rare, and each connection has 256 KiB."""
@@ -182,25 +265,24 @@ async def test_a_closed_tls_connection_leaves_its_buffers_at_once(who, tmp_path)
         await closing.wait()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=certificate.server_context())
     context = ssl.create_default_context(cafile=certificate.certificate_path)
-    gc.collect()
-    gc.disable()
-    try:
-        stream = await sockets.Network().connect_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 5.0)
-        await stream.start_tls(context, "127.0.0.1", 5.0)
-        of_tls = weakref.ref(stream._transport._ssl_protocol)
-        assert isinstance(of_tls(), sslproto.SSLProtocol)
-        if who == "the peer":
+    async with connections.served(answer, certificate.server_context()) as port:
+        gc.collect()
+        gc.disable()
+        try:
+            stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+            await stream.start_tls(context, "127.0.0.1", 5.0)
+            of_tls = weakref.ref(stream._transport._ssl_protocol)
+            assert isinstance(of_tls(), sslproto.SSLProtocol)
+            if who == "the peer":
+                closing.set()
+                assert await stream.read(100, 5.0) == b""
+            await stream.aclose()
             closing.set()
-            assert await stream.read(100, 5.0) == b""
-        await stream.aclose()
-        closing.set()
-        for _ in range(100):
-            await asyncio.sleep(0.01)
-            if of_tls() is None:
-                break
-        assert of_tls() is None
-    finally:
-        gc.enable()
-        server.close()
+            for _ in range(100):
+                await asyncio.sleep(0.01)
+                if of_tls() is None:
+                    break
+            assert of_tls() is None
+        finally:
+            gc.enable()

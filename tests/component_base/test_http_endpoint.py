@@ -1,4 +1,6 @@
+import asyncio
 import contextlib
+import gc
 import json
 import pathlib
 import socket
@@ -11,7 +13,7 @@ import prometheus_client
 import pytest
 from prometheus_client.metrics_core import GaugeMetricFamily
 
-from component_base import http_endpoint
+from component_base import http_endpoint, http_server
 
 
 @contextlib.contextmanager
@@ -111,6 +113,29 @@ def test_a_stopped_endpoint_leaves_no_thread_and_no_port_behind():
     assert "http-endpoint" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_client_accepted_just_before_the_stop_is_cut_off(turns):
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    server = http_server.HttpServer([http_server.Listener(listener, {}, seconds=5.0)])
+
+    async def connect_and_stop():
+        serving = asyncio.create_task(server._serve())
+        client = socket.create_connection(listener.getsockname(), timeout=5)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        server._stopping.set()
+        await serving
+        return client
+
+    with contextlib.closing(server._loop):
+        client = server._loop.run_until_complete(connect_and_stop())
+    with client:
+        gc.collect()  # a socket that is left open is a warning, and a warning an error
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
 
 
 def test_can_be_stopped_before_the_first_request():

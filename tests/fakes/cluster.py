@@ -212,7 +212,7 @@ class Cluster:
         if request.path == "/version":
             return apiserver.Answer({"gitVersion": self.version})
         plural, namespace, name, subresource = _address(request.path)
-        if plural in self._not_served:
+        if plural in self._not_served or plural not in _KINDS:
             return Refusal(404, "NotFound", message="the server could not find the requested resource").answer
         try:
             if refusal := self.refuse.get((request.method, plural)):
@@ -383,8 +383,11 @@ def _selected(item: dict[str, Any], selector: str, *, whole: bool = False) -> bo
 
 
 def _address(path: str) -> tuple[str, str, str, str]:
+    """Return the plural, namespace, name and subresource of a path; of a path without objects the plural is ""."""
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if not parts:
+        return "", "", "", ""
     namespace = ""
     if len(parts) > 2 and parts[0] == "namespaces":
         namespace, parts = parts[1], parts[2:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
@@ -15,16 +16,20 @@ _ACCEPT_TURNS: Final = 5
 
 A server that is closed before that leaves the socket of the connection open.
 """
+_CLOSE_TURNS: Final = 3
+"""Turns of the event loop within which it closes the socket of an aborted connection, with TLS or without."""
 
 
 @contextlib.asynccontextmanager
 async def served(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Run `serve` for each connection; yield the port. At the end all are cut off, also one just accepted."""
     tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+    transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(serve(reader, writer))
         tasks[task] = writer
+        transports.add(writer.transport)
         task.add_done_callback(ended)
 
     def ended(task: asyncio.Task[None]) -> None:
@@ -42,4 +47,7 @@ async def served(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterat
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await asyncio.sleep(0)  # the transports close
+        for transport in list(transports):
+            transport.abort()  # one that only closes waits for its client: to read, or to end TLS
+        for _ in range(_CLOSE_TURNS):
+            await asyncio.sleep(0)

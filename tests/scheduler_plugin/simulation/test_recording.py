@@ -1,7 +1,6 @@
 """Tests that a recording from an apiserver equals one from kubectl's files, and that a bad file is named."""
 
 import pytest
-import yaml
 
 from scheduler_plugin.simulation import recording
 from scheduler_plugin.simulation.recorded_cluster import BadRecording
@@ -10,21 +9,13 @@ from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.simulation.test_recorded_cluster import node, report
 
 
-async def test_lists_each_kind_once(tmp_path):
-    kubeconfig = tmp_path / "kubeconfig"
-    async with apiserver.running() as running:
+async def test_lists_each_kind_once():
+    async with apiserver.running() as running, running.session() as api:
         running.on("GET", "/api/v1/nodes", apiserver.page("5", node("n1"), node("n2")))
         running.on("GET", "/api/v1/pods", apiserver.page("5", factories.pod_document("web")))
         reported = apiserver.page("5", report("n1", "1"))
         running.on("GET", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics", reported)
-        document = {
-            "clusters": [{"name": "c", "cluster": {"server": running.url}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "c",
-        }
-        kubeconfig.write_text(yaml.safe_dump(document))
-        found = await recording.from_cluster(str(kubeconfig))
+        found = await recording.from_cluster(api)
     assert [each["metadata"]["name"] for each in found.nodes] == ["n1", "n2"]
     assert [each["metadata"]["name"] for each in found.pods] == ["web"]
     assert [each["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] for each in found.metrics] == ["1"]

@@ -13,7 +13,7 @@ import pytest
 from scheduler_plugin.load_watcher.providers import http_source
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
-from tests.fakes import certificates, metrics_source
+from tests.fakes import certificates, connections, metrics_source
 from tests.fakes.certificates import Certificate
 from tests.fakes.metrics_source import Answer
 
@@ -23,10 +23,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
 @contextlib.asynccontextmanager
 async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
     """Serve the same part repeatedly until the client disconnects."""
-    serving = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.current_task())
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(HEAD)
@@ -36,10 +34,8 @@ async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
                 await asyncio.sleep(pause_seconds)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await asyncio.gather(*filter(None, serving))
+    async with connections.served(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t") -> str:
@@ -85,9 +81,8 @@ async def https(certificate: Certificate, authority: Path) -> AsyncIterator[Http
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=certificate.server_context()) as server:
-        address = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        source = HttpSource(Reach(address, dict, 5.0, ca_file=str(authority)))
+    async with connections.served(serve, certificate.server_context()) as port:
+        source = HttpSource(Reach(f"https://127.0.0.1:{port}", dict, 5.0, ca_file=str(authority)))
         yield source
         await source.close()
 
