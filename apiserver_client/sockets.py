@@ -7,13 +7,12 @@ bytes of the body, and the watch can read the body directly from this stream.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import socket
 import ssl
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
+import aiohappyeyeballs
 import httpcore2
 
 _HEAD_END: Final = b"\r\n\r\n"
@@ -23,9 +22,6 @@ _BUFFER_BYTES: Final = 2**15
 """Bytes that one read takes from the socket, or from TLS."""
 _NEXT_ADDRESS_SECONDS: Final = 0.25
 """Delay before the next address of a name is tried in parallel (RFC 8305)."""
-
-_Address = tuple[socket.AddressFamily, Any]
-"""Family and address of a socket."""
 
 
 class Network(httpcore2.AsyncNetworkBackend):
@@ -57,7 +53,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         loop, stream = asyncio.get_running_loop(), Stream(self)
         try:
             async with asyncio.timeout(timeout):
-                await loop.create_connection(lambda: stream, sock=await _connected(await _addresses(host, port)))
+                await loop.create_connection(lambda: stream, sock=await _connected(host, port))
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(error) from error
         except (OSError, UnicodeError) as error:  # an invalid name is a UnicodeError
@@ -232,60 +228,13 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
             self._waiter.set_result(None)
 
 
-async def _addresses(host: str, port: int) -> list[_Address]:
-    """Return the addresses of a name, its families in turn (RFC 8305). Raises OSError, UnicodeError."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # without waiting
-    except socket.gaierror:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    of_family: dict[socket.AddressFamily, list[_Address]] = defaultdict(list)
-    for family, _, _, _, address in found:
-        of_family[family].append((family, address))
-    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_family.values()))
-    return [each for each in in_turn if each is not None]
-
-
-async def _connected(addresses: list[_Address]) -> socket.socket:
-    """Return a socket connected to the first address that answers. Raises OSError.
+async def _connected(host: str, port: int) -> socket.socket:
+    """Return a socket connected to the first address of a name that answers. Raises OSError, UnicodeError.
 
     asyncio has the same with `happy_eyeballs_delay`, but leaves a connected socket open when it is cancelled.
     """
-    attempts: list[asyncio.Task[socket.socket]] = []
-    chosen: asyncio.Task[socket.socket] | None = None
     try:
-        waiting: set[asyncio.Task[socket.socket]] = set()
-        while waiting or len(attempts) < len(addresses):
-            if len(attempts) < len(addresses):
-                attempts.append(asyncio.create_task(_connect(*addresses[len(attempts)])))
-                waiting.add(attempts[-1])
-            patience = _NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None
-            done, waiting = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            chosen = next((each for each in done if each.exception() is None), None)
-            if chosen is not None:
-                return chosen.result()
-        causes = dict.fromkeys(str(each.exception()) for each in attempts)
-        raise OSError("; ".join(causes))
-    finally:
-        for each in attempts:
-            if each is not chosen:
-                _discard(each)
-
-
-async def _connect(family: socket.AddressFamily, address: Any) -> socket.socket:
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        opened.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(opened, address)
-    except BaseException:
-        opened.close()
-        raise
-    return opened
-
-
-def _discard(attempt: asyncio.Task[socket.socket]) -> None:
-    """Cancel an attempt, and close the socket if it has connected already."""
-    if not attempt.done():
-        attempt.cancel()
-        attempt.add_done_callback(_discard)
-    elif not attempt.cancelled() and attempt.exception() is None:
-        attempt.result().close()
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # at once
+    except socket.gaierror:
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)

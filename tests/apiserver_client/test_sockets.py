@@ -213,46 +213,36 @@ def _refusing():
     """Yield an address that refuses connections."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        yield (socket.AF_INET, bound.getsockname())
+        yield bound.getsockname()
 
 
 @contextlib.contextmanager
 def _without_answer():
     """Yield an address that does not answer: the queue of its listener is full."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
-        yield (socket.AF_INET, full.getsockname())
+        yield full.getsockname()
 
 
 @pytest.mark.parametrize("first", [_refusing, _without_answer])
 async def test_the_next_address_is_tried_where_the_first_fails_or_does_not_answer(first, monkeypatch):
-    monkeypatch.setattr(sockets, "_NEXT_ADDRESS_SECONDS", 0.01 if first is _without_answer else 1000.0)
     async with connections.served(_silent) as port:
         with first() as bad:
-            with await sockets._connected([bad, (socket.AF_INET, ("127.0.0.1", port))]) as opened:
-                assert opened.getpeername() == ("127.0.0.1", port)
-            await asyncio.sleep(0)
+
+            async def known(*_arguments, **_options):
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", each) for each in (bad, ("127.0.0.1", port))]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", known)
+            stream = await sockets.Network().connect_tcp("name.example", port, 5.0)
+            assert stream.get_extra_info("peername") == ("127.0.0.1", port)
+            await stream.aclose()
     gc.collect()
-
-
-async def test_each_address_that_refuses_is_named():
-    with _refusing() as one, _refusing() as other, pytest.raises(OSError, match=r"failed .*; .* failed ") as raised:
-        await sockets._connected([one, other])
-    assert all(str(address) in str(raised.value) for _, address in (one, other))
-
-
-async def test_the_families_of_a_name_are_tried_in_turn(monkeypatch):
-    async def known(_host, port, **_):
-        of_6 = [(socket.AF_INET6, 1, 6, "", (f"2001:db8::{number}", port, 0, 0)) for number in (1, 2)]
-        return [*of_6, (socket.AF_INET, 1, 6, "", ("192.0.2.1", port))]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", known)
-    addresses = [address[0] for _, address in await sockets._addresses("name.example", 443)]
-    assert addresses == ["2001:db8::1", "192.0.2.1", "2001:db8::2"]
 
 
 async def test_an_address_is_not_resolved(monkeypatch):
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", None)
-    assert await sockets._addresses("127.0.0.1", 443) == [(socket.AF_INET, ("127.0.0.1", 443))]
+    async with connections.served(_silent) as port:
+        stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
+        await stream.aclose()
 
 
 @pytest.mark.parametrize("who", ["this side", "the peer"])
