@@ -28,7 +28,7 @@ class Line(NamedTuple):
     repeats: bool = False
     """Whether it is repeated until both hold."""
     finds: str = ""
-    """Word of later lines for the object in the last line of the output."""
+    """Word of later lines for the object that the output names first."""
     until: str = ""
     """Regular expression of the output after which Ctrl-C ends it; its exit code is then `code`."""
 
@@ -46,8 +46,9 @@ class Line(NamedTuple):
         return ""
 
     def name_in(self, typed: Typed) -> str:
-        """Return the object in the last line of the output, in the first word: NAME or kind/NAME."""
-        return typed.output.split("\n\n")[0].splitlines()[-1].split()[0].rpartition("/")[2]
+        """Return the first object of the output, a first word without capitals: NAME or kind/NAME."""
+        words = [line.split()[0] for line in typed.output.splitlines() if line.strip()]
+        return next(word for word in words if re.fullmatch(r"[-a-z0-9./]+", word)).rpartition("/")[2]
 
 
 class Step(NamedTuple):

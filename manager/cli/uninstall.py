@@ -122,8 +122,9 @@ class _Work:
         await steps.until_empty("Leases", functools.partial(cleanup.delete_leases, leases))
 
     async def _stop(self) -> list[str]:
-        """Stop the workloads; return the pods that could not be stopped in time."""
-        deployments, seen = _listed(self._chosen.deployments), list[str]()
+        """Stop the workloads; return the pods that could not be stopped in time, all if not even their list came."""
+        deployments = _listed(self._chosen.deployments)
+        seen = [f"pods of {', '.join(deployments)}"]
 
         async def stop() -> list[str]:
             seen[:] = await self._cleanup.stop(deployments)

@@ -64,7 +64,8 @@ def test_no_line_has_a_jsonpath_and_every_step_shows_something():
 
 
 def test_output_and_names_of_a_line_are_those_of_a_shell(console, capsys):
-    found = Line("printf 'NAME USED\\nnode/worker-7 x\\n\\ntail\\n'", shows="worker-[0-9]", finds="NODE")
+    text = "NAME USED\\nnode/worker-7 x\\nOF CPU: legend\\n| limit\\n\\ntail\\n"
+    found = Line(f"printf '{text}'", shows="worker-[0-9]", finds="NODE")
     console.perform(step(found, Line("echo explained NODE >&2", shows="^explained worker-7$")))
     assert console.names == {"NODE": "worker-7"}
     out = capsys.readouterr().out
