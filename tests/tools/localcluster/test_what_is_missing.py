@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,21 @@ def test_free_ports_are_fine():
     with socket.create_server(("127.0.0.1", 0)) as soon_free:
         port = soon_free.getsockname()[1]
     ports.require_free({port: "etcd"})
+
+
+def test_free_ports_differ_and_are_none_that_an_outgoing_connection_may_take():
+    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    found = ports.free_ports(50)
+    assert len(set(found)) == 50
+    assert max(found) < first_outgoing
+    with socket.create_server(("127.0.0.1", found[0])):
+        assert found[0] not in ports.free_ports(50)
+
+
+def test_free_ports_that_do_not_suffice_are_an_error(monkeypatch):
+    monkeypatch.setattr(ports, "_PORTS", range(15_000, 15_002))
+    with pytest.raises(ClusterProblem, match="ports from 15000 to 15001 are free, want 3"):
+        ports.free_ports(3)
 
 
 def test_without_root_the_two_other_providers_are_named(monkeypatch):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 from collections.abc import Mapping
+from typing import Final
 
 import psutil
 
 from tools.localcluster.errors import ClusterProblem
+
+_PORTS: Final = range(15_000, 30_000)
+"""Below the NodePorts, and below the ports of outgoing connections (net.ipv4.ip_local_port_range)."""
 
 
 def require_free(names_by_port: Mapping[int, str]) -> None:
@@ -25,10 +30,17 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different free ports of loopback."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+    """Return `count` different free ports of loopback, drawn by chance. Raises ClusterProblem.
+
+    No outgoing connection takes one of them before its server does.
+    """
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            return found
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    raise ClusterProblem(f"{len(found)} ports from {_PORTS.start} to {_PORTS.stop - 1} are free, want {count}")
 
 
 def listeners() -> dict[int, str]:
