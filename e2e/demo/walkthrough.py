@@ -136,11 +136,11 @@ class Walkthrough:
         change = f"{THRESHOLDS_ANNOTATION}-" if cpu_percent is None else f"{THRESHOLDS_ANNOTATION}={limits}"
         self.cluster.run("annotate", "--overwrite", "node", self.node, change)
 
-    def _write(self, name: str, template: str, **values: object) -> None:
+    def _write(self, file: str, template: str, **values: object) -> None:
         """Write a manifest into the folder, with its placeholders replaced."""
         text = (Path(__file__).parent / "manifests" / f"{template}.yaml").read_text(encoding="utf-8")
         known = {"workload": self.images["workload"], "node": self.node, **values}
-        (self.folder / f"{name}.yaml").write_text(string.Template(text).substitute(known), encoding="utf-8")
+        (self.folder / f"{file}.yaml").write_text(string.Template(text).substitute(known), encoding="utf-8")
 
     def _report_idle(self) -> None:
         """Write an idle report for the fake node, once the manager has created its NodeMetric."""
