@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-from koordlet.cli.limiter import input_file
+from koordlet.cli.limiter import input_file, replaced_file
 from koordlet.cli.limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
 from koordlet.cluster.pods import PodOnNode, PodTable
 
@@ -45,11 +44,9 @@ class Feed:
         if not self._file or not pods.synced or not (is_new or monotonic_seconds >= self._written_at + REFRESH_SECONDS):
             return
         content = input_file.encoded(now_seconds, amounts(pods.active()))
-        temporary = Path(f"{self._file}.new")
         try:
-            temporary.write_bytes(content)
-            temporary.chmod(0o644)  # the limiter is another user without the capability to read everything
-            temporary.replace(self._file)
+            # readable, as the limiter is another user without the capability to read everything
+            replaced_file.replace(self._file, content, mode=0o644)
         except OSError as error:
             if str(error) != self._problem:
                 log.warning("%s: not written: %s; the limiter keeps the last one; trying again", self._file, error)

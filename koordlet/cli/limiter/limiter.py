@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
-from koordlet.cli.limiter import file_values, input_file
+from koordlet.cli.limiter import file_values, input_file, replaced_file
 from koordlet.cli.limiter.groups import Groups, InUse
 from koordlet.cli.limiter.input_file import Amounts, Refused
 
@@ -105,10 +105,8 @@ class Limiter:
         """Replace the record where it differs, and return what is wrong with that."""
         if self._record is None or uids == self._recorded:
             return ""
-        temporary = Path(f"{self._record}.new")
         try:
-            temporary.write_text(json.dumps(sorted(uids)), encoding="ascii")
-            temporary.replace(self._record)
+            replaced_file.replace(self._record, json.dumps(sorted(uids)).encode())
         except OSError as error:
             return f"it is not written: {error.strerror}; after a kill, pods that left the input file keep their limits"
         self._recorded = frozenset(uids)

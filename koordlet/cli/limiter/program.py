@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from koordlet.cli.limiter import groups
+from koordlet.cli.limiter import groups, replaced_file
 from koordlet.cli.limiter.groups import Groups, NoGroups
 from koordlet.cli.limiter.limiter import Limiter
 from koordlet.cli.limiter.settings import LimiterSettings
@@ -58,7 +58,5 @@ def run(settings: LimiterSettings) -> int:
 def _write_status(file: str, limiter: Limiter) -> None:
     if file:
         content = {"limited": limiter.limited, "problems": limiter.problems}
-        temporary = Path(f"{file}.new")
         with contextlib.suppress(OSError):  # the log has the same
-            temporary.write_text(json.dumps(content), encoding="utf-8")
-            temporary.replace(file)
+            replaced_file.replace(file, json.dumps(content).encode())
