@@ -27,17 +27,22 @@ from typing import Any, Final, NamedTuple
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 112
+MOST_WAITING: Final = 32
 """Connections whose request is not complete."""
 MOST_ANSWERING: Final = 112
 """Connections whose client has not read its answer."""
 _MOST_HEAD_BYTES: Final = 8192
+_READ_BYTES: Final = 8192
+"""Bytes read at once, into one buffer of all connections."""
 _HEAD_END: Final = b"\r\n\r\n"
 _PIECE_BYTES: Final = 16 * 1024
 """Bytes of an answer that one connection has in memory; the kernel holds some more."""
 _SEND_BUFFER_BYTES: Final = 64 * 1024
-_ACCEPTED_AT_ONCE: Final = 16
-"""Connections accepted in one turn of the loop: few, so that each is read before it can be the oldest."""
+_ACCEPTED_AT_ONCE: Final = 4
+"""Connections accepted in one turn of the loop: few, so that each is read before it can be the oldest.
+
+asyncio needs some turns to hand one over and to close one, so several times as many are in memory in a flood.
+"""
 _KERNEL_QUEUE: Final = 1024
 """Connections that the kernel accepts for the loop: it silently drops clients beyond them."""
 _ACCEPT_TURNS: Final = 3
@@ -85,6 +90,7 @@ class HttpServer:
         self._workers = concurrent.futures.ThreadPoolExecutor(_WORKERS, thread_name_prefix="http-page")
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
+        self._received = bytearray(_READ_BYTES)
         self._loop.set_exception_handler(self._log_problem)
         self._warned_at = -_WARNING_SECONDS
         self._thread = threading.Thread(target=self._run, name="http-endpoint", daemon=True)
@@ -121,7 +127,9 @@ class HttpServer:
     async def _listen(self, listener: Listener) -> asyncio.Server:
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # inherited
         server = await self._loop.create_server(
-            lambda: _Connection(listener, self._workers), sock=listener.socket, backlog=_ACCEPTED_AT_ONCE
+            lambda: _Connection(listener, self._workers, self._received),
+            sock=listener.socket,
+            backlog=_ACCEPTED_AT_ONCE,
         )
         listener.socket.listen(_KERNEL_QUEUE)
         return server
@@ -138,17 +146,18 @@ class HttpServer:
             log.warning("probes and metrics: cannot accept clients: %s; trying again each second", error)
 
 
-class _Connection(asyncio.Protocol):
-    """One request of one client."""
+class _Connection(asyncio.BufferedProtocol):
+    """One request of one client. `received` is a buffer that connections of one thread share."""
 
-    def __init__(self, listener: Listener, workers: concurrent.futures.Executor) -> None:
+    def __init__(self, listener: Listener, workers: concurrent.futures.Executor, received: bytearray) -> None:
         self._listener = listener
         self._workers = workers
+        self._received = received
         self._loop = asyncio.get_running_loop()
         self._head = bytearray()
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._answer: asyncio.Task[None] | None = None
+        self._writable: asyncio.Event
+        """Of an answer that is made in pieces: its next piece can be written."""
         self._ignored_bytes = 0
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle
@@ -168,14 +177,18 @@ class _Connection(asyncio.Protocol):
         self._deadline = self._loop.call_later(self._listener.seconds, self.abort)
         _add(self._listener.waiting, self, MOST_WAITING)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Return the shared buffer: asyncio reads into it and calls `buffer_updated` at once."""
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self in self._listener.answering:
-            self._ignored_bytes += len(data)
+            self._ignored_bytes += nbytes
             if self._ignored_bytes > _MOST_IGNORED_BYTES:
                 self._transport.pause_reading()
             return
         searched = max(len(self._head) - len(_HEAD_END) + 1, 0)
-        self._head += data[:_MOST_HEAD_BYTES]
+        self._head += memoryview(self._received)[:nbytes]
         end = self._head.find(_HEAD_END, searched, _MOST_HEAD_BYTES)
         if end < 0 and len(self._head) < _MOST_HEAD_BYTES:
             return
@@ -200,10 +213,12 @@ class _Connection(asyncio.Protocol):
             log.debug("a client is gone: %s", exc)
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        if self._answer is not None:
+            self._writable.clear()
 
     def resume_writing(self) -> None:
-        self._writable.set()
+        if self._answer is not None:
+            self._writable.set()
 
     # the answer
 
@@ -221,6 +236,8 @@ class _Connection(asyncio.Protocol):
         elif target.partition("?")[0] in self._listener.instant:
             self._send_at_once(_page(self._listener.routes, target), with_body=method != "HEAD")
         else:
+            self._writable = asyncio.Event()
+            self._writable.set()
             self._answer = self._loop.create_task(self._send(target, with_body=method != "HEAD"))
 
     def _send_at_once(self, page: Page, *, with_body: bool = True) -> None:

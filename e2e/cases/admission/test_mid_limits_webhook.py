@@ -185,13 +185,14 @@ def test_the_certificate_is_kept_and_a_lost_one_is_made_again(webhook: Webhook) 
     secret = webhook.api.send("GET", f"{SECRETS}/{SECRET}")
     webhook.api.send("PUT", f"{SECRETS}/{SECRET}", {**secret, "data": {"ca.crt": secret["data"]["ca.crt"]}})
     until("a new certificate", lambda: "tls.key" in webhook.secret() and webhook.secret() != kept, within_seconds=30)
-    assert webhook.bundle().startswith(webhook.secret()["tls.crt"])
+    made = webhook.secret()["tls.crt"]
+    until("it is trusted", lambda: webhook.bundle().startswith(made), within_seconds=30)
     assert kept["tls.crt"] in webhook.bundle(), "the certificate that is served until then stays trusted"
     for _ in range(20):  # trusted before and after the change, without a pause
         assert _is_limited(webhook.api)
         time.sleep(0.1)
     served = ssl.get_server_certificate(("127.0.0.1", webhook.port)).encode()
-    assert served.split() == webhook.secret()["tls.crt"].split()
+    assert served.split() == made.split()
 
 
 def test_two_replicas_share_one_certificate(webhook: Webhook) -> None:
