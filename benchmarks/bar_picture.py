@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from html import escape
 
 _INK, _PAPER, _LINE = "#1f2430", "#fbfbfd", "#c9cede"
-_COLORS = ("#9aa3b8", "#c0392b", "#3f51b5", "#2e8b57")
+_COLORS = ("#9aa3b8", "#c0392b", "#3f51b5", "#2e8b57", "#b8860b")
 _LEFT, _WIDTH, _BAR, _GAP, _HEAD, _FOOT = 190, 760, 18, 34, 44, 46
 
 
 def svg(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
-    """Return a picture of positive numbers by group and name; all groups have the same names, at most four."""
+    """Return a picture of positive numbers by group and name; all groups have the same names, at most five."""
     values = [value for bars in groups.values() for value in bars.values()]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     scale = (_WIDTH - _LEFT - 90) / max(high - low, 1)

@@ -24,6 +24,7 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
 WORK_MICROS: Final = 400
+MID_MIB: Final = 64
 PERIOD_MILLIS: Final = 1.25
 """Time between two requests of a worker: the service uses a third of the machine."""
 SECONDS: Final = 3.0
@@ -58,16 +59,18 @@ def medians(rounds: Iterable[Latency]) -> Latency:
 def pods(image: str, node: str, machine_cpus: int) -> dict[str, dict[str, Any]]:
     """Return the pods by name: Prod in each QoS class, its equal peers, Mid with and without the limits of the rules.
 
+    A second Mid pod without them is for the limiter.
+
     The native CPU limit of the Mid pod is the machine, so that nothing but its weight limits it: an antagonist that
     cannot fill the machine cannot be compared. Guaranteed pods have a CPU limit by definition, so none of them can; the
     control beside a Guaranteed Prod pod is the Burstable peer.
     """
     burstable = {"cpu": "250m", "memory": "32Mi"}
     guaranteed = {"cpu": "1", "memory": "64Mi"}
-    mid = {MID_CPU: "20", MID_MEMORY: "64Mi"}
+    mid = {MID_CPU: "20", MID_MEMORY: f"{MID_MIB}Mi"}
     limited = {
         "requests": {**mid, "cpu": "0", "memory": "0"},
-        "limits": {**mid, "cpu": str(machine_cpus), "memory": "64Mi"},
+        "limits": {**mid, "cpu": str(machine_cpus), "memory": f"{MID_MIB}Mi"},
     }
     made = {
         "prod-besteffort": workloads.pod("prod-besteffort", image, nodes=[node]),
@@ -75,8 +78,10 @@ def pods(image: str, node: str, machine_cpus: int) -> dict[str, dict[str, Any]]:
         "prod-guaranteed": workloads.pod("prod-guaranteed", image, limits=guaranteed, nodes=[node]),
         "peer-besteffort": workloads.pod("peer-besteffort", image, nodes=[node]),
         "peer-burstable": workloads.pod("peer-burstable", image, requests=burstable, nodes=[node]),
-        "mid-limited": workloads.mid_pod("mid-limited", image, cpu_millis=20, memory_mib=64, nodes=[node]),
-        "mid-besteffort": workloads.mid_pod("mid-besteffort", image, cpu_millis=20, memory_mib=64, nodes=[node]),
+        **{
+            name: workloads.mid_pod(name, image, cpu_millis=20, memory_mib=MID_MIB, nodes=[node])
+            for name in ("mid-limited", "mid-besteffort", "mid-limiter")
+        },
     }
     made["mid-limited"]["spec"]["containers"][0]["resources"] = limited
     return made
