@@ -65,7 +65,9 @@ PAGES: Final[Mapping[str, Page]] = {
     "load-watcher-cost": Page(("benchmarks.bench_load_watcher",), (*_SHARED, "scheduler_plugin/load_watcher")),
     "manager-cost": Page(("benchmarks.bench_manager", "benchmarks.bench_manager_loop"), (*_SHARED, "manager")),
     "mid-beside-prod": Page(
-        ("benchmarks.bench_mid_beside_prod",), ("api_types/mid_pods", "charts", "koordlet/cli/limiter"), by_name_only=True
+        ("benchmarks.bench_mid_beside_prod",),
+        ("api_types/mid_pods", "charts", "koordlet/cli/limiter"),
+        by_name_only=True,
     ),
     "placement-quality": Page(("benchmarks.bench_placement --days 0.5",), _EXTENDER),
     "prediction-accuracy": Page(("benchmarks.bench_backtest",), ("koordlet/prediction", "koordctl/backtest")),
