@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := api_types apiserver_client component_base console fleet koordctl koordlet manager scheduler_plugin
 STAMP := $(VENV)/installed
+PYTEST ?= $(BIN)/pytest
 # Byte code is kept whatever the environment sets: hundreds of tests start a program of the suite.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +30,7 @@ demo: $(STAMP) ## Show the first ten minutes on a real cluster, with koordctl (1
 
 .PHONY: test
 test: helm ## Run all tests but the cluster ones, on all cores
-	@$(BIN)/pytest tests --numprocesses auto --dist worksteal --durations=25
+	@$(PYTEST) tests --numprocesses auto --dist worksteal --durations=25
 
 .PHONY: helm
 helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or on PATH (needs Go the first time)
@@ -37,7 +38,7 @@ helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or 
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
-	@$(BIN)/pytest e2e --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
+	@$(PYTEST) e2e --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: e2e-kind
 e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)
