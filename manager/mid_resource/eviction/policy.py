@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from typing import Final
@@ -51,8 +52,9 @@ class EvictionPolicy:
 
 @once_per_strategy
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
-    """Return the policy of nodes with this strategy."""
-    return of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+    """Return the policy of nodes with this strategy; without colocation nothing is evicted but by a drain."""
+    found = of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+    return found if strategy.enabled or found.drains else dataclasses.replace(found, mode="off")
 
 
 def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPolicy:

@@ -274,3 +274,26 @@ async def test_a_static_pod_keeps_no_node(short):
     }, "kube-system")  # fmt: skip
     await short.minutes(4, **PLENTY)
     assert len(short.evicted) == 2
+
+
+async def start_of_emptying(short):
+    await start(short, AT_ONCE, pods=6)
+    await short.report(**PLENTY)
+    while not short.evicted:
+        short.pass_seconds(10)
+        await short.report(**PLENTY)
+        await short.round()
+    assert len(short.evicted) == 1
+
+
+async def configure(short, document):
+    short.world.configure(document)
+    await short.world.config.refresh()
+    await short.world.settle()
+
+
+async def test_no_pod_is_evicted_once_colocation_is_disabled_and_the_node_opens_again(short):
+    await start_of_emptying(short)
+    await configure(short, {**AT_ONCE, "enable": False})
+    await short.minutes(5, **PLENTY)
+    assert (len(short.evicted), short.annotation()) == (1, None)
