@@ -43,6 +43,8 @@ class EvictionPolicy:
     """The same where its Mid pods have no other place."""
     empty_underused_percent: int = 0
     """Share of the node that its other pods may request where it is emptied too; 0 for none."""
+    is_frozen: bool = False
+    """Whether no node accepts new Mid pods, so that the pods of a node that is emptied have no other place."""
 
     @property
     def evicts(self) -> bool:
@@ -54,6 +56,7 @@ class EvictionPolicy:
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
     """Return the policy of nodes with this strategy; without colocation nothing is evicted but by a drain."""
     found = of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+    found = dataclasses.replace(found, is_frozen=strategy.emergency == "freeze")
     return found if strategy.enabled or found.drains else dataclasses.replace(found, mode="off")
 
 

@@ -56,7 +56,7 @@ class NodeTurn:
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
-        if self.record is not None and self.is_emptied:
+        if self.record is not None and self.is_emptied and not self.policy.is_frozen:
             return frozenset({Trigger(self.record.trigger)})
         return self.watched.lasting(self.policy)
 

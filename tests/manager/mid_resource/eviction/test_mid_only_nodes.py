@@ -297,3 +297,13 @@ async def test_no_pod_is_evicted_once_colocation_is_disabled_and_the_node_opens_
     await configure(short, {**AT_ONCE, "enable": False})
     await short.minutes(5, **PLENTY)
     assert (len(short.evicted), short.annotation()) == (1, None)
+
+
+async def test_a_freeze_interrupts_the_emptying_because_no_node_has_a_place(short):
+    await start_of_emptying(short)
+    await configure(short, {**AT_ONCE, "midEmergency": "freeze"})
+    await short.minutes(5, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (1, "Frozen")
+    await configure(short, AT_ONCE)
+    await short.minutes(2, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (6, "MidOnly")
