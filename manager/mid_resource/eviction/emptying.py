@@ -97,8 +97,8 @@ class Emptying:
             return
         await self._list(emptied, now)
         for name, record in emptied.items():
-            reported, closed_at = self._survey.reported(name), times.parse_rfc3339_or_none(record.since) or now
-            why = self._survey.why_reopened(name, record.trigger, closed_at, now)
+            reported, last = self._survey.reported(name), times.parse_rfc3339_or_none(record.time) or now
+            why = self._survey.why_reopened(name, record.trigger, last, now)
             if reported is not None and why:
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
         for choice in self._choices(most, now):

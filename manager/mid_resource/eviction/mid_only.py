@@ -215,8 +215,11 @@ class Survey:
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
         known.since = None if known.keepers else known.since or now
 
-    def why_reopened(self, name: str, trigger: str, closed_at: dt.datetime, now: dt.datetime) -> str:
-        """Return why an emptied node accepts new Mid pods again; empty where it stays closed."""
+    def why_reopened(self, name: str, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
+        """Return why an emptied node accepts new Mid pods again; empty where it stays closed.
+
+        `last` is the time of its last eviction, or of its closing. What was not listed yet may still have Mid pods.
+        """
         known = self._nodes.get(name)
         if known is None:
             return ""
@@ -226,7 +229,7 @@ class Survey:
             return f"the pod {known.keepers[0].key} runs there" if known.keepers else ""
         if not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
-        if known.mid_pods or now - closed_at < REMOVED_WITHIN:
+        if known.listed is None or known.mid_pods or now - last < REMOVED_WITHIN:
             return ""
         known.not_before = now + LEFT_ALONE_FOR
         return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"

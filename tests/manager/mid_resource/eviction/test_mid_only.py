@@ -309,6 +309,14 @@ def test_a_node_that_the_autoscaler_keeps_opens_again_and_is_left_alone():
         assert len(found.mid_only((), at(seconds))) == chosen
 
 
+def test_a_new_leader_keeps_a_node_closed_until_it_has_listed_its_pods():
+    found = survey(a=underused(closed=Closed.UNDERUSED))
+    late = REMOVED_WITHIN.total_seconds()
+    assert why_reopened(found, trigger=Trigger.UNDERUSED, seconds=late) == ""
+    found.listed("a", [keeper()], [], at(late))
+    assert why_reopened(found, trigger=Trigger.UNDERUSED, seconds=late) != ""
+
+
 def test_a_node_opens_again_once_its_other_pods_request_more():
     found = survey(a=underused((3000, 10), closed=Closed.UNDERUSED))
     assert why_reopened(found, trigger=Trigger.UNDERUSED) == "its other pods request more than 50 % of it"

@@ -3,6 +3,7 @@
 import pytest
 
 from manager.mid_resource.eviction.mid_only import EMPTY_AFTER
+from tests.manager.conftest import allocated
 from tests.manager.evictions import Short
 
 EMPTIES = {"enable": True, "midEviction": {"mode": "evict", "emptyNodeSeconds": 120}}
@@ -307,3 +308,27 @@ async def test_a_freeze_interrupts_the_emptying_because_no_node_has_a_place(shor
     await configure(short, AT_ONCE)
     await short.minutes(2, **PLENTY)
     assert (len(short.evicted), short.closed()) == (6, "MidOnly")
+
+
+async def test_the_autoscaler_has_its_time_for_a_node_that_was_closed_long_before_for_a_shortage(short):
+    await start(short, UNDERUSED, nodes=("n1", "n2"), pods=3)
+    short.add_prod_pod(requests={"cpu": "1"})
+    short.add_prod_pod("stays", node="n2", annotations={"karpenter.sh/do-not-disrupt": "true"})
+
+    def of_prod(cpu):
+        """Return a report by which 2.1 cores of Mid result: enough for two pods, and too little to open the node."""
+        mid_cpu, mid_memory = short.requested("n1")
+        of_pods = allocated(prod_cpu=str(cpu), mid_cpu=mid_cpu, mid_memory=mid_memory)
+        return {"allocated": of_pods, "calculated": (10_100 - 1000 * cpu, 8000)}
+
+    await short.minutes(3, **of_prod(9))
+    assert len(short.evicted) == 1
+    short.end_pods()
+    await short.minutes(17, **of_prod(9))
+    assert short.annotation()["trigger"] == "MidCPUShort"
+    for _ in range(6):
+        await short.report("n2", **PLENTY)
+        await short.minutes(1, **of_prod(4))
+        short.end_pods()
+    assert len(short.evicted) == 3
+    assert (short.closed(), texts(short, "MidOnlyNodeReopened")) == ("Underused", [])
