@@ -299,6 +299,8 @@ class Evictor:
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
         result = _result_of(error)
+        if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
+            result = Result.REFUSED
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
         if result is Result.FAILED and not isinstance(error, errors.Throttled):
@@ -310,8 +312,6 @@ class Evictor:
         match result:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
-            case Result.FORBIDDEN:
-                self._rights.lost(victim.namespace)
             case Result.REFUSED:
                 pause = self._refusals.add(victim.uid, now, asked)
                 text = (
