@@ -215,6 +215,11 @@ class Survey:
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
         known.since = None if known.keepers else known.since or now
 
+    def mid_pods(self, name: str) -> tuple[Candidate, ...]:
+        """Return the Mid pods of a node that may be evicted, by its newest list."""
+        known = self._nodes.get(name)
+        return known.mid_pods if known else ()
+
     def why_reopened(self, name: str, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
         """Return why an emptied node accepts new Mid pods again; empty where it stays closed.
 

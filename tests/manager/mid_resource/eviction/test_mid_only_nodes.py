@@ -332,3 +332,13 @@ async def test_the_autoscaler_has_its_time_for_a_node_that_was_closed_long_befor
         short.end_pods()
     assert len(short.evicted) == 3
     assert (short.closed(), texts(short, "MidOnlyNodeReopened")) == ("Underused", [])
+
+
+async def test_a_closed_node_opens_again_where_the_right_to_evict_is_taken_back(short):
+    await start_of_emptying(short)
+    short.server.may_evict = {"other"}
+    short.pass_seconds(61)
+    await short.minutes(3, **PLENTY)
+    assert (len(short.evicted), short.annotation(), short.closed()) == (1, None, "")
+    (text,) = texts(short, "MidOnlyNodeReopened")
+    assert text.startswith("accepts new Mid pods again: no right to evict in tenant; set the chart's value")
