@@ -31,6 +31,9 @@ from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms
 from manager.mid_resource.reasons import Closed
 
+_NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
+_MID_ONLY: Final = 1
+"""Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
 """Time within which an autoscaler removes an underused node that is empty of Mid pods, or keeps it for good."""
@@ -45,6 +48,8 @@ COUNTS_FOR: Final = dt.timedelta(seconds=5)
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
 """Time after which a node that only Mid pods keep is listed again."""
 EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
+LESS_PRESSING: Final = 5
+"""One of so many lists is kept for nodes that are less pressing than those that only Mid pods keep."""
 KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
 UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
@@ -193,13 +198,20 @@ class Survey:
         return any(known.reported.may_be_emptied for known in self._nodes.values())
 
     def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
-        """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it."""
+        """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it.
+
+        Among equals the one that was listed longest ago comes first. Some lists are kept for the nodes that are less
+        pressing than those that Mid pods keep: the latter are listed again and again while they wait.
+        """
         found = []
         for name, known in self._nodes.items():
             rank = _emptied_rank(known, now) if name in emptied else _rank(known, now)
             if rank is not None:
-                found.append((rank, known.reported.prod or (0, 0), name))
-        return [name for _, _, name in sorted(found)[:most]]
+                found.append((rank, known.tried or _NEVER, known.reported.prod or (0, 0), name))
+        found.sort()
+        first = most - most // LESS_PRESSING
+        later = sorted(found[first:], key=lambda each: each[0] <= _MID_ONLY)
+        return [name for *_, name in (*found[:first], *later[: most - first])]
 
     def attempted(self, name: str, now: dt.datetime) -> None:
         """Record that the pods of a node are being listed."""
@@ -305,7 +317,7 @@ def _emptied_rank(known: _Known, now: dt.datetime) -> int | None:
     before, prod = known.prod_when_listed, known.reported.prod
     if prod is not None and before is not None and any(new > old for new, old in zip(prod, before, strict=True)):
         return 0
-    return 1 if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
+    return _MID_ONLY if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
 
 
 def _rank(known: _Known, now: dt.datetime) -> int | None:
@@ -315,7 +327,7 @@ def _rank(known: _Known, now: dt.datetime) -> int | None:
     if known.listed is None:
         return 3
     if not known.keepers:
-        return 1 if known.since is None or now - known.since >= known.reported.graces.with_room else None
+        return _MID_ONLY if known.since is None or now - known.since >= known.reported.graces.with_room else None
     if _is_suspected(known, now):
         return 2
     again = UNKNOWN_LISTED_AGAIN if known.reported.prod is None else KEPT_LISTED_AGAIN
