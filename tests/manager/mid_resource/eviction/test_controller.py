@@ -185,6 +185,24 @@ async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
     assert (short.attempts(), short.evicted) == (1, [])
 
 
+async def test_a_pod_that_stays_after_a_conflict_is_evicted_later(short):
+    """The apiserver answers so as well where the status of a pod that starts changes all the time."""
+    await short.start()
+    short.add_pod("a", 3000)
+    conflicts = []
+
+    def conflict_once(request):
+        if request.path.endswith("/eviction") and not conflicts:
+            conflicts.append(request)
+            raise cluster.Refusal(409, "Conflict", "a", "the object has been modified")
+
+    short.server.on_write = conflict_once
+    await short.minutes(5)
+    assert (short.evicted, len(conflicts)) == ([], 1)
+    await short.minutes(5)
+    assert short.evicted == ["a"]
+
+
 async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(short):
     await short.start()
     for name in "abc":
