@@ -26,7 +26,7 @@ class Result(enum.StrEnum):
     """The mode is `advise`, or the right to evict is missing: nothing was done."""
     EVICTED = "evicted"
     REFUSED = "refused"
-    """A PodDisruptionBudget does not permit it now."""
+    """A PodDisruptionBudget, or admission, does not permit it now."""
     GONE = "gone"
     """The pod had ended, or another one has its name."""
     FORBIDDEN = "forbidden"

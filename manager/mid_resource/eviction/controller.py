@@ -11,7 +11,7 @@ import asyncio
 import datetime as dt
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from api_types.kubernetes import times
@@ -48,6 +48,8 @@ NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
 """Pause of a node of which no pod can go, or whose pods cannot be read."""
 NEXT_POD: Final = dt.timedelta(seconds=10)
 """Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
+SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
+"""Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
 """Time after which a pod that still terminates is named."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
@@ -96,7 +98,7 @@ class Evictor:
         self._emptying.on_changed = self._changed
         self._refusals = Refusals()
         self._evicted: OrderedDict[str, dt.datetime] = OrderedDict()
-        """UIDs of pods whose eviction was accepted: a list from a cache may not show it yet."""
+        """UIDs of pods whose eviction was accepted, or that were gone: a list from a cache may not show it yet."""
         self._is_restored = False
         telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
@@ -234,7 +236,7 @@ class Evictor:
         if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
             await self._emptying.keeps(turn, keepers, self._clock())
             return None
-        found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._evicted)
+        found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._newly_evicted())
         for namespace in {pod.namespace for pod in found.staying}:
             self._telemetry.eviction.evicted.add(namespace, 0)
         now = self._clock()
@@ -247,6 +249,13 @@ class Evictor:
             lambda pod: pod.namespace in permitted and not self._refusals.waits(pod.uid, now),
         )
         return (chosen, found) if chosen.triggers else None
+
+    def _newly_evicted(self) -> Collection[str]:
+        """Return the UIDs of pods whose eviction a list may not show yet; older ones are dropped."""
+        old = self._clock() - SHOWN_WITHIN
+        while self._evicted and next(iter(self._evicted.values())) < old:
+            self._evicted.popitem(last=False)
+        return self._evicted
 
     async def _permitted(self, turn: NodeTurn, namespaces: set[str]) -> set[str]:
         """Return the namespaces of which pods may be chosen: all of them for advice, also where none may be evicted."""
@@ -299,6 +308,8 @@ class Evictor:
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
         result = _result_of(error)
+        if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
+            result = Result.REFUSED
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
         if result is Result.FAILED and not isinstance(error, errors.Throttled):
@@ -310,8 +321,6 @@ class Evictor:
         match result:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
-            case Result.FORBIDDEN:
-                self._rights.lost(victim.namespace)
             case Result.REFUSED:
                 pause = self._refusals.add(victim.uid, now, asked)
                 text = (

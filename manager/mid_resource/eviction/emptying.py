@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from api_types import names
@@ -21,7 +21,7 @@ from manager.mid_resource.case import Case
 from manager.mid_resource.eviction import messages, mid_only, pod_view
 from manager.mid_resource.eviction.mid_only import Choice, Reported, Survey
 from manager.mid_resource.eviction.node_records import NodeRecords
-from manager.mid_resource.eviction.pod_view import Keeper
+from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.room import Amounts
@@ -97,8 +97,12 @@ class Emptying:
             return
         await self._list(emptied, now)
         for name, record in emptied.items():
-            reported, closed_at = self._survey.reported(name), times.parse_rfc3339_or_none(record.since) or now
-            why = self._survey.why_reopened(name, record.trigger, closed_at, now)
+            reported, last = self._survey.reported(name), times.parse_rfc3339_or_none(record.time) or now
+            why = self._survey.why_reopened(name, record.trigger, last, now)
+            try:
+                why = why or await self._why_not_allowed(self._survey.mid_pods(name))
+            except errors.ApiServerError as error:
+                log.warning("node %s: cannot ask whether its pods may be evicted: %s", name, error)
             if reported is not None and why:
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
         for choice in self._choices(most, now):
@@ -139,9 +143,7 @@ class Emptying:
         turn = self._turns.known(node.name, node.reported.uid, policy)
         why_not = "" if policy.evicts else f"midEviction.mode {policy.mode}"
         if not why_not and choice.step.empties:
-            namespaces = sorted({pod.namespace for pod in node.mid_pods})
-            missing = [each for each in namespaces if not await self._rights.in_namespace(each)]
-            why_not = f"no right to evict in {', '.join(missing[:_MOST_NAMED])}; {FIX}" if missing else ""
+            why_not = await self._why_not_allowed(node.mid_pods)
         text = messages.mid_only(choice, most, why_not)
         if why_not or not choice.step.empties:
             await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), choice.step)
@@ -150,6 +152,12 @@ class Emptying:
         log.info("node %s: %s", node.name, text)
         await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
         self.on_changed(node.name)
+
+    async def _why_not_allowed(self, mid_pods: Iterable[Candidate]) -> str:
+        """Return where the right to evict pods is missing; empty where it is not. Raises errors.ApiServerError."""
+        namespaces = sorted({pod.namespace for pod in mid_pods})
+        missing = [each for each in namespaces if not await self._rights.in_namespace(each)]
+        return f"no right to evict in {', '.join(missing[:_MOST_NAMED])}; {FIX}" if missing else ""
 
     async def keeps(self, turn: NodeTurn, keepers: Sequence[Keeper], now: dt.datetime) -> None:
         """Reopen an emptied node on which a list has just shown other pods."""

@@ -31,6 +31,9 @@ from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms
 from manager.mid_resource.reasons import Closed
 
+_NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
+_MID_ONLY: Final = 1
+"""Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
 """Time within which an autoscaler removes an underused node that is empty of Mid pods, or keeps it for good."""
@@ -45,6 +48,8 @@ COUNTS_FOR: Final = dt.timedelta(seconds=5)
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
 """Time after which a node that only Mid pods keep is listed again."""
 EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
+LESS_PRESSING: Final = 5
+"""One of so many lists is kept for nodes that are less pressing than those that only Mid pods keep."""
 KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
 UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
@@ -193,13 +198,20 @@ class Survey:
         return any(known.reported.may_be_emptied for known in self._nodes.values())
 
     def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
-        """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it."""
+        """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it.
+
+        Among equals the one that was listed longest ago comes first. Some lists are kept for the nodes that are less
+        pressing than those that Mid pods keep: the latter are listed again and again while they wait.
+        """
         found = []
         for name, known in self._nodes.items():
             rank = _emptied_rank(known, now) if name in emptied else _rank(known, now)
             if rank is not None:
-                found.append((rank, known.reported.prod or (0, 0), name))
-        return [name for _, _, name in sorted(found)[:most]]
+                found.append((rank, known.tried or _NEVER, known.reported.prod or (0, 0), name))
+        found.sort()
+        first = most - most // LESS_PRESSING
+        later = sorted(found[first:], key=lambda each: each[0] <= _MID_ONLY)
+        return [name for *_, name in (*found[:first], *later[: most - first])]
 
     def attempted(self, name: str, now: dt.datetime) -> None:
         """Record that the pods of a node are being listed."""
@@ -215,8 +227,16 @@ class Survey:
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
         known.since = None if known.keepers else known.since or now
 
-    def why_reopened(self, name: str, trigger: str, closed_at: dt.datetime, now: dt.datetime) -> str:
-        """Return why an emptied node accepts new Mid pods again; empty where it stays closed."""
+    def mid_pods(self, name: str) -> tuple[Candidate, ...]:
+        """Return the Mid pods of a node that may be evicted, by its newest list."""
+        known = self._nodes.get(name)
+        return known.mid_pods if known else ()
+
+    def why_reopened(self, name: str, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
+        """Return why an emptied node accepts new Mid pods again; empty where it stays closed.
+
+        `last` is the time of its last eviction, or of its closing. What was not listed yet may still have Mid pods.
+        """
         known = self._nodes.get(name)
         if known is None:
             return ""
@@ -226,7 +246,7 @@ class Survey:
             return f"the pod {known.keepers[0].key} runs there" if known.keepers else ""
         if not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
-        if known.mid_pods or now - closed_at < REMOVED_WITHIN:
+        if known.listed is None or known.mid_pods or now - last < REMOVED_WITHIN:
             return ""
         known.not_before = now + LEFT_ALONE_FOR
         return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
@@ -297,7 +317,7 @@ def _emptied_rank(known: _Known, now: dt.datetime) -> int | None:
     before, prod = known.prod_when_listed, known.reported.prod
     if prod is not None and before is not None and any(new > old for new, old in zip(prod, before, strict=True)):
         return 0
-    return 1 if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
+    return _MID_ONLY if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
 
 
 def _rank(known: _Known, now: dt.datetime) -> int | None:
@@ -307,7 +327,7 @@ def _rank(known: _Known, now: dt.datetime) -> int | None:
     if known.listed is None:
         return 3
     if not known.keepers:
-        return 1 if known.since is None or now - known.since >= known.reported.graces.with_room else None
+        return _MID_ONLY if known.since is None or now - known.since >= known.reported.graces.with_room else None
     if _is_suspected(known, now):
         return 2
     again = UNKNOWN_LISTED_AGAIN if known.reported.prod is None else KEPT_LISTED_AGAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +43,8 @@ class EvictionPolicy:
     """The same where its Mid pods have no other place."""
     empty_underused_percent: int = 0
     """Share of the node that its other pods may request where it is emptied too; 0 for none."""
+    is_frozen: bool = False
+    """Whether no node accepts new Mid pods, so that the pods of a node that is emptied have no other place."""
 
     @property
     def evicts(self) -> bool:
@@ -51,8 +54,10 @@ class EvictionPolicy:
 
 @once_per_strategy
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
-    """Return the policy of nodes with this strategy."""
-    return of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+    """Return the policy of nodes with this strategy; without colocation nothing is evicted but by a drain."""
+    found = of_keys(strategy.strategy, drains=strategy.emergency == "drain")
+    found = dataclasses.replace(found, is_frozen=strategy.emergency == "freeze")
+    return found if strategy.enabled or found.drains else dataclasses.replace(found, mode="off")
 
 
 def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPolicy:

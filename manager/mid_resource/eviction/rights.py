@@ -49,9 +49,18 @@ class Rights:
         """Return whether pods of a namespace may be evicted. Raises errors.ApiServerError."""
         return await self._may_evict("") or await self._may_evict(namespace)
 
-    def lost(self, namespace: str) -> None:
-        """Record that the apiserver refused an eviction for lack of the right."""
-        self._known["" if self._known.get("", (False,))[0] else namespace] = (False, self._now())
+    async def lost(self, namespace: str) -> bool:
+        """Ask again after an eviction was forbidden; return whether the right is missing, as where nobody answers.
+
+        Where it is not missing, admission has refused that one pod, which says nothing of others.
+        """
+        for each in ("", namespace):
+            self._known.pop(each, None)
+        try:
+            return not await self.in_namespace(namespace)
+        except errors.ApiServerError as error:
+            log.warning("cannot ask whether pods may be evicted: %s", error)
+            return True
 
     async def _may_evict(self, namespace: str) -> bool:
         known = self._known.get(namespace)

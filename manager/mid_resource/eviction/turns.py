@@ -56,7 +56,7 @@ class NodeTurn:
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
-        if self.record is not None and self.is_emptied:
+        if self.record is not None and self.is_emptied and not self.policy.is_frozen:
             return frozenset({Trigger(self.record.trigger)})
         return self.watched.lasting(self.policy)
 
@@ -132,6 +132,7 @@ class Turns:
         if turn is None or turn.uid != given.uid:
             turn = self._nodes[name] = NodeTurn(name, given.uid, given.policy)
             self._short.pop(name, None)
+            self._closed.pop(name, None)
         turn.policy = given.policy
         if given.departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
@@ -208,11 +209,12 @@ class Turns:
         return any(self._nodes[name].policy.evicts for name in (*self._short, *self._closed))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of nodes by what they are short of, and of the closed ones."""
+        """Return the number of nodes by what they are short of, and of the closed ones; usable from any thread."""
         found = {trigger.value: 0 for trigger in Trigger}
-        for name in self._short:
-            for trigger in self._nodes[name].triggers:
-                found[trigger.value] += 1
+        for name in list(self._short):
+            if (turn := self._nodes.get(name)) is not None:
+                for trigger in turn.triggers:
+                    found[trigger.value] += 1
         return found | {"closed": len(self._closed)}
 
 

@@ -108,6 +108,23 @@ def test_nodes_are_listed_in_order_and_no_more_than_permitted():
     assert found.due((), 2, at(300)) == ["mid_only", "b"]
 
 
+@pytest.mark.parametrize("mid_pods", [[], [pod("m")]])
+def test_many_nodes_that_stay_as_they_are_keep_no_other_one_from_being_listed(mid_pods):
+    """Empty nodes of a group at its minimum, and nodes that wait for room or for their turn, do not change."""
+    same = {f"a{index:03}": reported(prod=(100, 0)) for index in range(200)}
+    found, listed = survey(**same, kept=reported(prod=(4000, 0)), last=reported(prod=(200, 0))), []
+    for seconds in range(0, 7200, 5):
+        if seconds == 3600:
+            found.observe("kept", reported(prod=(300, 0)), at(seconds))
+        for name in found.due((), 10, at(seconds)):
+            found.attempted(name, at(seconds))
+            keepers = [keeper()] if name == "kept" and seconds < 3600 else []
+            found.listed(name, keepers, [pod("m")] if name in ("kept", "last") else mid_pods, at(seconds))
+            listed.append((seconds, name))
+    assert sum(name == "kept" and 3600 <= seconds < 3700 for seconds, name in listed) == 1
+    assert sum(name == "last" for _, name in listed) > 20
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -307,6 +324,14 @@ def test_a_node_that_the_autoscaler_keeps_opens_again_and_is_left_alone():
     for seconds, chosen in ((end - 1, 0), (end, 1)):
         found.listed("a", [keeper()], [pod("m")], at(seconds))
         assert len(found.mid_only((), at(seconds))) == chosen
+
+
+def test_a_new_leader_keeps_a_node_closed_until_it_has_listed_its_pods():
+    found = survey(a=underused(closed=Closed.UNDERUSED))
+    late = REMOVED_WITHIN.total_seconds()
+    assert why_reopened(found, trigger=Trigger.UNDERUSED, seconds=late) == ""
+    found.listed("a", [keeper()], [], at(late))
+    assert why_reopened(found, trigger=Trigger.UNDERUSED, seconds=late) != ""
 
 
 def test_a_node_opens_again_once_its_other_pods_request_more():

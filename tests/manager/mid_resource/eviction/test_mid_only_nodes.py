@@ -3,6 +3,7 @@
 import pytest
 
 from manager.mid_resource.eviction.mid_only import EMPTY_AFTER
+from tests.manager.conftest import allocated
 from tests.manager.evictions import Short
 
 EMPTIES = {"enable": True, "midEviction": {"mode": "evict", "emptyNodeSeconds": 120}}
@@ -274,3 +275,70 @@ async def test_a_static_pod_keeps_no_node(short):
     }, "kube-system")  # fmt: skip
     await short.minutes(4, **PLENTY)
     assert len(short.evicted) == 2
+
+
+async def start_of_emptying(short):
+    await start(short, AT_ONCE, pods=6)
+    await short.report(**PLENTY)
+    while not short.evicted:
+        short.pass_seconds(10)
+        await short.report(**PLENTY)
+        await short.round()
+    assert len(short.evicted) == 1
+
+
+async def configure(short, document):
+    short.world.configure(document)
+    await short.world.config.refresh()
+    await short.world.settle()
+
+
+async def test_no_pod_is_evicted_once_colocation_is_disabled_and_the_node_opens_again(short):
+    await start_of_emptying(short)
+    await configure(short, {**AT_ONCE, "enable": False})
+    await short.minutes(5, **PLENTY)
+    assert (len(short.evicted), short.annotation()) == (1, None)
+
+
+async def test_a_freeze_interrupts_the_emptying_because_no_node_has_a_place(short):
+    await start_of_emptying(short)
+    await configure(short, {**AT_ONCE, "midEmergency": "freeze"})
+    await short.minutes(5, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (1, "Frozen")
+    await configure(short, AT_ONCE)
+    await short.minutes(2, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (6, "MidOnly")
+
+
+async def test_the_autoscaler_has_its_time_for_a_node_that_was_closed_long_before_for_a_shortage(short):
+    await start(short, UNDERUSED, nodes=("n1", "n2"), pods=3)
+    short.add_prod_pod(requests={"cpu": "1"})
+    short.add_prod_pod("stays", node="n2", annotations={"karpenter.sh/do-not-disrupt": "true"})
+
+    def of_prod(cpu):
+        """Return a report by which 2.1 cores of Mid result: enough for two pods, and too little to open the node."""
+        mid_cpu, mid_memory = short.requested("n1")
+        of_pods = allocated(prod_cpu=str(cpu), mid_cpu=mid_cpu, mid_memory=mid_memory)
+        return {"allocated": of_pods, "calculated": (10_100 - 1000 * cpu, 8000)}
+
+    await short.minutes(3, **of_prod(9))
+    assert len(short.evicted) == 1
+    short.end_pods()
+    await short.minutes(17, **of_prod(9))
+    assert short.annotation()["trigger"] == "MidCPUShort"
+    for _ in range(6):
+        await short.report("n2", **PLENTY)
+        await short.minutes(1, **of_prod(4))
+        short.end_pods()
+    assert len(short.evicted) == 3
+    assert (short.closed(), texts(short, "MidOnlyNodeReopened")) == ("Underused", [])
+
+
+async def test_a_closed_node_opens_again_where_the_right_to_evict_is_taken_back(short):
+    await start_of_emptying(short)
+    short.server.may_evict = {"other"}
+    short.pass_seconds(61)
+    await short.minutes(3, **PLENTY)
+    assert (len(short.evicted), short.annotation(), short.closed()) == (1, None, "")
+    (text,) = texts(short, "MidOnlyNodeReopened")
+    assert text.startswith("accepts new Mid pods again: no right to evict in tenant; set the chart's value")

@@ -6,7 +6,7 @@ from api_types import names
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.eviction import policy
 from manager.mid_resource.eviction.shortage import Observation
-from manager.mid_resource.eviction.turns import Reconciled, Turns
+from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
 from manager.slo_config import strategy
 
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -87,3 +87,24 @@ def test_a_node_that_ceases_to_be_short_while_its_pod_is_evicted_stays_closed():
     turns.closed(states["a"], MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z"), later)
     assert turns.counts()["closed"] == 1
     assert turns.to_reopen(later) == []
+
+
+def test_a_scrape_counts_while_nodes_are_forgotten(monkeypatch):
+    """Metrics are made in a thread of their own."""
+    turns, _, _ = short("a", "b", "c")
+    before = NodeTurn.triggers
+
+    def forget_another(turn):
+        turns.forget("b")
+        return before.fget(turn)
+
+    monkeypatch.setattr(NodeTurn, "triggers", property(forget_another))
+    assert turns.counts()["MidCPUShort"] == 2
+
+
+def test_a_node_that_is_created_again_is_not_closed():
+    turns, _, now = short("a")
+    record = MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z")
+    turns.observe(Reconciled("a", "a", None, POLICY, record), now)
+    turns.observe(Reconciled("a", "another UID", None, POLICY, None), now)
+    assert turns.counts()["closed"] == 0
