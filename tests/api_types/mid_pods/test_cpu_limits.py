@@ -104,6 +104,20 @@ def test_containers_without_mid_cpu_or_limit_are_left_alone():
     assert [each.name for each in found.containers] == ["one"]
 
 
+def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
+    def asked(name, **policies):
+        listed = [{"resourceName": each, "restartPolicy": policy} for each, policy in policies.items()]
+        return container(name, resizePolicy=listed)
+
+    found = mid_pod(
+        asked("one", cpu="RestartContainer", memory="NotRequired"),
+        asked("two", cpu="NotRequired", memory="RestartContainer"),
+        asked("side", cpu="RestartContainer") | {"init": True, "restartPolicy": "Always"},
+        asked("three"),
+    )
+    assert [each.name for each in found.containers] == ["two", "three"]
+
+
 def test_sidecars_are_resized_and_other_init_containers_are_not():
     found = mid_pod(
         container(),
