@@ -132,7 +132,8 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
     if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
         return None
     mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
-    resizable = pods.is_admitted(pod) and not mirrored and pod.spec.resources is None
+    whole = pod.spec.resources
+    resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
     lowered = _lowered(pod.metadata) if resizable else {}
     found = (
         _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))

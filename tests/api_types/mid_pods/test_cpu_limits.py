@@ -22,8 +22,8 @@ def mid_pod(*containers, **more):
     return cpu_limits.of_pod(written_pod(*containers, **more))
 
 
-def written_pod(*containers, writers=(), priority=7000, status=None, **metadata):
-    spec = {"priority": priority, "containers": list(containers)}
+def written_pod(*containers, writers=(), priority=7000, status=None, of_pod=None, **metadata):
+    spec = {"priority": priority, "containers": list(containers), "resources": of_pod}
     if inits := [each for each in containers if each.pop("init", False)]:
         spec = {**spec, "containers": [each for each in containers if each not in inits], "initContainers": inits}
     document = {
@@ -129,6 +129,21 @@ def test_sidecars_are_resized_and_other_init_containers_are_not():
         ("c0", False, 1000),
         ("i1", True, 1000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "resized"),
+    [
+        (None, 1),
+        ({}, 1),
+        ({"limits": {}, "requests": {}}, 1),
+        ({"limits": {"cpu": "1"}}, 0),
+        ({"requests": {"cpu": "1"}}, 0),
+    ],
+)
+def test_the_api_server_resizes_no_pod_with_amounts_of_the_pod_as_a_whole(of_pod, resized):
+    """An empty field is none: it exempts no pod from suppression."""
+    assert len(mid_pod(container(), of_pod=of_pod).containers) == resized
 
 
 @pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])
