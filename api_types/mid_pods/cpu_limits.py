@@ -25,6 +25,7 @@ LEAST_LIMIT_MILLIS: Final = 10
 """Smallest quota that the kernel takes: 1 ms of 100 ms."""
 _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
+_RESTART: Final = "RestartContainer"
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
 _VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
 """Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
@@ -55,15 +56,36 @@ class Metadata(pods.ObjectMeta, rename="camel", frozen=True):
     managed_fields: list[FieldManager] | None = None
 
 
+class ResizePolicy(msgspec.Struct, rename="camel", frozen=True):
+    """What the kubelet does with a container when one of its resources is resized."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
+class ResizedContainer(pods.Container, rename="camel", frozen=True):
+    """A container with its policies for resizes."""
+
+    resize_policy: list[ResizePolicy] | None = None
+
+
+class ResizedSpec(pods.PodSpec, rename="camel", frozen=True):
+    """A spec whose containers state their policies for resizes."""
+
+    containers: list[ResizedContainer] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+    init_containers: list[ResizedContainer] | None = None  # type: ignore[assignment]
+
+
 class WrittenPod(pods.Pod, rename="camel", frozen=True):
     """A pod with the writers of its fields."""
 
     metadata: Metadata = Metadata()
+    spec: ResizedSpec = ResizedSpec()
 
 
 @dataclass(frozen=True, slots=True)
 class MidContainer:
-    """A container, or a sidecar, with Mid CPU and a CPU limit. Amounts are in millicores."""
+    """A container, or a sidecar, with Mid CPU, and a CPU limit that changes without a restart. In millicores."""
 
     key: str
     """Its list and its position there, such as `c0` or `i1` for a sidecar."""
@@ -110,7 +132,8 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
     if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
         return None
     mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
-    resizable = pods.is_admitted(pod) and not mirrored and pod.spec.resources is None
+    whole = pod.spec.resources
+    resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
     lowered = _lowered(pod.metadata) if resizable else {}
     found = (
         _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))
@@ -194,7 +217,7 @@ def autoscaler_advice(autoscaler: str) -> str:
 
 def _container(key: str, container: pods.Container, manager: str | None) -> MidContainer | None:
     limits, requests = container.resources.limits or {}, container.resources.requests or {}
-    if names.MID_CPU not in limits or names.CPU not in limits:
+    if names.MID_CPU not in limits or names.CPU not in limits or _restarts(container):
         return None
     mid, limit = quantities.whole_units(limits[names.MID_CPU]), quantities.cpu_millis(limits[names.CPU])
     request = quantities.cpu_millis(requests.get(names.CPU, "0"))
@@ -205,6 +228,12 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     # The QoS class must not change, and it would if limits and requests became equal.
     least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
     return MidContainer(key, container.name, mid, min(least, original, limit), original, limit)
+
+
+def _restarts(container: pods.Container) -> bool:
+    """Return whether a new CPU limit restarts the container."""
+    policies: Sequence[ResizePolicy] = getattr(container, "resize_policy", None) or ()
+    return any(each.resource_name == names.CPU and each.restart_policy == _RESTART for each in policies)
 
 
 def _original(manager: str, key: str, mid_millis: int) -> int:

@@ -21,7 +21,7 @@ from koordlet.cluster.view import ClusterView
 from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage, resize
-from koordlet.mid_suppression.node_usage import Members
+from koordlet.mid_suppression.node_usage import Members, RecentUsage
 from koordlet.mid_suppression.planner import Change, Node, Planner
 from koordlet.mid_suppression.prod_waits import CpuWaits
 from koordlet.mid_suppression.resize import Outcome, Sent
@@ -75,7 +75,8 @@ class Suppressor:
         self._utc_now = utc_now
         self._members = Members(-1, (), False, (), ())
         self._sampled_at: float | None = None
-        self._last_sample = monotonic()
+        self._last_sample: float | None = monotonic()
+        """Time of the newest sample; None after a time without any."""
         self._waits_at = 0.0
         self._is_prod_short = False
         self._cpu_waits = CpuWaits()
@@ -110,12 +111,13 @@ class Suppressor:
         """Return the patches to send now. Call once after each tick."""
         threshold = self.threshold_percent()
         if threshold is None:
+            self._last_sample = None
             return []
         if self._members.version != self._view.pods.version:
             self._members = Members.of(self._view.pods)
             self._forget()
         if threshold == 0 and not self._members.is_lowered:
-            self._blocked = self.planner.allowed_millis = self.planner.usage = None
+            self._blocked = self._last_sample = self.planner.allowed_millis = self.planner.usage = None
             return []
         now = self._monotonic()
         node = self._node(now)
@@ -203,6 +205,9 @@ class Suppressor:
         if sampled_at == self._sampled_at or node is None:
             return
         begin, self._last_sample, self._sampled_at = self._last_sample, now, sampled_at
+        if begin is None:  # the time that it covers is unknown, and earlier samples are of another time
+            self.planner.recent = RecentUsage()
+            return
         usage = node_usage.of_samples(self._observer.newest, self._members)
         if usage is not None and sampled_at is not None:
             threshold = node.capacity_millis * threshold_percent / 100_000

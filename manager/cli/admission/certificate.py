@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final, NamedTuple
 
-from cryptography import x509
+from cryptography import exceptions, x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -19,6 +19,14 @@ RENEWAL: Final = dt.timedelta(days=90)
 """Time before the end at which a certificate is renewed: replicas that are away for weeks keep a valid one."""
 _CLOCK_SKEW: Final = dt.timedelta(hours=1)
 """A certificate is valid this long before it is made, for API servers whose clock is behind."""
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    exceptions.UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+)
 
 
 class Pair(NamedTuple):
@@ -60,9 +68,10 @@ def problem(pair: Pair, host: str, now: dt.datetime) -> str:
         key = serialization.load_pem_private_key(pair.key, password=None)
         trusted = x509.load_pem_x509_certificates(pair.bundle)
         hosts = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        is_of_key = certificate.public_key() == key.public_key()
+    except _UNREADABLE as error:
         return f"it cannot be read: {error}" if pair.certificate else "there is none"
-    if certificate.public_key() != key.public_key():
+    if not is_of_key:
         return "its key is of another certificate"
     if certificate not in trusted:
         return "the bundle lacks it"
@@ -77,7 +86,7 @@ def _newest(bundle: bytes, now: dt.datetime) -> bytes:
     """Return the first certificate of a bundle that is still valid; empty where none can be read."""
     try:
         known = x509.load_pem_x509_certificates(bundle)
-    except ValueError:
+    except _UNREADABLE:
         return b""
     valid = [each for each in known if now < each.not_valid_after_utc]
     return valid[0].public_bytes(serialization.Encoding.PEM) if valid else b""

@@ -23,8 +23,11 @@ from manager.cache import kopf_watches
 from manager.cli.admission import certificate_store
 from manager.cli.admission.settings import AdmissionSettings
 
+log = logging.getLogger(__name__)
+
 HANDLER: Final = "mid-limits"
 """Id of the handler, by which kopf finds it: the path in the webhook configuration of the chart."""
+_FAILED: Final = "this koord-mid pod gets no limits: the webhook failed; its log has the error"
 _FILE_CHECK_SECONDS: Final = 86_400.0  # the files do not change: see CertificateStore
 
 
@@ -40,7 +43,11 @@ def registry(
 
     @kopf.on.mutate("", "v1", "pods", id=HANDLER, operations=["CREATE"], registry=handlers)
     async def limit(body: kopf.Body, patch: kopf.Patch, warnings: list[str], **_: Any) -> None:
-        operations, advice = limits(dict(body), settings.scheduler_name, native_limits=settings.native_limits)
+        try:
+            operations, advice = limits(dict(body), settings.scheduler_name, native_limits=settings.native_limits)
+        except Exception:  # kopf would refuse the pod
+            log.exception("the rules for Mid pods failed for a new pod; it gets no limits")
+            operations, advice = [], [_FAILED]
         # kopf would copy and compare the whole pod to find these, which takes longer than all the rest.
         patch.as_json_patch = lambda *_: operations  # type: ignore[method-assign,assignment]
         warnings.extend(advice)

@@ -22,8 +22,8 @@ def mid_pod(*containers, **more):
     return cpu_limits.of_pod(written_pod(*containers, **more))
 
 
-def written_pod(*containers, writers=(), priority=7000, status=None, **metadata):
-    spec = {"priority": priority, "containers": list(containers)}
+def written_pod(*containers, writers=(), priority=7000, status=None, of_pod=None, **metadata):
+    spec = {"priority": priority, "containers": list(containers), "resources": of_pod}
     if inits := [each for each in containers if each.pop("init", False)]:
         spec = {**spec, "containers": [each for each in containers if each not in inits], "initContainers": inits}
     document = {
@@ -104,6 +104,20 @@ def test_containers_without_mid_cpu_or_limit_are_left_alone():
     assert [each.name for each in found.containers] == ["one"]
 
 
+def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
+    def asked(name, **policies):
+        listed = [{"resourceName": each, "restartPolicy": policy} for each, policy in policies.items()]
+        return container(name, resizePolicy=listed)
+
+    found = mid_pod(
+        asked("one", cpu="RestartContainer", memory="NotRequired"),
+        asked("two", cpu="NotRequired", memory="RestartContainer"),
+        asked("side", cpu="RestartContainer") | {"init": True, "restartPolicy": "Always"},
+        asked("three"),
+    )
+    assert [each.name for each in found.containers] == ["two", "three"]
+
+
 def test_sidecars_are_resized_and_other_init_containers_are_not():
     found = mid_pod(
         container(),
@@ -115,6 +129,21 @@ def test_sidecars_are_resized_and_other_init_containers_are_not():
         ("c0", False, 1000),
         ("i1", True, 1000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "resized"),
+    [
+        (None, 1),
+        ({}, 1),
+        ({"limits": {}, "requests": {}}, 1),
+        ({"limits": {"cpu": "1"}}, 0),
+        ({"requests": {"cpu": "1"}}, 0),
+    ],
+)
+def test_the_api_server_resizes_no_pod_with_amounts_of_the_pod_as_a_whole(of_pod, resized):
+    """An empty field is none: it exempts no pod from suppression."""
+    assert len(mid_pod(container(), of_pod=of_pod).containers) == resized
 
 
 @pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])

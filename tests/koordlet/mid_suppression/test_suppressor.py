@@ -284,6 +284,28 @@ async def test_of_a_plan_that_is_under_way_nothing_is_lowered_once_suppression_i
     assert server.requests == []
 
 
+def test_switched_on_usage_has_to_be_above_the_threshold_for_five_seconds():
+    """Nothing was sampled while it was off: the newest sample is that of one second."""
+    node = Node(limited("a", 4000), threshold=0)
+    node.use(1.0)
+    assert node.plan(60) == []
+    node.switch(65)
+    node.use(9.0)
+    assert node.plan(3) == []
+    assert [each.limits for each in node.plan(3)] == [{"c0": 10}]
+
+
+def test_switched_on_again_usage_of_the_time_before_does_not_count():
+    node = Node(threshold=65)
+    node.plan(60)
+    node.switch(0)
+    node.use(4.0)
+    assert node.plan(3600) == []
+    node.view.pods.put(limited("a", 8000))
+    node.switch(65)
+    assert node.plan(30) == []
+
+
 @pytest.mark.parametrize("unknown", ["pods", "node_metric"])
 def test_before_the_cluster_is_known_nothing_changes(unknown):
     node = Node(limited("a", 4000))

@@ -1,9 +1,11 @@
 """The certificate of the webhook: when it is renewed, and that no replica loses trust meanwhile."""
 
+import base64
 import datetime as dt
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from manager.cli.admission import certificate
 
@@ -65,6 +67,33 @@ def test_what_a_secret_may_hold_by_mistake_is_made_again(pair, spoil, text):
     other = certificate.make(HOST, NOW)
     assert text in certificate.problem(spoil(pair, other), HOST, NOW)
     assert certificate.make(HOST, NOW, b"nonsense").bundle.count(b"BEGIN") == 1
+
+
+def replaced(pem, before, after):
+    """Return a certificate of other bytes, as a program with algorithms of its own would write it."""
+    der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
+    assert bytes.fromhex(before) in der
+    text = base64.b64encode(der.replace(bytes.fromhex(before), bytes.fromhex(after))).decode()
+    return f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n".encode()
+
+
+UNKNOWN_KEY = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIAAA==\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda pair: pair._replace(key=UNKNOWN_KEY),
+        lambda pair: pair._replace(certificate=replaced(pair.certificate, "2a8648ce3d030107", "2a8648ce3d030108")),
+        lambda pair: pair._replace(certificate=replaced(pair.certificate, "a003020102", "a003020109")),
+        lambda pair: pair._replace(bundle=replaced(pair.certificate, "a003020102", "a003020109")),
+    ],
+    ids=["kind of key", "curve", "version", "bundle"],
+)
+def test_what_no_library_can_read_is_made_again(pair, spoil):
+    spoilt = spoil(pair)
+    assert certificate.problem(spoilt, HOST, NOW).startswith("it cannot be read: ")
+    assert certificate.problem(certificate.make(HOST, NOW, spoilt.bundle), HOST, NOW) == ""
 
 
 def test_a_certificate_of_another_release_is_made_again(pair):

@@ -1,8 +1,10 @@
 """What the handler changes; e2e/cases/admission/test_mid_limits_webhook.py runs it below an API server."""
 
+import kopf
 import pytest
 
 from manager.cli.admission import webhook
+from manager.cli.admission.settings import AdmissionSettings
 
 PLAIN = {"cpu": "500m", "memory": "64Mi"}
 
@@ -48,3 +50,14 @@ def test_what_is_refused_passes_with_a_warning(spec):
 )
 def test_other_pods_pass_as_they_are(given):
     assert webhook.limits(given, "koord-scheduler") == ([], [])
+
+
+async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
+    """kopf answers an exception of a handler with a refusal, which failurePolicy Ignore does not cover."""
+    monkeypatch.setattr(webhook, "limits", lambda *_, **__: 1 / 0)
+    (handler,) = webhook.registry(None, AdmissionSettings(), None)._webhooks.get_all_handlers()
+    patch, warnings = kopf.Patch(), []
+    await handler.fn(body=kopf.Body(pod(WORK)), patch=patch, warnings=warnings)
+    assert patch.as_json_patch() == []
+    assert warnings == ["this koord-mid pod gets no limits: the webhook failed; its log has the error"]
+    assert "ZeroDivisionError" in caplog.text
