@@ -106,6 +106,16 @@ def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
     assert scene.filter("b", cores=20) == ""
 
 
+def test_a_pod_that_its_author_annotates_meanwhile_keeps_its_share():
+    scene = Scene()
+    given_up = factories.waiting_pod("a", scheduled="False")
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("a", cores=20) == ""
+    scene.clock.seconds += 1
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("b", cores=20) != ""
+
+
 def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     scene = Scene()
     scene.bound("victim", cores=20)
