@@ -130,6 +130,15 @@ def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     assert scene.filter("preemptor", cores=20) == ""
 
 
+def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
+    scene = Scene()
+    for index in range(1025):
+        scene.bound(f"greedy-{index}", cores=2**53, node=f"absent-{index % 4}")
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-greedy-0"}]} for name in NODES}}
+    assert json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW)) == {"NodeNameToMetaVictims": {}}
+
+
 def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():
     scene = Scene()
     for index in range(5):
