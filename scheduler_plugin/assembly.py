@@ -100,8 +100,10 @@ class Parts:
             short_list=short_list,
         )
 
-    def _waiting_pod_changed(self, pod: WaitingPod) -> None:
-        self.reservations.pod_changed(pod, time.time(), time.monotonic())
+    def _waiting_pod_changed(self, pod: WaitingPod, has_new_outcome: bool) -> None:
+        self.reservations.pod_changed(pod, time.time(), time.monotonic(), has_new_outcome=has_new_outcome)
+        if not has_new_outcome:
+            return
         self.refused.status_changed(pod.metadata.uid, waiting_pods.refusal(pod))
         if waiting_pods.is_unscheduled(pod) and not pod.status.nominated_node_name:
             self.vectors.mid_quotas.attempt_ended(pod.metadata.uid, self._monotonic())

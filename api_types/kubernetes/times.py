@@ -25,6 +25,8 @@ _UNIT_NANOS: Final = {
     "h": 3_600 * NANOS_PER_SECOND,
 }
 _MAX_NANOS: Final = 2**63 - 1  # int64 of Go: 292 years
+_MOST_CHARACTERS: Final = 64
+"""Longest text of a duration; Go prints at most 25. Texts are cached, and matching takes the square of the length."""
 _PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART})+)", re.ASCII)
 _PARTS: Final = re.compile(_PART, re.ASCII)
@@ -36,13 +38,17 @@ def duration_nanos(text: str) -> int:
 
     Raises ValueError.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(
+            f"{text[:_MOST_CHARACTERS]!r}... has {len(text)} characters, want a duration of at most {_MOST_CHARACTERS}"
+        )
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is not a duration, want one like 5m0s or 1h30m")
+        raise ValueError(f"{text!r} is not a duration, want one like 5m0s or 1h30m")
     size = sum(int(Fraction(number) * _UNIT_NANOS[unit]) for number, unit in _PARTS.findall(text))
     negative = text.startswith("-")
     if size > _MAX_NANOS + negative:
         raise ValueError(
-            f"{text[:100]!r} is longer than a duration can be, want at most {_MAX_NANOS // NANOS_PER_SECOND // 3600}h"
+            f"{text!r} is longer than a duration can be, want at most {_MAX_NANOS // NANOS_PER_SECOND // 3600}h"
         )
     return -size if negative else size
 

@@ -18,13 +18,16 @@ class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
     claim_name: str = ""
 
 
+class EphemeralSource(msgspec.Struct, frozen=True):
+    """Template of a claim, whose name is that of the pod and the volume. None of it is kept."""
+
+
 class Volume(msgspec.Struct, rename="camel", frozen=True):
     """A volume of a pod."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: msgspec.Raw | None = None
-    """Template of a claim, whose name is that of the pod and the volume."""
+    ephemeral: EphemeralSource | None = None
 
 
 class RequestedPodSpec(pods.PodSpec, rename="camel", frozen=True):

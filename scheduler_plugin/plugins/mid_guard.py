@@ -148,7 +148,8 @@ def _exceeds_quota(pod: PodInfo, vectors: NodeColumns, pending: Pending | None) 
     for place, (held, most, wanted) in enumerate(zip(use.held, use.quota, _wanted(pod), strict=True)):
         if most is not None and wanted > 0:
             more = 0 if pending is None or pending.mid_of_namespace is None else pending.mid_of_namespace[place]
-            exceeds = exceeds | np.atleast_1d(held + more + wanted > most)
+            fits_64_bits = min(held, _UNBOUNDED[place])  # a thousand pods of the largest amount do not
+            exceeds = exceeds | np.atleast_1d(fits_64_bits + more + wanted > most)
     return exceeds
 
 

@@ -81,10 +81,13 @@ class Reservations:
         """Leave a pod to the bind call, which counts it for longer."""
         self._by_uid.pop(uid, None)
 
-    def pod_changed(self, pod: WaitingPod, now: float, monotonic: float) -> None:
-        """Follow the conditions and the nomination of a pod without a node."""
+    def pod_changed(self, pod: WaitingPod, now: float, monotonic: float, *, has_new_outcome: bool = True) -> None:
+        """Follow the conditions and the nomination of a pod without a node.
+
+        Without a new outcome the conditions belong to an attempt before the reservation.
+        """
         reservation = self._by_uid.get(pod.metadata.uid)
-        if has_failed(pod):
+        if has_new_outcome and has_failed(pod):
             self._by_uid.pop(pod.metadata.uid, None)
             self._cluster.forget_assumed(pod)  # also one that the bind call has confirmed
             return
@@ -93,7 +96,7 @@ class Reservations:
         reservation.nominated = bool(pod.status.nominated_node_name)
         if reservation.nominated:
             self._extend(reservation, pod.status.nominated_node_name, now, monotonic)
-        elif is_unscheduled(pod) and monotonic - reservation.began_at > _SETTLING_SECONDS:
+        elif has_new_outcome and is_unscheduled(pod) and monotonic - reservation.began_at > _SETTLING_SECONDS:
             self.end(pod.metadata.uid)
 
     def due(self, monotonic: float) -> list[Reservation]:

@@ -21,6 +21,9 @@ Key = tuple[str, int]
 """Statistic, and window in nanoseconds; 0 is the longest window reported."""
 
 NONE: Final = msgspec.Raw(b"null")
+_MOST_SHARED_KEYS: Final = 64
+_LONGEST_SHARED_STATISTIC: Final = 16
+"""An agent has six statistics of four windows. Keys beyond these bounds would fill the memory that nodes share."""
 
 
 class _Usage(msgspec.Struct, frozen=True, gc=False):
@@ -82,7 +85,9 @@ def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
                 by_window[statistic, window] = found
                 longest[statistic] = max(longest.get(statistic, window), window)
     whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
-    return VectorTable(_positions(tuple(whole)), node_report.packed(whole), len(resources))
+    is_shared = len(whole) <= _MOST_SHARED_KEYS and all(len(key[0]) <= _LONGEST_SHARED_STATISTIC for key in whole)
+    positions = _positions if is_shared else _positions.__wrapped__
+    return VectorTable(positions(tuple(whole)), node_report.packed(whole), len(resources))
 
 
 @functools.lru_cache(maxsize=256)

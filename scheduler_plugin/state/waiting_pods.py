@@ -6,7 +6,7 @@ The filter request of kube-scheduler has all else that is known of such a pod.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -61,35 +61,51 @@ def _given_up(pod: WaitingPod) -> WaitingCondition | None:
     return None
 
 
-class WaitingPods:
-    """UID and key of each pod without a node; `on_changed` gets a shown pod, `on_gone` the UID of one that left."""
+class _Shown(NamedTuple):
+    """What is kept of a pod without a node."""
 
-    def __init__(self, on_changed: Callable[[WaitingPod], None], on_gone: Callable[[str], None]) -> None:
+    uid: str
+    outcome: int
+    """Hash of the condition with which the last attempt was given up."""
+    is_nominated: bool
+
+
+class WaitingPods:
+    """Pods without a node by key; `on_changed` gets a shown pod, `on_gone` the UID of one that left.
+
+    `on_changed` also gets whether the pod shows the end of another attempt. The condition of an earlier attempt stays
+    while the next one goes on, and comes again with every change of the pod; kube-scheduler does not repeat a patch.
+    """
+
+    def __init__(self, on_changed: Callable[[WaitingPod, bool], None], on_gone: Callable[[str], None]) -> None:
         self._on_changed = on_changed
         self._on_gone = on_gone
-        self._uids: dict[tuple[str, str], str] = {}
+        self._shown: dict[tuple[str, str], _Shown] = {}
 
     def __len__(self) -> int:
         """Return the number of pods without a node."""
-        return len(self._uids)
+        return len(self._shown)
 
     def changed(self, pod: WaitingPod) -> None:
         """Store a pod that the watch shows."""
         key = pod.metadata.namespace, pod.metadata.name
-        known = self._uids.get(key)
-        if known is not None and known != pod.metadata.uid:
-            self._on_gone(known)
-        self._uids[key] = pod.metadata.uid
-        self._on_changed(pod)
+        known = self._shown.get(key)
+        if known is not None and known.uid != pod.metadata.uid:
+            self._on_gone(known.uid)
+            known = None
+        shown = _Shown(pod.metadata.uid, hash(_given_up(pod)), bool(pod.status.nominated_node_name))
+        self._shown[key] = shown
+        is_repeated = known is not None and known.outcome == shown.outcome and known.is_nominated <= shown.is_nominated
+        self._on_changed(pod, not is_repeated)
 
     def gone(self, namespace: str, name: str) -> None:
         """Drop a pod that was bound or deleted."""
-        uid = self._uids.pop((namespace, name), None)
-        if uid is not None:
-            self._on_gone(uid)
+        shown = self._shown.pop((namespace, name), None)
+        if shown is not None:
+            self._on_gone(shown.uid)
 
     def keep(self, existing: Container[tuple[str, str]]) -> Iterator[None]:
         """Drop the pods that a new list no longer contains, one with each step."""
-        for namespace, name in [key for key in self._uids if key not in existing]:
+        for namespace, name in [key for key in self._shown if key not in existing]:
             self.gone(namespace, name)
             yield

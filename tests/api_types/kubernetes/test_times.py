@@ -33,6 +33,13 @@ def test_rejects_a_duration_that_go_rejects(text):
         times.duration_nanos(text)
 
 
+@pytest.mark.parametrize("text", ["0s" * 33, "1" * 65])
+def test_rejects_a_long_duration_unread_because_its_author_may_be_hostile(text):
+    """A megabyte took half a minute where it was a duration, and hours where it was none."""
+    with pytest.raises(ValueError, match=f"has {len(text)} characters, want a duration of at most 64"):
+        times.duration_nanos(text)
+
+
 def test_rejects_a_duration_beyond_64_bits():
     assert times.duration_nanos("2562047h47m16.854775807s") == 2**63 - 1
     with pytest.raises(ValueError, match="longer than a duration can be"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 
 import msgspec
 import pytest
@@ -234,6 +235,18 @@ def test_a_prioritize_call_keeps_what_the_filter_call_of_its_pod_began(parts):
     assert other_order == scores(parts, ["cool", "warm"])
     bind(parts, "cool")
     assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
+
+
+def test_a_pod_with_an_ephemeral_volume_is_filtered_as_any_other(parts):
+    pod = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
+    pod["spec"]["volumes"] = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": []}}}}]
+    body = factories.request(pod, ["cool", "hot"])
+    references = sys.getrefcount(body)
+    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == ["cool"]
+    parts.extender.reserve(NOW, 0.0)
+    (due,) = parts.reservations.due(1.0)
+    assert due.claims == ["web-1-data"]
+    assert sys.getrefcount(body) == references, "the kept pod keeps the names of all nodes"
 
 
 def test_large_pods_do_not_fill_the_memory_and_small_ones_are_kept(parts):

@@ -61,7 +61,7 @@ def test_no_second_node_is_emptied_while_the_victims_on_the_first_are_ending():
     [
         (Extender, "call_preempt", lambda self, pod, victims: list(victims)),
         (RefusedPods, "choose", lambda self, now, monotonic: iter(())),
-        (Reservations, "pod_changed", lambda self, pod, now, monotonic: None),
+        (Reservations, "pod_changed", lambda self, pod, now, monotonic, **_: None),
         (Cluster, "forget_assumed", lambda self, pod: None),
         (verbs.Extender, "reserve", lambda self, now, monotonic: None),
     ],

@@ -106,6 +106,16 @@ def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
     assert scene.filter("b", cores=20) == ""
 
 
+def test_a_pod_that_its_author_annotates_meanwhile_keeps_its_share():
+    scene = Scene()
+    given_up = factories.waiting_pod("a", scheduled="False")
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("a", cores=20) == ""
+    scene.clock.seconds += 1
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("b", cores=20) != ""
+
+
 def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     scene = Scene()
     scene.bound("victim", cores=20)
@@ -118,6 +128,15 @@ def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     scene.parts.waiting.changed(factories.waiting_pod("preemptor", scheduled="False", nominated="n0"))
     assert scene.filter("third", cores=1) != ""
     assert scene.filter("preemptor", cores=20) == ""
+
+
+def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
+    scene = Scene()
+    for index in range(1025):
+        scene.bound(f"greedy-{index}", cores=2**53, node=f"absent-{index % 4}")
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-greedy-0"}]} for name in NODES}}
+    assert json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW)) == {"NodeNameToMetaVictims": {}}
 
 
 def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():

@@ -120,6 +120,20 @@ def test_podscheduled_false_ends_it_unless_it_belongs_to_the_attempt_before(afte
     assert scene.counted() == counted
 
 
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError"])
+def test_the_condition_of_an_earlier_attempt_does_not_end_it_when_the_pod_changes_for_another_reason(reason):
+    """An author who annotates a pod that waits for its volume must not free its share of the node and of the quota."""
+    scene = Scene(a=10, b=30)
+    shown = factories.waiting_pod("web", scheduled="False", reason=reason, message="timed out")
+    scene.parts.waiting.changed(shown)
+    scene.monotonic = 0.0  # the watch is followed by the clock of the process
+    scene.schedule(claims=["data"])
+    scene.parts.waiting.changed(shown)
+    assert scene.counted() == {"web": "a"}
+    scene.parts.waiting.changed(factories.waiting_pod("web", scheduled="False", reason=reason, message="another"))
+    assert scene.counted() == {}
+
+
 def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_node():
     scene = Scene(a=10, b=30)
     scene.schedule(claims=["data"])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_plugin.state import aggregated_usage
 from scheduler_plugin.state.aggregated_usage import NONE, AggregatedUsage
 from tests.scheduler_plugin import factories
 
@@ -35,6 +36,14 @@ def test_each_statistic_has_its_windows_and_its_longest_one():
         ("p95", 0): (2000, 7),
     }
     assert read.get(("p99", 0)) is None
+
+
+@pytest.mark.parametrize("names", [[f"s{index}" for index in range(33)], ["s" * 17]])
+def test_keys_that_no_agent_has_are_read_and_leave_nothing_behind(names):
+    shared = aggregated_usage._positions.cache_info().currsize
+    windows = [{"duration": "5m", "usage": {name: usage("1", "2") for name in names}}]
+    assert statistics(windows).get((names[-1], 0)) == (1000, 2)
+    assert aggregated_usage._positions.cache_info().currsize == shared
 
 
 def test_an_impossible_window_does_not_affect_the_others():
