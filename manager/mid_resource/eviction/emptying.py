@@ -93,6 +93,9 @@ class Emptying:
             return
         self._worked = now
         emptied = self.emptied()
+        for turn in self._turns.emptied():
+            if turn.name not in emptied:
+                self._turns.reopened(turn, now)  # somebody else has removed the annotation
         if not emptied and not self._survey.is_wanted():
             return
         await self._list(emptied, now)
