@@ -167,6 +167,18 @@ async def test_the_pods_of_another_namespace_wait_for_those_of_a_namespace_that_
     assert short.evicted == ["mine-other"]
 
 
+async def test_many_refused_pods_of_one_namespace_do_not_end_the_evictions_of_a_node(short):
+    await short.start()
+    for index in range(40):
+        short.add_pod(f"refused-{index}", 100)
+    short.add_pod("theirs", 100, namespace="zzz")
+    budget_refuses(short.server)
+    await short.minutes(7, calculated=(100, 10_000))
+    assert short.evicted == []
+    await short.minutes(4, calculated=(100, 10_000))
+    assert short.evicted == ["theirs"]
+
+
 async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
     await short.start()
     for name in "abc":
