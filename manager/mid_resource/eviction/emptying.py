@@ -95,7 +95,7 @@ class Emptying:
         emptied = self.emptied()
         for turn in self._turns.emptied():
             if turn.name not in emptied:
-                self._turns.reopened(turn, now)  # somebody else has removed the annotation
+                self._turns.reopened(turn, now)  # another client has removed the annotation
         if not emptied and not self._survey.is_wanted():
             return
         await self._list(emptied, now)

@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from api_types import names
 from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
@@ -205,8 +204,7 @@ class Survey:
     def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
         """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it.
 
-        Among equals the one that was listed longest ago comes first. Some lists are kept for the nodes that are less
-        pressing than those that Mid pods keep: the latter are listed again and again while they wait.
+        Among equals the one that was listed longest ago comes first. Those that Mid pods keep do not take all lists.
         """
         found = []
         for name, known in self._nodes.items():
@@ -246,10 +244,7 @@ class Survey:
         return known.mid_pods if known else ()
 
     def why_reopened(self, name: str, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
-        """Return why an emptied node accepts new Mid pods again; empty where it stays closed.
-
-        `last` is the time of its last eviction, or of its closing. What was not listed yet may still have Mid pods.
-        """
+        """Return why an emptied node, `last` evicted from or closed then, opens again; empty where it stays closed."""
         known = self._nodes.get(name)
         if known is None:
             return ""
@@ -290,7 +285,7 @@ class Survey:
         mid = Room({name: each.reported.free for name, each in open_ if not each.reported.closed})
         native = Room({name: each.reported.native_free for name, each in open_})
         for each in [self._nodes[name] for name in emptied if name in self._nodes]:
-            mid.take_all(map(_amounts, each.mid_pods))
+            mid.take_all(pod.mid_amounts for pod in each.mid_pods)
             native.take_all(keeper.requests or (0, 0) for keeper in each.keepers)
         return Rooms(mid, native)
 
@@ -369,16 +364,12 @@ def _is_suspected(known: _Known, now: dt.datetime) -> bool:
 
 def requested(mid_pods: Iterable[Candidate]) -> Amounts:
     """Return the sum of the Mid requests of pods."""
-    return _sum(map(_amounts, mid_pods))
+    return _sum(pod.mid_amounts for pod in mid_pods)
 
 
 def _sum(found: Iterable[Amounts]) -> Amounts:
     listed = list(found)
     return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
-
-
-def _amounts(pod: Candidate) -> Amounts:
-    return pod.requests.get(names.MID_CPU, 0), pod.requests.get(names.MID_MEMORY, 0)
 
 
 def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime) -> Iterator[Choice]:
@@ -396,7 +387,7 @@ def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime
         native_after = None if native.is_taken(node.name) else native.after(node.others, node.name)
         if native_after is None:
             continue
-        mid_after = mid.after(map(_amounts, node.mid_pods), node.name)
+        mid_after = mid.after((pod.mid_amounts for pod in node.mid_pods), node.name)
         if mid_after is not None:
             yield Choice(node, Step.EMPTY)
         elif without and now - node.since >= without:

@@ -4,7 +4,6 @@ import pytest
 
 from apiserver_client import session
 from manager.metrics.eviction import Result
-from tests.fakes import cluster
 from tests.manager.conftest import MID
 from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
 
@@ -103,45 +102,6 @@ async def test_the_right_in_some_namespaces_evicts_there_only(short):
     assert short.evicted == ["z"]
 
 
-async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_takes_no_right(short):
-    """A webhook may answer 403, and so does the apiserver for a pod of a namespace that is being deleted."""
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    short.add_pod("theirs", namespace="zzz")
-
-    def forbids(request):
-        if request.path.endswith("/a/eviction"):
-            raise cluster.Refusal(403, "Forbidden", "a", "admission webhook denied the request")
-
-    short.server.on_write = forbids
-    may_evict = []
-    for _ in range(8):
-        await short.minutes(1)
-        await short.world.evictor.check_rights()
-        may_evict.append(short.world.evictor.may_evict())
-    assert short.evicted == ["b", "c"]
-    assert all(may_evict)
-    assert "MidEvictionRefused" in short.reasons()
-
-
-async def test_a_right_that_is_taken_back_is_known_with_the_first_eviction_that_is_forbidden(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(2)
-    await short.report()
-    await short.world.evictor.check_rights()
-    short.server.may_evict = set()
-    await short.round()
-    assert short.attempts() == 1
-    await short.world.evictor.check_rights()
-    assert not short.world.evictor.may_evict()
-    await short.minutes(5)
-    assert (short.evicted, short.attempts()) == ([], 1)
-    assert "MidEvictionNotAllowed" in short.reasons()
-
-
 async def test_a_budget_that_refuses_is_kept_and_tried_less_and_less_often(short):
     await short.start()
     for name in "abc":
@@ -167,18 +127,6 @@ async def test_the_pods_of_another_namespace_wait_for_those_of_a_namespace_that_
     assert short.evicted == ["mine-other"]
 
 
-async def test_many_refused_pods_of_one_namespace_do_not_end_the_evictions_of_a_node(short):
-    await short.start()
-    for index in range(40):
-        short.add_pod(f"refused-{index}", 100)
-    short.add_pod("theirs", 100, namespace="zzz")
-    budget_refuses(short.server)
-    await short.minutes(7, calculated=(100, 10_000))
-    assert short.evicted == []
-    await short.minutes(4, calculated=(100, 10_000))
-    assert short.evicted == ["theirs"]
-
-
 async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
     await short.start()
     for name in "abc":
@@ -197,24 +145,6 @@ async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
     assert (short.attempts(), short.evicted) == (1, [])
 
 
-async def test_a_pod_that_stays_after_a_conflict_is_evicted_later(short):
-    """The apiserver answers so as well where the status of a pod that starts changes all the time."""
-    await short.start()
-    short.add_pod("a", 3000)
-    conflicts = []
-
-    def conflict_once(request):
-        if request.path.endswith("/eviction") and not conflicts:
-            conflicts.append(request)
-            raise cluster.Refusal(409, "Conflict", "a", "the object has been modified")
-
-    short.server.on_write = conflict_once
-    await short.minutes(5)
-    assert (short.evicted, len(conflicts)) == ([], 1)
-    await short.minutes(5)
-    assert short.evicted == ["a"]
-
-
 async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(short):
     await short.start()
     for name in "abc":
@@ -227,6 +157,8 @@ async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(sh
 
 
 async def test_no_pod_is_evicted_where_the_annotation_cannot_be_written(short):
+    from tests.fakes import cluster
+
     await short.start()
     for name in "abc":
         short.add_pod(name)
