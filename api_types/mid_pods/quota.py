@@ -21,7 +21,8 @@ MOST_CHARACTERS: Final = 256
 """Longest annotation: two quantities of 64 characters fit."""
 WANTED: Final = '{"cpu": "20", "memory": "64Gi"}: cores and bytes of 0 or more, nothing else'
 
-_AMOUNT: Final = r'("[0-9.]{1,20}([mkMGTPE]|[KMGTPE]i)?"|[0-9]{1,15})'
+_NUMBER: Final = "([0-9]{1,20}([.][0-9]{0,20})?|[.][0-9]{1,20})"
+_AMOUNT: Final = rf'("{_NUMBER}([mkMGTPE]|[KMGTPE]i)?"|[0-9]{{1,15}})'
 _PAIRS: Final = (rf'"cpu"\s*:\s*{_AMOUNT}', rf'"memory"\s*:\s*{_AMOUNT}')
 PATTERN: Final = rf"^\s*\{{\s*({_PAIRS[0]}(\s*,\s*{_PAIRS[1]})?|{_PAIRS[1]}(\s*,\s*{_PAIRS[0]})?)?\s*\}}\s*$"
 """What the admission policy admits: a part of what `read` accepts, without signs, exponents and repeated keys."""

@@ -322,7 +322,7 @@ class Evictor:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
             case Result.REFUSED:
-                pause = self._refusals.add(victim.uid, now, asked)
+                pause = self._refusals.add(victim.uid, now, max(asked, _time_for_others(turn)))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
@@ -355,6 +355,14 @@ def _short_pause(turn: NodeTurn) -> dt.timedelta:
     if Trigger.LEAVING in turn.triggers and turn.mid_pods:
         return NEXT_POD
     return min(NOTHING_TO_DO, turn.policy.node_interval)
+
+
+def _time_for_others(turn: NodeTurn) -> dt.timedelta:
+    """Return how long a refused pod waits at least, so that every other pod of the node has its turn before it.
+
+    A node that leaves has no such time, and its turns are shorter.
+    """
+    return dt.timedelta() if Trigger.LEAVING in turn.triggers else 2 * NEXT_POD * turn.mid_pods
 
 
 def _result_of(error: errors.ApiServerError) -> Result:

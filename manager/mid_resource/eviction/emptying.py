@@ -93,6 +93,9 @@ class Emptying:
             return
         self._worked = now
         emptied = self.emptied()
+        for turn in self._turns.emptied():
+            if turn.name not in emptied:
+                self._turns.reopened(turn, now)  # another client has removed the annotation
         if not emptied and not self._survey.is_wanted():
             return
         await self._list(emptied, now)
@@ -107,7 +110,7 @@ class Emptying:
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
         for choice in self._choices(most, now):
             try:
-                await self._act(choice, most)
+                await self._act(choice, most, now)
             except errors.ApiServerError as error:
                 log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
 
@@ -137,7 +140,7 @@ class Emptying:
             return []
         return list(mid_only.choices(found, self._survey.rooms(emptied), most - len(emptied), now))
 
-    async def _act(self, choice: Choice, most: int) -> None:
+    async def _act(self, choice: Choice, most: int, now: dt.datetime) -> None:
         """Close a node, so that its pods are evicted; or state why it stays as it is. Raises errors.ApiServerError."""
         node, policy = choice.node, choice.node.reported.policy
         turn = self._turns.known(node.name, node.reported.uid, policy)
@@ -149,6 +152,7 @@ class Emptying:
             await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), choice.step)
             return
         await self._records.close(turn, Trigger.UNDERUSED if node.others else Trigger.MID_ONLY)
+        self._survey.closed(node.name, now)
         log.info("node %s: %s", node.name, text)
         await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
         self.on_changed(node.name)

@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from api_types import names
 from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
@@ -37,8 +36,10 @@ _MID_ONLY: Final = 1
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
 """Time within which an autoscaler removes an underused node that is empty of Mid pods, or keeps it for good."""
+STUCK_AFTER: Final = dt.timedelta(hours=1)
+"""Time for which all Mid pods of a closed node stay, as where budgets refuse: then another node has its turn."""
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
-"""Pause after an autoscaler kept such a node."""
+"""Pause after an autoscaler kept such a node, or its Mid pods stayed."""
 
 EMPTY_AFTER: Final = dt.timedelta(seconds=300)
 """Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
@@ -131,6 +132,8 @@ class _Known:
     not_before: dt.datetime | None = None
     """End of the pause after an autoscaler kept the node."""
     mid_pods: tuple[Candidate, ...] = ()
+    same_since: dt.datetime | None = None
+    """Time of its closing, or of the first of the lists since which all of them showed these Mid pods."""
 
 
 class MidOnly(NamedTuple):
@@ -178,7 +181,8 @@ class Survey:
             known = self._nodes[name] = _Known(reported)
         known.reported = reported
         if reported.is_left_alone or not reported.may_be_emptied:
-            known.listed = known.since = known.underused_since = None  # what was found before counts no longer
+            # what was found before counts no longer
+            known.listed = known.since = known.underused_since = known.same_since = None
         elif not reported.is_underused:
             known.underused_since = None
         elif known.underused_since is None:
@@ -200,8 +204,7 @@ class Survey:
     def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
         """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it.
 
-        Among equals the one that was listed longest ago comes first. Some lists are kept for the nodes that are less
-        pressing than those that Mid pods keep: the latter are listed again and again while they wait.
+        Among equals the one that was listed longest ago comes first. Those that Mid pods keep do not take all lists.
         """
         found = []
         for name, known in self._nodes.items():
@@ -212,6 +215,11 @@ class Survey:
         first = most - most // LESS_PRESSING
         later = sorted(found[first:], key=lambda each: each[0] <= _MID_ONLY)
         return [name for *_, name in (*found[:first], *later[: most - first])]
+
+    def closed(self, name: str, now: dt.datetime) -> None:
+        """Record that a node was closed: from now on its Mid pods are evicted."""
+        if name in self._nodes:
+            self._nodes[name].same_since = now
 
     def attempted(self, name: str, now: dt.datetime) -> None:
         """Record that the pods of a node are being listed."""
@@ -224,7 +232,10 @@ class Survey:
         if known is None:
             return
         known.listed, known.prod_when_listed = now, known.reported.prod
+        before = {pod.uid for pod in known.mid_pods}
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
+        if known.same_since is None or {pod.uid for pod in known.mid_pods} != before:
+            known.same_since = now
         known.since = None if known.keepers else known.since or now
 
     def mid_pods(self, name: str) -> tuple[Candidate, ...]:
@@ -233,23 +244,20 @@ class Survey:
         return known.mid_pods if known else ()
 
     def why_reopened(self, name: str, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
-        """Return why an emptied node accepts new Mid pods again; empty where it stays closed.
-
-        `last` is the time of its last eviction, or of its closing. What was not listed yet may still have Mid pods.
-        """
+        """Return why an emptied node, `last` evicted from or closed then, opens again; empty where it stays closed."""
         known = self._nodes.get(name)
         if known is None:
             return ""
         if not known.reported.may_be_emptied:
             return known.reported.kept_because or "midEviction.emptyNodeSeconds is 0 now"
-        if trigger == mid_eviction.MID_ONLY:
-            return f"the pod {known.keepers[0].key} runs there" if known.keepers else ""
-        if not known.reported.is_underused:
+        if trigger == mid_eviction.MID_ONLY and known.keepers:
+            return f"the pod {known.keepers[0].key} runs there"
+        if trigger != mid_eviction.MID_ONLY and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
-        if known.listed is None or known.mid_pods or now - last < REMOVED_WITHIN:
-            return ""
-        known.not_before = now + LEFT_ALONE_FOR
-        return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
+        if why := _why_given_up(known, trigger, last, now):
+            known.not_before = now + LEFT_ALONE_FOR
+            known.since = known.since and known.not_before
+        return why
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
         """Return the nodes whose grace is over, the cheapest first.
@@ -277,7 +285,7 @@ class Survey:
         mid = Room({name: each.reported.free for name, each in open_ if not each.reported.closed})
         native = Room({name: each.reported.native_free for name, each in open_})
         for each in [self._nodes[name] for name in emptied if name in self._nodes]:
-            mid.take_all(map(_amounts, each.mid_pods))
+            mid.take_all(pod.mid_amounts for pod in each.mid_pods)
             native.take_all(keeper.requests or (0, 0) for keeper in each.keepers)
         return Rooms(mid, native)
 
@@ -288,6 +296,16 @@ class Survey:
             for name, known in list(self._nodes.items())
         )
         return {"waiting": waiting, "closed": len(emptied)}
+
+
+def _why_given_up(known: _Known, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
+    """Return what did not happen to a closed node in its time; empty where it has time left."""
+    if known.mid_pods:
+        stay = known.same_since is not None and now - known.same_since >= STUCK_AFTER
+        return f"its Mid pods could not be evicted within {STUCK_AFTER.total_seconds() / 60:g} minutes" if stay else ""
+    if trigger == mid_eviction.MID_ONLY or known.listed is None or now - last < REMOVED_WITHIN:
+        return ""
+    return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
 
 
 def _since(known: _Known, now: dt.datetime) -> dt.datetime | None:
@@ -346,16 +364,12 @@ def _is_suspected(known: _Known, now: dt.datetime) -> bool:
 
 def requested(mid_pods: Iterable[Candidate]) -> Amounts:
     """Return the sum of the Mid requests of pods."""
-    return _sum(map(_amounts, mid_pods))
+    return _sum(pod.mid_amounts for pod in mid_pods)
 
 
 def _sum(found: Iterable[Amounts]) -> Amounts:
     listed = list(found)
     return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
-
-
-def _amounts(pod: Candidate) -> Amounts:
-    return pod.requests.get(names.MID_CPU, 0), pod.requests.get(names.MID_MEMORY, 0)
 
 
 def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime) -> Iterator[Choice]:
@@ -373,7 +387,7 @@ def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime
         native_after = None if native.is_taken(node.name) else native.after(node.others, node.name)
         if native_after is None:
             continue
-        mid_after = mid.after(map(_amounts, node.mid_pods), node.name)
+        mid_after = mid.after((pod.mid_amounts for pod in node.mid_pods), node.name)
         if mid_after is not None:
             yield Choice(node, Step.EMPTY)
         elif without and now - node.since >= without:

@@ -57,7 +57,10 @@ class _Refusal:
 
 
 class Refusals:
-    """Pods whose eviction was refused, by UID: each waits 30 s, then twice as long each time, up to 5 minutes."""
+    """Pods whose eviction was refused, by UID: each waits 30 s, then twice as long each time, up to 5 minutes.
+
+    A caller may make a pod wait longer: another pod is next only while those before it wait.
+    """
 
     def __init__(self) -> None:
         self._refused: dict[str, _Refusal] = {}
@@ -66,7 +69,7 @@ class Refusals:
         """Record a refusal; return the pause."""
         known = self._refused.pop(uid, None)
         pause = FIRST_REFUSAL if known is None else min(known.pause * 2, LONGEST_REFUSAL)
-        pause = min(max(pause, at_least), LONGEST_REFUSAL)
+        pause = max(pause, at_least)
         self._refused[uid] = _Refusal(pause, now + pause)
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]

@@ -77,6 +77,11 @@ class Candidate:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def mid_amounts(self) -> tuple[int, int]:
+        """Return the Mid requests: CPU in milli-cores, memory in bytes."""
+        return self.requests.get(names.MID_CPU, 0), self.requests.get(names.MID_MEMORY, 0)
+
+    @property
     def memory_over(self) -> int:
         """Return the memory in use beyond the mid-memory that the pod requests."""
         return max(self.memory_used - self.requests.get(names.MID_MEMORY, 0), 0)

@@ -50,9 +50,9 @@ class Rights:
         return await self._may_evict("") or await self._may_evict(namespace)
 
     async def lost(self, namespace: str) -> bool:
-        """Ask again after an eviction was forbidden; return whether the right is missing, also where no answer comes.
+        """Ask again after an eviction was forbidden; return whether the right is missing, or nothing answers.
 
-        Where it is not missing, admission has refused that one pod. Others may be evicted.
+        Where it is not missing, admission has refused that one pod, and others may be evicted.
         """
         for each in ("", namespace):
             self._known.pop(each, None)

@@ -4,7 +4,6 @@ import pytest
 
 from apiserver_client import session
 from manager.metrics.eviction import Result
-from tests.fakes import cluster
 from tests.manager.conftest import MID
 from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
 
@@ -82,6 +81,70 @@ async def test_off_reads_nothing_and_advises_nothing(short):
     assert "MidEvictionAdvised" not in short.reasons()
 
 
+async def test_without_the_right_nothing_is_evicted_and_the_fix_is_named(short):
+    await short.start(may_evict=())
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(5)
+    assert (short.evicted, short.attempts(), short.annotation()) == ([], 0, None)
+    messages = [each["message"] for each in short.server.all("events") if each["reason"] == "MidEvictionNotAllowed"]
+    (text,) = messages
+    assert text.startswith("mode evict without the right to create pods/eviction in tenant: Mid pods there are not")
+    assert text.endswith("set the chart's value manager.eviction.namespaces")
+
+
+async def test_the_right_in_some_namespaces_evicts_there_only(short):
+    await short.start(may_evict=("other",))
+    short.add_pod("a")
+    short.add_pod("b")
+    short.add_pod("z", namespace="other")
+    await short.minutes(5)
+    assert short.evicted == ["z"]
+
+
+async def test_a_budget_that_refuses_is_kept_and_tried_less_and_less_often(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    budget_refuses(short.server)
+    await short.minutes(33)
+    assert short.evicted == []
+    # 3 pods, each after 30, 60, 120, 240, then 300 s; never more than one attempt of the node in 30 s
+    assert short.attempts() < 33
+    assert "MidEvictionRefused" in short.reasons()
+    short.server.budgets[TENANT] = 1
+    await short.minutes(6)
+    assert len(short.evicted) == 1
+
+
+async def test_the_pods_of_another_namespace_wait_for_those_of_a_namespace_that_may_still_go(short):
+    """A tenant who protects the pod that is first must lose another one, not the neighbour."""
+    await short.start()
+    short.add_pod("mine-protected", annotations={"koordinator.sh/eviction-policy": "[]"})
+    short.add_pod("mine-other")
+    short.add_pod("theirs", namespace="zzz")
+    await short.minutes(5)
+    assert short.evicted == ["mine-other"]
+
+
+async def test_a_pod_that_was_replaced_under_its_name_stays(short, monkeypatch):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(2)
+
+    def replace(request):
+        if request.path.endswith("/eviction"):
+            name = request.path.split("/")[-2]
+            short.server.remove("pods", name, TENANT)
+            short.add_pod(name)
+
+    short.server.on_write = replace
+    await short.report()
+    await short.round()
+    assert (short.attempts(), short.evicted) == (1, [])
+
+
 async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(short):
     await short.start()
     for name in "abc":
@@ -94,6 +157,8 @@ async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(sh
 
 
 async def test_no_pod_is_evicted_where_the_annotation_cannot_be_written(short):
+    from tests.fakes import cluster
+
     await short.start()
     for name in "abc":
         short.add_pod(name)

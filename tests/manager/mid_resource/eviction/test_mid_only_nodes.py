@@ -4,7 +4,7 @@ import pytest
 
 from manager.mid_resource.eviction.mid_only import EMPTY_AFTER
 from tests.manager.conftest import allocated
-from tests.manager.evictions import Short
+from tests.manager.evictions import Short, budget_refuses
 
 EMPTIES = {"enable": True, "midEviction": {"mode": "evict", "emptyNodeSeconds": 120}}
 AT_ONCE = {"enable": True, "midEviction": {
@@ -342,3 +342,35 @@ async def test_a_closed_node_opens_again_where_the_right_to_evict_is_taken_back(
     assert (len(short.evicted), short.annotation(), short.closed()) == (1, None, "")
     (text,) = texts(short, "MidOnlyNodeReopened")
     assert text.startswith("accepts new Mid pods again: no right to evict in tenant; set the chart's value")
+
+
+async def test_a_node_whose_annotation_somebody_removed_is_not_emptied_beyond_the_bound(short):
+    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}
+    await start(short, bound, nodes=("n1", "n2"), pods=6)
+    await short.minutes(3, nodes=("n1", "n2"), **PLENTY)
+    assert (short.closed("n1"), short.closed("n2")) == ("MidOnly", "")
+    short.server.patch("nodes", "n1", {"metadata": {"annotations": {"koordinator.sh/mid-eviction": None}}})
+    await short.world.settle("n1")
+    short.end_pods()
+    for index in range(4):
+        short.add_pod(f"new{index}", node="n1")  # now n2 is the one that fewer Mid pods keep
+    closed = []
+    for _ in range(6):
+        await short.minutes(1, nodes=("n1", "n2"), **PLENTY)
+        closed.append(sum(short.annotation(name) is not None for name in ("n1", "n2")))
+    assert closed == [1] * 6
+
+
+async def test_a_tenant_whose_budget_refuses_keeps_no_other_node_from_being_emptied(short):
+    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}
+    nodes = ("n1", "n2")
+    await start(short, bound, nodes=nodes, pods=0)
+    short.add_pod("tiny", 10, node="n1", namespace="greedy")
+    short.add_pod("m", node="n2")
+    budget_refuses(short.server, "greedy")
+    await short.minutes(60, nodes=nodes, per_round=30, **PLENTY)
+    assert (short.closed("n1"), short.closed("n2"), short.evicted) == ("MidOnly", "", [])
+    await short.minutes(10, nodes=nodes, per_round=30, **PLENTY)
+    assert (short.closed("n1"), short.closed("n2"), short.evicted) == ("", "MidOnly", ["m"])
+    (text,) = texts(short, "MidOnlyNodeReopened")
+    assert text == "accepts new Mid pods again: its Mid pods could not be evicted within 60 minutes"
