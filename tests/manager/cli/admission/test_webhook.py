@@ -1,7 +1,12 @@
 """What the handler changes; e2e/cases/admission/test_mid_limits_webhook.py runs it below an API server."""
 
+import functools
+
 import kopf
 import pytest
+from kopf._cogs.structs import references
+from kopf._core.engines import admission
+from kopf._core.reactor import inventory
 
 from manager.cli.admission import webhook
 from manager.cli.admission.settings import AdmissionSettings
@@ -61,3 +66,43 @@ async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     assert patch.as_json_patch() == []
     assert warnings == ["this koord-mid pod gets no limits: the webhook failed; its log has the error"]
     assert "ZeroDivisionError" in caplog.text
+
+
+async def answered(operation, uids):
+    """Send reviews through kopf; return the answers, and the number of objects that kopf remembers."""
+    insights = references.Insights()
+    pods = {"group": "", "version": "v1", "plural": "pods", "kind": "Pod", "singular": "pod", "namespaced": True}
+    insights.webhook_resources.add(references.Resource(**pods, verbs=frozenset()))
+    memories = inventory.ResourceMemories()
+    of_kopf = functools.partial(
+        admission.serve_admission_request,
+        settings=kopf.OperatorSettings(),
+        memories=memories,
+        memobase=kopf.Memo(),
+        registry=webhook.registry(None, AdmissionSettings(), None),
+        insights=insights,
+        indices={},
+    )
+    request = {"uid": "7", "operation": operation, "userInfo": {}}
+    request["resource"] = {"group": "", "version": "v1", "resource": "pods"}
+    answers = []
+    for uid in uids:
+        given = {**pod(WORK), "metadata": {"uid": uid}}
+        review = {"request": {**request, "object": given}}
+        answers.append(await webhook.creations_only(of_kopf, review, webhook=webhook.HANDLER))
+    return answers, len(memories._items)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", "", None, 7])
+async def test_no_review_of_any_pod_that_reaches_the_port_stays_in_memory(operation):
+    (answer,) = {repr(each): each for each in (await answered(operation, ["a", "b", "c"]))[0]}.values()
+    assert answer["response"]["allowed"] is True
+    assert answer["response"]["uid"] == "7"
+    assert ("patch" in answer["response"]) is (operation == "CREATE")
+    assert (await answered(operation, ["a", "b", "c"]))[1] == 0
+
+
+@pytest.mark.parametrize("review", [None, [], {}, {"request": None}, {"request": {"uid": 3}}])
+async def test_what_is_no_review_changes_nothing(review):
+    answer = await webhook.creations_only(None, review)
+    assert answer["response"] == {"uid": "", "allowed": True}
