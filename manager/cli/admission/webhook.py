@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import datetime as dt
 import functools
+import json
 import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -82,7 +83,7 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 class CreationsServer(kopf.WebhookServer):
-    """A server that answers reviews of anything but a creation itself, with nothing changed.
+    """A server that refuses reviews of anything but a creation.
 
     kopf remembers the object of every other review for good, and any pod of the cluster may reach the port.
     """
@@ -94,13 +95,11 @@ class CreationsServer(kopf.WebhookServer):
 
 
 async def creations_only(fn: _Review, review: Any, **more: Any) -> Any:
-    """Answer a review of a creation by `fn`, and any other one with nothing changed."""
+    """Answer a review of a creation by `fn`. Raises JSONDecodeError, which kopf answers with 400, for any other one."""
     request = review.get("request") if isinstance(review, dict) else None
-    if isinstance(request, dict) and request.get("operation") == "CREATE":
-        return await fn(review, **more)
-    uid = request.get("uid") if isinstance(request, dict) else None
-    head = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-    return {**head, "response": {"uid": uid if isinstance(uid, str) else "", "allowed": True}}
+    if not isinstance(request, dict) or request.get("operation") != "CREATE":
+        raise json.JSONDecodeError("want a review of the creation of a pod", "", 0)
+    return await fn(review, **more)
 
 
 async def serve(

@@ -1,6 +1,11 @@
 """What the handler changes; e2e/cases/admission/test_mid_limits_webhook.py runs it below an API server."""
 
+import asyncio
+import contextlib
 import functools
+import http.client
+import json
+import urllib.parse
 
 import kopf
 import pytest
@@ -68,8 +73,8 @@ async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-async def answered(operation, uids):
-    """Send reviews through kopf; return the answers, and the number of objects that kopf remembers."""
+async def remembered(operation):
+    """Send reviews of three pods through kopf; return its newest answer, and how many pods it remembers."""
     insights = references.Insights()
     pods = {"group": "", "version": "v1", "plural": "pods", "kind": "Pod", "singular": "pod", "namespaced": True}
     insights.webhook_resources.add(references.Resource(**pods, verbs=frozenset()))
@@ -85,24 +90,44 @@ async def answered(operation, uids):
     )
     request = {"uid": "7", "operation": operation, "userInfo": {}}
     request["resource"] = {"group": "", "version": "v1", "resource": "pods"}
-    answers = []
-    for uid in uids:
-        given = {**pod(WORK), "metadata": {"uid": uid}}
-        review = {"request": {**request, "object": given}}
-        answers.append(await webhook.creations_only(of_kopf, review, webhook=webhook.HANDLER))
-    return answers, len(memories._items)
+    answer = None
+    for uid in ("a", "b", "c"):
+        review = {"request": {**request, "object": {**pod(WORK), "metadata": {"uid": uid}}}}
+        with contextlib.suppress(json.JSONDecodeError):
+            answer = await webhook.creations_only(of_kopf, review, webhook=webhook.HANDLER)
+    return answer, len(memories._items)
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", "", None, 7])
-async def test_no_review_of_any_pod_that_reaches_the_port_stays_in_memory(operation):
-    (answer,) = {repr(each): each for each in (await answered(operation, ["a", "b", "c"]))[0]}.values()
-    assert answer["response"]["allowed"] is True
-    assert answer["response"]["uid"] == "7"
-    assert ("patch" in answer["response"]) is (operation == "CREATE")
-    assert (await answered(operation, ["a", "b", "c"]))[1] == 0
+async def test_no_review_of_any_client_stays_in_memory(operation):
+    answer, pods = await remembered(operation)
+    assert pods == 0
+    assert (answer is not None and "patch" in answer["response"]) is (operation == "CREATE")
 
 
-@pytest.mark.parametrize("review", [None, [], {}, {"request": None}, {"request": {"uid": 3}}])
-async def test_what_is_no_review_changes_nothing(review):
-    answer = await webhook.creations_only(None, review)
-    assert answer["response"] == {"uid": "", "allowed": True}
+async def test_a_client_gets_400_for_anything_but_a_creation():
+    """Over HTTP, below the class that kopf runs."""
+    served = []
+
+    async def kept(review, **_):
+        served.append(review)
+        return {}
+
+    server = webhook.CreationsServer(addr="127.0.0.1", host="127.0.0.1", insecure=True)
+    async with server:
+        configs = server(kept)
+        address = urllib.parse.urlsplit((await anext(configs))["url"])
+        creation = {"request": {"operation": "CREATE"}}
+        for review, status in ((creation, 200), ({"request": {"operation": "UPDATE"}}, 400), ({}, 400), ([], 400)):
+            assert await asyncio.to_thread(status_of, address.port, review) == status
+        assert served == [creation]
+        await configs.aclose()
+
+
+def status_of(port, review):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", "/mid-limits", json.dumps(review), {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
