@@ -133,7 +133,7 @@ class Agent:
                 self._train()
                 next_training = now + TRAIN_SECONDS
             self._export(now)
-            if (suppressing is None or suppressing.done()) and (changes := self._plan_suppression()):
+            if (changes := self._plan_suppression()) and (suppressing is None or suppressing.done()):
                 suppressing = group.create_task(self._suppress(api, changes))
             if (reporting is None or reporting.done()) and self._schedule.is_check_due(now):
                 reporting = group.create_task(self._try_to_report(api, now))

@@ -80,6 +80,7 @@ class Suppressor:
         self._waits_at = 0.0
         self._is_prod_short = False
         self._cpu_waits = CpuWaits()
+        self._is_sending = False
         self._blocked_until = 0.0
         self._blocked: tuple[str, str] | None = None
         self._refusals: dict[str, tuple[Outcome, str]] = {}
@@ -108,7 +109,7 @@ class Suppressor:
         return spec_in_force.suppress_threshold_percent(view.spec.mid_colocation_policy)
 
     def plan(self) -> list[Change]:
-        """Return the patches to send now. Call once after each tick."""
+        """Return the patches to send now, none while others are being sent. Call once after each tick."""
         threshold = self.threshold_percent()
         if threshold is None:
             self._last_sample = None
@@ -122,12 +123,19 @@ class Suppressor:
         now = self._monotonic()
         node = self._node(now)
         self._sample(now, threshold, node)
-        if now < self._blocked_until:
+        if self._is_sending or now < self._blocked_until:
             return []
         return self.planner.plan(now, threshold, node, self._members.mid)
 
     async def send(self, api: session.Session, changes: Sequence[Change]) -> None:
         """Send a plan. Stops where the rest would be answered alike, is out of date, or suppression is off by now."""
+        self._is_sending = True
+        try:
+            await self._send(api, changes)
+        finally:
+            self._is_sending = False
+
+    async def _send(self, api: session.Session, changes: Sequence[Change]) -> None:
         begin = self._monotonic()
         for change in changes:
             now = self._monotonic()

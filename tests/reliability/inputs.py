@@ -161,8 +161,9 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/load_watcher/test_known_nodes.py::test_a_node_that_claims_what_another_has_gets_nothing_of_it",
             ),
             WEBHOOK: proof(
-                "nonsense is answered and changes nothing",
+                "nonsense is answered, changes nothing and stays in no memory",
                 "e2e/cases/admission/test_mid_limits_webhook.py::test_nonsense_from_any_client_is_answered_and_changes_nothing",
+                "tests/manager/cli/admission/test_webhook.py::test_no_review_of_any_client_stays_in_memory",
             ),
             LIMITER: proof(
                 "no path, link or forged UID leads out of its subtree",

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import datetime as dt
+import functools
+import json
 import logging
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ from manager.cli.admission.settings import AdmissionSettings
 
 log = logging.getLogger(__name__)
 
+_Review = Callable[..., Awaitable[Any]]
 HANDLER: Final = "mid-limits"
 """Id of the handler, by which kopf finds it: the path in the webhook configuration of the chart."""
 _FAILED: Final = "this koord-mid pod gets no limits: the webhook failed; its log has the error"
@@ -79,6 +82,26 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         yield {"op": "add", "path": "/spec/schedulerName", "value": after["schedulerName"]}
 
 
+class CreationsServer(kopf.WebhookServer):
+    """A server that refuses reviews of anything but a creation.
+
+    kopf remembers the object of every other review for good, and any pod of the cluster may reach the port.
+    """
+
+    async def __call__(self, fn: _Review) -> AsyncIterator[Any]:
+        """Serve reviews of creations by `fn`."""
+        async for config in super().__call__(functools.partial(creations_only, fn)):
+            yield config
+
+
+async def creations_only(fn: _Review, review: Any, **more: Any) -> Any:
+    """Answer a review of a creation by `fn`. Raises JSONDecodeError, which kopf answers with 400, for any other one."""
+    request = review.get("request") if isinstance(review, dict) else None
+    if not isinstance(request, dict) or request.get("operation") != "CREATE":
+        raise json.JSONDecodeError("want a review of the creation of a pod", "", 0)
+    return await fn(review, **more)
+
+
 async def serve(
     to: connection.Connection,
     settings: AdmissionSettings,
@@ -96,7 +119,7 @@ async def serve(
     chosen.peering.standalone = True
     chosen.scanning.disabled = True
     chosen.networking.error_backoffs = kopf_watches.EndlessBackoff()
-    chosen.admission.server = kopf.WebhookServer(
+    chosen.admission.server = CreationsServer(
         port=settings.port,
         host=settings.host,
         context=context,

@@ -1,5 +1,6 @@
 """The suppressor against answers of an API server, second by second, without waiting."""
 
+import asyncio
 import dataclasses
 import datetime as dt
 import logging
@@ -13,6 +14,7 @@ from apiserver_client.watching import WatchState
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.interface import Measurement
+from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
@@ -220,6 +222,27 @@ async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(ser
     assert len(patches(server)) == 1
     await node.run(server, 10)
     assert len(patches(server)) == 2
+
+
+async def test_while_a_plan_is_sent_samples_count_and_nothing_else_is_planned(monkeypatch):
+    """An API server that answers late must not make one second of load count for all of that time."""
+    answered = asyncio.Event()
+
+    async def late(api, change):
+        await answered.wait()
+        return resize.Sent(resize.Outcome.PATCHED)
+
+    monkeypatch.setattr(resize, "send", late)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    sending = asyncio.create_task(node.suppressor.send(None, node.plan(5)[:1]))
+    await asyncio.sleep(0)
+    node.use(1.0)
+    assert node.plan(9) == []
+    answered.set()
+    await sending
+    node.use(9.0)
+    assert node.plan(1) == []
+    assert len(node.plan(5)) > 0
 
 
 async def test_the_rest_of_a_plan_that_took_too_long_is_dropped(server):

@@ -9,7 +9,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 MID = {"kubernetes.io/mid-cpu": "500", "kubernetes.io/mid-memory": "64Mi"}
 
 
-def pod(priority=7000, label="", native=None, phase="Running", mid=None):
+def pod(priority=7000, label="", native=None, phase="Running", mid=None, limits=None):
     """Return a pod of the node with one container."""
     amounts = {**(MID if mid is None else mid), **(native or {})}
     body = {
@@ -22,7 +22,7 @@ def pod(priority=7000, label="", native=None, phase="Running", mid=None):
         "spec": {
             "nodeName": "n",
             "priority": priority,
-            "containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}],
+            "containers": [{"name": "c", "resources": {"requests": amounts, "limits": limits or amounts}}],
         },
         "status": {"phase": phase, "startTime": "2026-01-01T00:00:00Z"},
     }

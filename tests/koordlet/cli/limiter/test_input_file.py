@@ -84,6 +84,11 @@ def test_the_agent_names_the_best_effort_pods_with_a_mid_priority():
     assert feed.amounts([mid_pods.pod(mid={})]) == {}
 
 
+def test_requests_count_and_not_the_limits_above_them():
+    above = {"kubernetes.io/mid-cpu": "64000", "kubernetes.io/mid-memory": "1Ti"}
+    assert feed.amounts([mid_pods.pod(limits=above)]) == {mid_pods.UID: Amounts(500, 64 * 2**20)}
+
+
 def test_the_feed_writes_changes_at_once_and_refreshes_otherwise(tmp_path):
     file = tmp_path / "mid-pods.json"
     table, writer = mid_pods.table(mid_pods.pod()), feed.Feed(str(file))

@@ -1,7 +1,17 @@
 """What the handler changes; e2e/cases/admission/test_mid_limits_webhook.py runs it below an API server."""
 
+import asyncio
+import contextlib
+import functools
+import http.client
+import json
+import urllib.parse
+
 import kopf
 import pytest
+from kopf._cogs.structs import references
+from kopf._core.engines import admission
+from kopf._core.reactor import inventory
 
 from manager.cli.admission import webhook
 from manager.cli.admission.settings import AdmissionSettings
@@ -61,3 +71,63 @@ async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     assert patch.as_json_patch() == []
     assert warnings == ["this koord-mid pod gets no limits: the webhook failed; its log has the error"]
     assert "ZeroDivisionError" in caplog.text
+
+
+async def remembered(operation):
+    """Send reviews of three pods through kopf; return its newest answer, and how many pods it remembers."""
+    insights = references.Insights()
+    pods = {"group": "", "version": "v1", "plural": "pods", "kind": "Pod", "singular": "pod", "namespaced": True}
+    insights.webhook_resources.add(references.Resource(**pods, verbs=frozenset()))
+    memories = inventory.ResourceMemories()
+    of_kopf = functools.partial(
+        admission.serve_admission_request,
+        settings=kopf.OperatorSettings(),
+        memories=memories,
+        memobase=kopf.Memo(),
+        registry=webhook.registry(None, AdmissionSettings(), None),
+        insights=insights,
+        indices={},
+    )
+    request = {"uid": "7", "operation": operation, "userInfo": {}}
+    request["resource"] = {"group": "", "version": "v1", "resource": "pods"}
+    answer = None
+    for uid in ("a", "b", "c"):
+        review = {"request": {**request, "object": {**pod(WORK), "metadata": {"uid": uid}}}}
+        with contextlib.suppress(json.JSONDecodeError):
+            answer = await webhook.creations_only(of_kopf, review, webhook=webhook.HANDLER)
+    return answer, len(memories._items)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", "", None, 7])
+async def test_no_review_of_any_client_stays_in_memory(operation):
+    answer, pods = await remembered(operation)
+    assert pods == 0
+    assert (answer is not None and "patch" in answer["response"]) is (operation == "CREATE")
+
+
+async def test_a_client_gets_400_for_anything_but_a_creation():
+    """Over HTTP, below the class that kopf runs."""
+    served = []
+
+    async def kept(review, **_):
+        served.append(review)
+        return {}
+
+    server = webhook.CreationsServer(addr="127.0.0.1", host="127.0.0.1", insecure=True)
+    async with server:
+        configs = server(kept)
+        address = urllib.parse.urlsplit((await anext(configs))["url"])
+        creation = {"request": {"operation": "CREATE"}}
+        for review, status in ((creation, 200), ({"request": {"operation": "UPDATE"}}, 400), ({}, 400), ([], 400)):
+            assert await asyncio.to_thread(status_of, address.port, review) == status
+        assert served == [creation]
+        await configs.aclose()
+
+
+def status_of(port, review):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", "/mid-limits", json.dumps(review), {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
