@@ -45,12 +45,14 @@ class QueueingTasks:
         self._clock = clock
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
         self._last_problem = ""
+        self._blocked_until = 0.0
+        """Monotonic time until which the apiserver asks for no further request."""
 
     async def wake(self) -> None:
         """Wake refused pods until cancelled."""
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
-            if not self._refused.begins_round(time.monotonic()):
+            if time.monotonic() < self._blocked_until or not self._refused.begins_round(time.monotonic()):
                 continue
             chosen = []
             for retry in self._refused.choose(self._clock(), time.monotonic()):
@@ -77,6 +79,8 @@ class QueueingTasks:
                 self._refused.forget(retry.pod.uid)
             except errors.ApiServerError as error:
                 self._refused.failed += 1
+                asked_for = time.monotonic() + (error.retry_after_seconds or 0.0)
+                self._blocked_until = max(self._blocked_until, asked_for)
                 self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {error}")
             else:
                 log.debug("pod %s: woken (%s)", retry.pod.key, retry.cause.value)
