@@ -193,13 +193,14 @@ class RefusedPods:
             cause = self._wake(refused, passing, monotonic)
             if not len(passing):
                 hopeless.add(alike)
+            if cause is None:
                 yield None
-            elif cause is not None:
-                room.count(refused)
-                self._allowance -= 1
-                cause = Cause.WAITED if refused.pod.waited_seconds else cause
-                self.woken[cause] += 1
-                yield Retry(refused.pod, cause)
+                continue
+            room.count(refused)
+            self._allowance -= 1
+            cause = Cause.WAITED if refused.pod.waited_seconds else cause
+            self.woken[cause] += 1
+            yield Retry(refused.pod, cause)
 
     def _room(self, rows: Rows, monotonic: float) -> _Room:
         """Return what the woken pods take; those whose time is over take nothing."""
