@@ -175,8 +175,8 @@ class RefusedPods:
         for refused in self._round():
             if self._allowance < 1:
                 return
-            if refused.woken_until > monotonic:
-                continue
+            if refused.woken_until > monotonic or self._pods.get(refused.pod.uid) is not refused:
+                continue  # it may be bound, or refused again, while the caller paused
             refused.pod = self._waits.softened(refused.pod, monotonic)
             alike = msgspec.structs.replace(
                 refused.pod,

@@ -41,6 +41,17 @@ def test_a_pod_is_woken_once_its_node_passes_again():
     assert scene.parts.refused.woken[Cause.COOLED] == 1
 
 
+def test_a_pod_that_is_bound_while_the_caller_pauses_is_not_woken():
+    scene = Scene(a=90)
+    for name in ("first", "second"):
+        scene.filter(name, ["a"])
+    scene.use("a", 10)
+    chosen = scene.parts.refused.choose(NOW, scene.monotonic + 1)
+    assert next(chosen).pod.key == "default/first"
+    scene.filter("second", ["a"])
+    assert list(chosen) == []
+
+
 def test_the_caller_may_pause_after_each_pod_that_was_compared_with_the_nodes():
     scene = Scene(a=90, b=10)
     for _attempt in range(2):
