@@ -63,7 +63,7 @@ def body(
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:200]}.{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}",
+            "name": f"{subject.name[:200].rstrip('-.')}.{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}",
             "namespace": namespace,
         },
         "involvedObject": {key: value for key, value in reference.items() if value},

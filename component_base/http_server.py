@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 32
+MOST_WAITING: Final = 112
 """Connections whose request is not complete."""
 MOST_ANSWERING: Final = 112
 """Connections whose client has not read its answer."""

@@ -73,7 +73,7 @@ class DebugPages:
     async def _decisions(self, key: str) -> tuple[list[Decision], dict[str, Any] | None]:
         """Return the decisions on a pod, or the last ones, and of a Mid pod the use of its namespace.
 
-        Only `node` of a recorded decision changes later.
+        Of the last ones only what never shrinks is read.
         """
         found = self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
         if not key or not found or not (found[0].pod.mid_cpu_millis or found[0].pod.mid_memory_bytes):

@@ -9,6 +9,7 @@ counts, in a tenth of the memory; the oldest is evicted first. Pure.
 from __future__ import annotations
 
 import collections
+import copy
 import enum
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -266,9 +267,12 @@ class DecisionRecords:
         self.choices[choice] += 1
 
     def of(self, key: str) -> list[Decision]:
-        """Return the decisions on a pod by namespace/name, newest first."""
+        """Return the decisions on a pod by namespace/name, newest first.
+
+        They are copies, which another thread may read: a recorded decision shrinks when it is an old one.
+        """
         self.seal()
-        return [self._by_number[number][0] for number in reversed(self._of_pod.get(key, ()))]
+        return [copy.copy(self._by_number[number][0]) for number in reversed(self._of_pod.get(key, ()))]
 
     def recent(self, most: int) -> list[Decision]:
         """Return the last decisions, newest first."""

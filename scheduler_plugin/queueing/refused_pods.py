@@ -175,8 +175,8 @@ class RefusedPods:
         for refused in self._round():
             if self._allowance < 1:
                 return
-            if refused.woken_until > monotonic:
-                continue
+            if refused.woken_until > monotonic or self._pods.get(refused.pod.uid) is not refused:
+                continue  # it may be bound, or refused again, while the caller paused
             refused.pod = self._waits.softened(refused.pod, monotonic)
             alike = msgspec.structs.replace(
                 refused.pod,
@@ -193,13 +193,14 @@ class RefusedPods:
             cause = self._wake(refused, passing, monotonic)
             if not len(passing):
                 hopeless.add(alike)
+            if cause is None:
                 yield None
-            elif cause is not None:
-                room.count(refused)
-                self._allowance -= 1
-                cause = Cause.WAITED if refused.pod.waited_seconds else cause
-                self.woken[cause] += 1
-                yield Retry(refused.pod, cause)
+                continue
+            room.count(refused)
+            self._allowance -= 1
+            cause = Cause.WAITED if refused.pod.waited_seconds else cause
+            self.woken[cause] += 1
+            yield Retry(refused.pod, cause)
 
     def _room(self, rows: Rows, monotonic: float) -> _Room:
         """Return what the woken pods take; those whose time is over take nothing."""

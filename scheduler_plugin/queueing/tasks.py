@@ -23,10 +23,18 @@ _RETRY_SECONDS: Final = 0.25
 """A pod is woken within this time after its node began to pass."""
 _RESERVATION_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 16
+_MOST_CLAIMS: Final = 16
+"""Claims of a pod that are read: kube-scheduler selects one node for all of them."""
+
+
+class _ClaimSpec(msgspec.Struct, rename="camel", frozen=True):
+    volume_name: str = ""
+    """Volume that the claim is bound to; empty before."""
 
 
 class _Claim(msgspec.Struct, frozen=True):
     metadata: pods.ObjectMeta = pods.ObjectMeta()
+    spec: _ClaimSpec = _ClaimSpec()
 
 
 class QueueingTasks:
@@ -45,12 +53,14 @@ class QueueingTasks:
         self._clock = clock
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
         self._last_problem = ""
+        self._blocked_until = 0.0
+        """Monotonic time until which the apiserver asks for no further request."""
 
     async def wake(self) -> None:
         """Wake refused pods until cancelled."""
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
-            if not self._refused.begins_round(time.monotonic()):
+            if time.monotonic() < self._blocked_until or not self._refused.begins_round(time.monotonic()):
                 continue
             chosen = []
             for retry in self._refused.choose(self._clock(), time.monotonic()):
@@ -77,6 +87,8 @@ class QueueingTasks:
                 self._refused.forget(retry.pod.uid)
             except errors.ApiServerError as error:
                 self._refused.failed += 1
+                asked_for = time.monotonic() + (error.retry_after_seconds or 0.0)
+                self._blocked_until = max(self._blocked_until, asked_for)
                 self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {error}")
             else:
                 log.debug("pod %s: woken (%s)", retry.pod.key, retry.cause.value)
@@ -85,13 +97,15 @@ class QueueingTasks:
         namespace = reservation.pod.metadata.namespace
         async with self._slots:
             try:
-                selected = await self._selected_node(namespace, reservation.claims)
+                selected = await self._selected_node(namespace, reservation.claims[:_MOST_CLAIMS], reservation.node)
             except errors.ApiServerError as error:
                 self._report(f"pod {namespace}/{reservation.pod.metadata.name}: cannot read its claims: {error}")
                 selected = None
         self._reservations.checked(reservation, selected, self._clock(), time.monotonic())
 
-    async def _selected_node(self, namespace: str, claims: Sequence[str]) -> str | None:
+    async def _selected_node(self, namespace: str, claims: Sequence[str], expected: str) -> str | None:
+        """Return the node for which a volume is provisioned. A bound claim keeps the node of its first pod."""
+        of_bound = None
         for claim in claims:
             try:
                 found = await objects.get(
@@ -99,9 +113,11 @@ class QueueingTasks:
                 )
             except errors.NotFound:
                 continue
-            if node := pods.annotations_of(found.metadata).get(names.ANNOTATION_SELECTED_NODE):
+            node = pods.annotations_of(found.metadata).get(names.ANNOTATION_SELECTED_NODE)
+            if node and not found.spec.volume_name:
                 return node
-        return None
+            of_bound = expected if node == expected else of_bound
+        return of_bound
 
     def _report(self, problem: str) -> None:
         """Log a problem as a warning where it differs from the last one."""

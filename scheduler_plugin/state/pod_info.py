@@ -128,9 +128,17 @@ def _shared(vector: Vector) -> Vector:
 
 
 def counts_on_its_node(pod: pods.Pod) -> bool:
-    """Return whether an assigned pod uses anything: terminal pods and reservation placeholders do not."""
+    """Return whether an assigned pod uses anything: terminal pods and reservation placeholders do not.
+
+    A pod that requests Mid always does: an annotation, which its author writes, must not free its share of a quota.
+    """
     is_placeholder = pods.annotations_of(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
-    return not pods.is_terminal(pod) and not is_placeholder
+    return not pods.is_terminal(pod) and (not is_placeholder or _requests_mid(pod.spec))
+
+
+def _requests_mid(spec: pods.PodSpec) -> bool:
+    containers = [*spec.containers, *(spec.init_containers or ())]
+    return any(name in (each.resources.requests or {}) for each in containers for name in names.MID_RESOURCES)
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods
@@ -38,11 +38,14 @@ class PodResources(NamedTuple):
     shipped_request: Amounts
     shipped_limit: Amounts
     containers: tuple[ContainerCpu, ...]
+    """Of more than `_MOST_CONTAINERS` a few with the same sums."""
     sidecars: tuple[ContainerCpu, ...]
     overhead_cpu_millis: int
 
 
 NOTHING = Amounts(0, 0)
+_MOST_CONTAINERS: Final = 64
+"""Containers that are kept one by one: thousands fit into a pod, and the resources of thousands of pods are cached."""
 
 
 def read(spec: pods.PodSpec) -> PodResources:
@@ -54,8 +57,8 @@ def read(spec: pods.PodSpec) -> PodResources:
             limit=_amounts(pods.limits(spec)),
             shipped_request=_shipped(spec, lambda resources: resources.requests),
             shipped_limit=_shipped(spec, lambda resources: resources.limits),
-            containers=tuple(map(_cpu, spec.containers)),
-            sidecars=tuple(map(_cpu, sidecars)),
+            containers=_few([_cpu(each) for each in spec.containers]),
+            sidecars=_few([_cpu(each) for each in sidecars]),
             overhead_cpu_millis=pods.units(spec.overhead).get(names.CPU, 0),
         )
     )
@@ -90,3 +93,12 @@ def _cpu(container: pods.Container) -> ContainerCpu:
     requests = pods.units(container.resources.requests)
     limits = pods.units(container.resources.limits)
     return ContainerCpu(requests.get(names.CPU), limits.get(names.CPU))
+
+
+def _few(containers: list[ContainerCpu]) -> tuple[ContainerCpu, ...]:
+    if len(containers) <= _MOST_CONTAINERS:
+        return tuple(containers)
+    limits = sum(each.limit for each in containers if each.limit is not None)
+    requests = sum(each.request for each in containers if each.limit is None and each.request is not None)
+    undeclared = [each for each in containers if each.limit is None and each.request is None]
+    return ContainerCpu(None, limits), ContainerCpu(requests, None), *undeclared[:_MOST_CONTAINERS]

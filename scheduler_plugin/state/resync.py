@@ -48,8 +48,8 @@ def _equals_pod(cluster: Cluster, pod: pods.Pod) -> bool:
     """Return whether the pod counts on its node, or on none if it should not count."""
     found = cluster.find_pod(pod)
     should_be_on = pod.spec.node_name if pod_info.counts_on_its_node(pod) else ""
-    if found is None or not should_be_on:
-        return found is None and not should_be_on
+    if found is None or not should_be_on:  # a pod that should not count: nor may another one of its name
+        return not should_be_on and not cluster.shows_pod(pod.metadata.namespace, pod.metadata.name)
     cached_on, record = found
     return cached_on == should_be_on and record.observed and record.signature == pod_info.signature(pod)
 

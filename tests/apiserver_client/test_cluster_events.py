@@ -1,5 +1,6 @@
 """Events of an object: their content, and the count of repeated ones."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,6 +36,12 @@ def test_an_event_of_a_cluster_wide_object_is_in_default():
     made = event(cluster_events.Subject(resources.NODES, "n1", "u2"))
     assert made["metadata"]["namespace"] == "default"
     assert "namespace" not in made["involvedObject"]
+
+
+@pytest.mark.parametrize("cut", "-.")
+def test_the_name_of_an_event_of_a_long_name_is_one_that_the_apiserver_accepts(cut):
+    made = event(cluster_events.Subject(resources.PODS, "a" * 199 + cut + "b" * 40, "u3", "default"))
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", made["metadata"]["name"])
 
 
 def test_equal_events_have_equal_names():

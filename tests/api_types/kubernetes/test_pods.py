@@ -2,6 +2,8 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api_types import names
 from api_types.kubernetes import pods
@@ -133,6 +135,32 @@ DEFERRED = INFEASIBLE | {"reason": "Deferred"}
 )  # fmt: skip
 def test_requests_of_a_pod_in_a_resize_are_those_that_kubelet_and_scheduler_count(status, conditions, asked, counted):
     assert pods.requests_in_force(resized(status, conditions, cpu=asked)) == {"cpu": counted}
+
+
+def test_the_work_does_not_grow_with_the_square_of_the_sidecars(monkeypatch):
+    """Three thousand fit into a pod, each with a resource of its own whose amount is 0, so that it fits any node."""
+    sizes = []
+    monkeypatch.setattr(pods, "_raise_to", lambda total, peak: sizes.append(len(peak)))
+    wanted = [{"requests": {f"example.com/{index}": "0"}} for index in range(100)]
+    pods.requests(spec(initContainers=[{"name": "c", "restartPolicy": "Always", "resources": each} for each in wanted]))
+    assert sum(sizes) <= 200
+
+
+@given(st.lists(st.tuples(st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)))))
+def test_each_init_container_runs_beside_the_sidecars_before_it(init):
+    given_ = [
+        {"name": "c", "restartPolicy": "Always" if is_sidecar else None, "resources": {"requests": wanted}}
+        for is_sidecar, wanted in init
+    ]
+    peaks = [
+        {name: wanted.get(name, 0) + sum(before.get(name, 0) for beside, before in init[:index] if beside)}
+        for index, (_, wanted) in enumerate(init)
+        for name in "abc"
+    ]
+    lasting = [{name: sum(wanted.get(name, 0) for beside, wanted in init if beside)} for name in "abc"]
+    found = pods.requests(spec(containers=[container()], initContainers=given_))
+    for name in "abc":
+        assert found.get(name, 0) == max((each.get(name, 0) for each in [*peaks, *lasting]), default=0)
 
 
 def test_a_resized_sidecar_counts_as_a_container_does_and_an_init_container_by_its_spec():

@@ -40,6 +40,15 @@ def records(max_bytes=2**20, count=3):
     return DecisionRecords(columns, {}, max_bytes)
 
 
+def test_a_decision_that_a_page_shows_does_not_shrink_meanwhile():
+    kept = records(max_bytes=40_000, count=500)
+    a_decision(kept, count=500)
+    (shown,) = kept.of("default/p")
+    for index in range(10):
+        a_decision(kept, name=f"later-{index}", count=500)
+    assert (len(shown.names), len(shown.rows)) == (500, 500)
+
+
 @pytest.mark.parametrize(
     ("scores", "went_to", "choice"),
     [

@@ -38,8 +38,11 @@ class Scene:
         assert bool(reasons) != bool(answer["NodeNames"])
         return reasons.pop() if reasons else ""
 
-    def bound(self, name, cores=4, namespace="shop", node="n0"):
-        pod = factories.pod(name, namespace=namespace, requests=mid(cores), node=node, phase="Running", priority=7500)
+    def bound(self, name, cores=4, namespace="shop", node="n0", **more):
+        wanted = mid(cores)
+        pod = factories.pod(
+            name, namespace=namespace, requests=wanted, node=node, phase="Running", priority=7500, **more
+        )
         self.parts.cluster.pod_changed(pod, NOW)
 
     def woken(self, seconds=1.0):
@@ -89,6 +92,13 @@ def test_a_pod_that_ends_or_is_deleted_frees_its_share_and_a_terminating_one_doe
     assert scene.filter("next") != ""
     scene.parts.cluster.pod_deleted("shop", "all")
     assert scene.filter("next") == ""
+
+
+def test_a_pod_whose_author_calls_it_a_placeholder_counts():
+    scene = Scene()
+    scene.bound("hidden", cores=20, annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
+    assert scene.filter("next") == f"{HOLDS}20 of 20 cores of Mid"
+    assert scene.parts.cluster.entries["n0"].load.mid_cpu_millis == 20_000
 
 
 def test_a_repeated_attempt_does_not_count_twice():

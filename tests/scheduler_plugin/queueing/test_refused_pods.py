@@ -41,6 +41,27 @@ def test_a_pod_is_woken_once_its_node_passes_again():
     assert scene.parts.refused.woken[Cause.COOLED] == 1
 
 
+def test_a_pod_that_is_bound_while_the_caller_pauses_is_not_woken():
+    scene = Scene(a=90)
+    for name in ("first", "second"):
+        scene.filter(name, ["a"])
+    scene.use("a", 10)
+    chosen = scene.parts.refused.choose(NOW, scene.monotonic + 1)
+    assert next(chosen).pod.key == "default/first"
+    scene.filter("second", ["a"])
+    assert list(chosen) == []
+
+
+def test_the_caller_may_pause_after_each_pod_that_was_compared_with_the_nodes():
+    scene = Scene(a=90, b=10)
+    for _attempt in range(2):
+        for index in range(5):
+            scene.filter(f"p{index}", ["a"], cores=1 + index)
+        if not _attempt:
+            assert len(scene.woken()) == 5
+    assert list(scene.parts.refused.choose(NOW, scene.monotonic + 0.1)) == [None] * 5  # they wait for their pause
+
+
 def test_a_woken_pod_is_not_woken_again_before_kube_scheduler_had_time_to_try_it():
     scene = Scene(a=90)
     scene.filter("web", ["a"])

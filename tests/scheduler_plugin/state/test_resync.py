@@ -99,6 +99,14 @@ async def test_extra_objects_are_counted_by_kind_and_dropped(compare, cluster, s
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
+async def test_a_pod_that_is_gone_is_dropped_also_where_the_next_one_of_its_name_waits(compare, cluster, server):
+    cluster.pod_changed(msgspec.convert(bound("db-0", uid="last"), factories.pods.Pod), NOW)
+    waiting = factories.pod_document("db-0", uid="next")
+    server.on("GET", "/api/v1/namespaces/default/pods/db-0", apiserver.Answer(waiting))
+    assert await compare() == {**NOTHING, "pod": 1}
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
 async def test_differing_objects_are_replaced(compare, cluster, server):
     cluster.pod_changed(msgspec.convert(bound(node="n2"), factories.pods.Pod), NOW)
     cluster.metric_changed(report("99"))
