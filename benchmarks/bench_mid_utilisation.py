@@ -3,7 +3,7 @@
     python -m benchmarks.bench_mid_utilisation [--minutes 30] [--days 3]
 
 Needs root: it runs on the local cluster, whose node is this machine. Prod pods follow a day of 24 hours, sped up:
-little at night, most of their requests by day. Days without and with Mid pods take turns, so other load of the machine
+little at night, half of their requests by day. Days without and with Mid pods take turns, so other load of the machine
 affects both. With Mid, a Deployment wants more Mid pods than fit; suppression and eviction are on. CPU is that of the
 pods, by the kernel's accounting.
 """
@@ -29,10 +29,11 @@ FLAGS = (
     f"--set=manager.eviction.namespaces={{{NAMESPACE}}}",
     "--set=admission.mode=none",
 )
-PROD_PODS, PROD_REQUEST_CORES = 2, 0.4
-NIGHT, DAY = 0.05, 0.9
+PROD_PODS, PROD_REQUEST_CORES = 2, 0.5
+NIGHT, DAY = 0.05, 0.5
 """Usage of Prod at its lowest and its highest, as a share of its request."""
-SERVICE = "prod-burstable"
+SERVICE, SERVICE_REQUEST = "prod-burstable", "650m"
+"""The service that is probed, and what it uses during a probe of a machine with two CPUs."""
 MID_REPLICAS, MID_CPU_MILLIS = 12, 100
 SAMPLE_SECONDS, PROBE_SECONDS = 15.0, 2.0
 
@@ -68,6 +69,7 @@ class Machine:
         self.cpus = cpus
         self.arena = Arena(stage.cluster, stage.cluster_client, stage.namespace, cpus)
         made = contention.pods(stage.suite.workload, stage.node, cpus)
+        made[SERVICE]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = SERVICE_REQUEST
         self.arena.create({SERVICE: made[SERVICE]})
         levels = ",".join(f"{cores:.3f}" for cores in hours(PROD_REQUEST_CORES))
         work = workloads.load(cores=levels, memory_mib=32, phase_seconds=day_seconds / 24)

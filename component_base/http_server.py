@@ -204,6 +204,7 @@ class _Connection(asyncio.BufferedProtocol):
         return self in self._listener.answering and _unread_bytes(self._socket) > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
+        vars(self._transport).pop("_read_ready_cb", None)  # refers to the transport, which only a collection would free
         self._deadline.cancel()
         self._listener.waiting.pop(self, None)
         self._listener.answering.pop(self, None)

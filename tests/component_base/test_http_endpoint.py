@@ -157,6 +157,28 @@ def test_a_hundred_clients_that_connect_at_the_same_moment_are_all_answered():
     assert answers == [b"HTTP/1.0 200 OK\r\n"] * 100
 
 
+def transports():
+    return sum(isinstance(each, asyncio.Transport) for each in gc.get_objects())
+
+
+def test_a_closed_connection_is_freed_without_a_collection():
+    with serving() as endpoint:
+        gc.collect()
+        gc.disable()
+        try:
+            before = transports()
+            for _ in range(20):
+                assert fetch(endpoint, "/metrics")[0] == 200
+                with socket.create_connection(("127.0.0.1", endpoint.port), timeout=5) as slow:
+                    slow.sendall(b"GET ")
+            deadline = time.monotonic() + 10
+            while transports() > before and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert transports() == before
+        finally:
+            gc.enable()
+
+
 @contextlib.contextmanager
 def serving_debug_pages(debug_routes):
     result = http_endpoint.ProbeResult(True, "fine")
