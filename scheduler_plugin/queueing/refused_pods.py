@@ -47,7 +47,6 @@ _SHORTEST_PAUSE_SECONDS: Final = 1.0
 _SMALLEST_SAMPLE: Final = 100
 """kube-scheduler searches all nodes, unless it finds at least so many."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
-_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 
 
 class Cause(enum.StrEnum):
@@ -68,6 +67,29 @@ class Retry(NamedTuple):
     cause: Cause
 
 
+class _RowSet:
+    """Some rows, a bit each: as numbers, those of thousands of pods on thousands of nodes take hundreds of MiB."""
+
+    __slots__ = ("_bits", "count")
+
+    def __init__(self, rows: Rows) -> None:
+        is_inside = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
+        is_inside[rows] = True
+        self._bits = np.packbits(is_inside, bitorder="little")
+        self.count = len(rows)
+
+    def contains(self, rows: Rows) -> Bools:
+        """Return for each of `rows` whether it is inside."""
+        found: Bools = np.zeros(len(rows), dtype=np.bool_)
+        is_covered = rows < 8 * len(self._bits)
+        covered = rows[is_covered]
+        found[is_covered] = np.bitwise_and(self._bits[covered >> 3], np.left_shift(1, covered & 7)) != 0
+        return found
+
+
+_NO_ROWS: Final = _RowSet(np.zeros(0, dtype=np.intp))
+
+
 class _Refused:
     """A pod that waits. `named` are the rows of its last refusal."""
 
@@ -75,8 +97,8 @@ class _Refused:
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
-        self.named: Rows = _NO_ROWS
-        self.passing: Rows = _NO_ROWS
+        self.named = _NO_ROWS
+        self.passing = _NO_ROWS
         """Rows that passed in the last round."""
         self.pause_seconds = 0.0
         self.paused_until = 0.0
@@ -139,7 +161,7 @@ class RefusedPods:
             if len(self._pods) > self._most_pods:
                 self._pods.popitem(last=False)
                 self.evicted += 1
-        refused.pod, refused.named = pod, rows.copy()  # np.unique would import numpy.ma, late
+        refused.pod, refused.named = pod, _RowSet(rows)
         refused.woken_until = 0.0
 
     def status_changed(self, uid: str, text: str) -> None:
@@ -223,9 +245,9 @@ class RefusedPods:
 
     def _wake(self, refused: _Refused, passing: Rows, monotonic: float) -> Cause | None:
         """Choose one of the passing nodes for a pod; None while the pod has to wait."""
-        is_named: Bools = np.isin(passing, refused.named)
-        has_begun = not np.isin(passing, refused.passing).all()
-        refused.passing = passing
+        is_named = refused.named.contains(passing)
+        has_begun = not refused.passing.contains(passing).all()
+        refused.passing = _RowSet(passing)
         cause = Cause.COOLED if is_named.any() else Cause.NOT_NAMED
         if not len(passing):
             return None
@@ -236,7 +258,7 @@ class RefusedPods:
             refused.pause_seconds = min(max(pause_seconds, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
             refused.paused_until = monotonic + refused.pause_seconds
         chosen = passing[is_named] if cause is Cause.COOLED else passing
-        takes_room = cause is Cause.COOLED or len(refused.named) >= _SMALLEST_SAMPLE
+        takes_room = cause is Cause.COOLED or refused.named.count >= _SMALLEST_SAMPLE
         refused.woken_row = int(chosen[hash(refused.pod.uid) % len(chosen)]) if takes_room else -1
         refused.woken_until = monotonic + _WOKEN_SECONDS
         return cause

@@ -1,10 +1,16 @@
 """Refused pods are woken when a node passes, in order, and never more than the nodes have room for."""
 
 import itertools
+import tracemalloc
 
+import msgspec
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scheduler_plugin.queueing.refused_pods import Cause
+from scheduler_plugin.queueing.refused_pods import Cause, _RowSet
+from scheduler_plugin.state import pod_info
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -39,6 +45,27 @@ def test_a_pod_is_woken_once_its_node_passes_again():
     scene.use("b", 10)
     assert scene.woken() == ["web"]
     assert scene.parts.refused.woken[Cause.COOLED] == 1
+
+
+def test_the_rows_of_thousands_of_pods_take_little_memory():
+    scene = Scene(a=90)
+    refused, rows = scene.parts.refused, np.arange(5000)
+    pod = pod_info.read(factories.pod("web"), scene.parts.estimator_args)
+    tracemalloc.start()
+    try:
+        for index in range(100):
+            refused.refuse(msgspec.structs.replace(pod, uid=f"u{index}"), rows)
+        bytes_each = tracemalloc.get_traced_memory()[0] / 100
+    finally:
+        tracemalloc.stop()
+    assert bytes_each < 2500, "of 4,096 pods 10 MiB"
+
+
+@given(st.sets(st.integers(0, 70)), st.sets(st.integers(0, 70)))
+def test_a_set_of_rows_contains_what_it_was_made_of(inside, asked):
+    rows = np.array(sorted(inside), dtype=np.intp)
+    found = _RowSet(rows).contains(np.array(sorted(asked), dtype=np.intp))
+    assert found.tolist() == [row in inside for row in sorted(asked)]
 
 
 def test_a_pod_that_is_bound_while_the_caller_pauses_is_not_woken():
