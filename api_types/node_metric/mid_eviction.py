@@ -19,6 +19,8 @@ MID_ONLY: Final = "MidOnlyNode"
 """Cause of a node that is emptied because only Mid pods keep it."""
 UNDERUSED: Final = "UnderusedNode"
 """Cause of a node that is emptied because its other pods fit elsewhere."""
+_LONGEST_KEPT: Final = 1024
+"""Longest text that is cached, longer than any of the manager: a node may write a longer one, and another each time."""
 
 
 class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -44,7 +46,9 @@ def encode(record: MidEvictionRecord) -> str:
 def of(node: pods.Node) -> MidEvictionRecord | None:
     """Return the eviction annotation of a node; None where it is absent, or not one that the manager writes."""
     text = pods.annotation(pods.annotations_of(node.metadata), names.ANNOTATION_MID_EVICTION)
-    return None if text is None else _decoded(text)
+    if text is None:
+        return None
+    return _decoded(text) if len(text) <= _LONGEST_KEPT else _decoded.__wrapped__(text)
 
 
 @functools.lru_cache(maxsize=4096)
