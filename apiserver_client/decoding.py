@@ -2,19 +2,28 @@
 
 A malformed object therefore does not affect the others. The scan that separates the objects of a page costs little and
 builds nothing; the objects are then decoded one by one, with pauses for the event loop between them.
+
+The fields of `metadata.managedFields` are any JSON that an author writes, as deep as the apiserver reads: 10,000
+levels. The decoder has a level of the interpreter's stack for each, also for what it skips. So a document that is too
+deep is decoded again without its deepest values.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Hashable, Iterator
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from apiserver_client import errors
 
 T = TypeVar("T")
+_MOST_LEVELS: Final = 100
+"""Levels that are kept of a document that is too deep; those of Kubernetes have 20."""
+_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+"""A bracket, or a whole text, which may contain some."""
 
 
 class Key(NamedTuple):
@@ -70,8 +79,30 @@ def _decoder(into: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 def _decode(data: bytes | msgspec.Raw, into: type[T]) -> T:
-    decoded: T = _decoder(cast("Hashable", into)).decode(data)
+    decoder = _decoder(cast("Hashable", into))
+    try:
+        decoded: T = decoder.decode(data)
+    except RecursionError:
+        decoded = decoder.decode(_without_deep_values(bytes(data)))
     return decoded
+
+
+def _without_deep_values(document: bytes) -> bytes:
+    """Return JSON with null in place of every list and every object that is deeper than _MOST_LEVELS."""
+    kept, level, end = [], 0, 0
+    for found in _BRACKET.finditer(document):
+        bracket = found.group()
+        if bracket in (b"{", b"["):
+            level += 1
+            if level == _MOST_LEVELS + 1:
+                kept.append(document[end : found.start()])
+                end = len(document)  # of a document that is cut off, nothing more
+        elif bracket in (b"}", b"]"):
+            level -= 1
+            if level == _MOST_LEVELS:
+                kept.append(b"null")
+                end = found.end()
+    return b"".join((*kept, document[end:]))
 
 
 def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:

@@ -209,7 +209,7 @@ def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> Stat
     """Convert an answer with an error status to its exception. `retry_after` is the header of that name."""
     try:
         answer = msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         answer = Status(message=body[:LONGEST_FOREIGN_TEXT].decode(errors="replace"))
     return refusal_of(call, status, answer, retry_after)
 

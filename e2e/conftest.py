@@ -43,6 +43,7 @@ LONG = (
     "test_agent_killed",
     "test_backtest_job",
     "test_backtest_of_cadvisor",
+    "test_deep_fields",
     "test_idle_writes",
     "test_leader",
     "test_leader_deleted",

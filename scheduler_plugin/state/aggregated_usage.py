@@ -70,7 +70,7 @@ class AggregatedUsage(Mapping[Key, Vector]):
 def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
     try:
         windows = _WINDOWS.decode(document) or []
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         windows = []
     by_window: dict[Key, list[int]] = {}
     longest: dict[str, int] = {}

@@ -50,3 +50,77 @@ def test_an_object_without_namespace_has_an_empty_one():
     found = decoding.identify(msgspec.Raw(b'{"metadata": {"name": "n", "resourceVersion": "7"}, "spec": [1]}'), "Node")
     assert found.key == ("", "n")
     assert found.metadata.resource_version == "7"
+
+
+class Deep(msgspec.Struct):
+    metadata: decoding.Metadata
+    after: int = 0
+    text: str = ""
+
+
+def deep(levels, opening=b'{"f:a":', closing=b"}"):
+    fields = opening * levels + b"1" + closing * levels
+    return b'{"metadata": {"managedFields": [%s], "name": "n"}, "text": "[{\\"[\\\\", "after": 7}' % fields
+
+
+@pytest.mark.parametrize("levels", [1, 300, 2_000, 9_990])
+@pytest.mark.parametrize(("opening", "closing"), [(b'{"f:a":', b"}"), (b"[", b"]"), (b'["]{",', b"]")])
+def test_levels_without_number_cost_an_object_nothing_else(levels, opening, closing):
+    """The apiserver accepts 10,000 levels, and the interpreter's stack has fewer."""
+    whole = deep(levels, opening, closing)
+    found = decoding.decode_object(msgspec.Raw(whole), "Pod", decoding.Key("ns", "n"), Deep)
+    assert (found.metadata.name, found.after, found.text) == ("n", 7, '[{"[\\')
+
+
+def test_a_deep_object_does_not_affect_the_others_of_its_page():
+    items = [deep(1), deep(9_000), deep(3)]
+    page = decoding.decode(
+        "pods", b'{"metadata": {"resourceVersion": "5"}, "items": [%s]}' % b",".join(items), decoding.Page
+    )
+    assert [decoding.identify(item, "Pod").key.name for item in page.items or ()] == ["n", "n", "n"]
+    event = decoding.decode("pods", b'{"type": "ADDED", "object": %s}' % deep(9_000), decoding.WatchEvent)
+    assert decoding.identify(event.object, "Pod").key.name == "n"
+
+
+def test_a_deep_document_that_is_cut_off_is_an_error_of_decoding():
+    with pytest.raises(errors.DecodeError):
+        decoding.decode("pods", deep(9_000)[:-40_000], Deep)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='"\\[]{}a\n', max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='"\\[]{}b', max_size=3), inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@given(value=_JSON)
+def test_what_is_not_deep_stays_as_it_is(value):
+    assert decoding._without_deep_values(msgspec.json.encode(value)) == msgspec.json.encode(value)
+
+
+@given(value=_JSON, above=st.integers(95, 105))
+def test_values_below_the_last_level_are_null(value, above):
+    def levels(of):
+        inner = of.values() if isinstance(of, dict) else of if isinstance(of, list) else ()
+        return 1 + max(map(levels, inner), default=0) if isinstance(of, dict | list) else 0
+
+    def cut(of, left):
+        if not isinstance(of, dict | list):
+            return of
+        if not left:
+            return None
+        return (
+            {key: cut(each, left - 1) for key, each in of.items()}
+            if isinstance(of, dict)
+            else [cut(each, left - 1) for each in of]
+        )
+
+    whole = value
+    for _ in range(above):
+        whole = [whole]
+    found = msgspec.json.decode(decoding._without_deep_values(msgspec.json.encode(whole)))
+    assert found == cut(whole, 100)
+    assert levels(found) <= 100

@@ -13,6 +13,7 @@ _VIEW = "tests/koordlet/cluster/test_view.py"
 _CONFIG_MAP = "e2e/cases/faults/test_config_map_faults.py"
 _CRD = "e2e/cases/faults/test_crd_missing.py"
 _HTTP_SOURCE = "tests/scheduler_plugin/load_watcher/providers/test_http_source.py"
+_DEEP = "tests/apiserver_client/test_decoding.py::test_a_deep_object_does_not_affect_the_others_of_its_page"
 _WATCHER = "tests/scheduler_plugin/load_watcher/test_watcher.py"
 _EMERGENCY = "tests/scheduler_plugin/state/test_emergency.py"
 _BY_FLAGS = NotConcerned("configured by its flags alone")
@@ -140,20 +141,26 @@ FAULTS: Final = (
         "a tenant, a node or a peer sends what harms most",
         {
             AGENT: proof(
-                "a pod gets no UID of another one, and moves no usage out of Prod",
+                "a pod gets no UID of another one, moves no usage out of Prod, and is read however deep its fields are",
                 "tests/koordlet/cluster/test_pods.py::test_the_uid_of_a_pod_is_never_given_to_another_whatever_the_order",
                 "tests/koordlet/cluster/test_pods.py::test_an_annotation_moves_no_usage_out_of_prod_and_makes_nothing_reclaimable",
                 "tests/component_base/test_slow_clients.py",
+                _DEEP,
+                "e2e/cases/faults/test_deep_fields.py",
             ),
             MANAGER: proof(
                 "work, memory and Events of a node are bounded; reports that are impossible change nothing",
                 "tests/manager/test_hostile_nodes.py",
+                _DEEP,
+                "e2e/cases/faults/test_deep_fields.py",
                 "e2e/cases/faults/test_nonsense_reports.py",
             ),
             EXTENDER: proof(
                 "3,000 hostile peers cost at most 32 MiB, and kube-scheduler is served meanwhile",
                 "e2e/cases/scheduler/test_hostile_peers.py",
                 "tests/scheduler_plugin/extender/test_fuzz.py",
+                _DEEP,
+                "e2e/cases/faults/test_deep_fields.py",
             ),
             LOAD_WATCHER: proof(
                 "an endless response fails at a size; a node gets no series of another one",
