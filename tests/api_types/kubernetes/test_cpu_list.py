@@ -56,7 +56,14 @@ def test_rejects_and_names_what_is_malformed(text, fault):
 
 
 def bytecodes(work):
-    """Return the number of instructions that `work` executes, which no busy machine changes."""
+    """Return the number of instructions that `work` executes, which no busy machine changes.
+
+    The least of three: a collection of garbage may run the finalizers of other tests meanwhile.
+    """
+    return min(_bytecodes(work) for _ in range(3))
+
+
+def _bytecodes(work):
     executed = 0
 
     def trace(frame, event, _argument):

@@ -174,11 +174,12 @@ def test_page_cache_does_not_count(host, collector, clock, paths, tmp_path):
     writes = f"data=open('{tmp_path}/copy','wb'); data.write(b'x'*{32 * MIB}); data.close(); print(1,flush=True)"
     process = host.run(paths.one, *PYTHON, f"{writes}; import sys; sys.stdin.read()")
     process.stdout.readline()
-    until_the_kernel_shows(lambda: host.memory_stat(paths.pod)["file"], 31 * MIB)
+    most = 28 * MIB  # the kernel counts some pages late
+    until_the_kernel_shows(lambda: host.memory_stat(paths.pod)["file"], most)
     tick(collector, clock)
     pod = tick(collector, clock).pods[UID]
-    assert host.memory_stat(paths.pod)["file"] >= 31 * MIB
-    assert pod.memory_bytes < 31 * MIB
+    assert host.memory_stat(paths.pod)["file"] >= most
+    assert pod.memory_bytes < most
 
 
 def test_an_out_of_memory_kill_leaves_the_pod_measured(host, collector, clock, paths):
