@@ -14,11 +14,12 @@ import asyncio
 import json
 import logging
 import time
+from http import HTTPStatus
 
 from benchmarks import node_fleet, synthetic_cluster, take_back
 from e2e.support import lone_manager, waiting
 from e2e.support.lone_manager import LoneManager
-from tools.localcluster.apiserver_requests import NODES
+from tools.localcluster.apiserver_requests import NODES, RequestError
 
 FILLS = ((0.5, 1.0), (0.7, 1.0), (0.9, 1.0))
 """Requests of the Mid pods of a node before the rise, as a share of what is calculated then: a range, evenly spread."""
@@ -89,7 +90,13 @@ def freeze(nodes: int) -> tuple[float, float]:
 
 
 def _reported(fleet: node_fleet.Fleet) -> bool:
-    fleet.report_all()
+    """Report for all nodes; return whether the manager had created the NodeMetric of each."""
+    try:
+        fleet.report_all()
+    except RequestError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
     return True
 
 
