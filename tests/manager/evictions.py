@@ -114,6 +114,11 @@ class Short:
         """Return the number of requests of the Eviction API."""
         return sum(path.endswith("/eviction") for _, path, _ in self.server.writes)
 
+    def advices(self, cause="MidCPUShort"):
+        """Return how often an eviction for this cause was advised."""
+        labels = {"cause": cause, "result": "advised"}
+        return self.world.telemetry.registry.get_sample_value("koord_manager_mid_evictions_total", labels) or 0
+
 
 def budget_refuses(server, namespace=TENANT):
     server.budgets[namespace] = 0

@@ -90,6 +90,7 @@ class Evictor:
         self._turns = Turns()
         self._pace = ClusterPace()
         self._leaving_pace = ClusterPace()
+        self._advice_pace = ClusterPace()
         """Of the nodes that are about to be removed: their pods end anyway, and others must not wait for them."""
         self._records = NodeRecords(
             api, cache=cache, turns=self._turns, recorder=recorder, telemetry=telemetry, clock=clock
@@ -169,8 +170,9 @@ class Evictor:
         due = self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
         await self._work_on_all(leaving, self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(), now))
-        others = [turn for turn in due if Trigger.LEAVING not in turn.triggers]
-        await self._work_on_all(others, self._pace.room(self._per_minute(), now))
+        for pace, evicts in ((self._pace, True), (self._advice_pace, False)):
+            others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
+            await self._work_on_all(others, pace.room(self._per_minute(), now))
 
     async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> None:
         for start in range(0, min(room, len(due)), AT_ONCE):
@@ -273,6 +275,7 @@ class Evictor:
     async def _advise(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
         now = self._clock()
         turn.attempted(now, turn.policy.node_interval)
+        self._advice_pace.attempted(now)
         self._count(plan, Result.ADVISED)
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)

@@ -49,15 +49,19 @@ class NodeTurn:
 
     @property
     def triggers(self) -> frozenset[Trigger]:
-        """Return the causes that count now: one that concerns every Mid pod, else the shortages."""
+        """Return the causes that count now: one that concerns every Mid pod, else the shortages.
+
+        A scrape reads them in a thread of its own, while the annotation changes.
+        """
+        record = self.record
         if self.policy.drains:
             return frozenset({Trigger.DRAIN})
         if self.policy.mode == "off":
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
-        if self.record is not None and self.is_emptied and not self.policy.is_frozen:
-            return frozenset({Trigger(self.record.trigger)})
+        if record is not None and record.trigger in shortage.EMPTIED and not self.policy.is_frozen:
+            return frozenset({Trigger(record.trigger)})
         return self.watched.lasting(self.policy)
 
     @property
