@@ -119,7 +119,7 @@ def measure(stage: Stage, count: int) -> dict[tuple[str, str | None], list[Laten
 def limiter(uid: str, amounts: Amounts) -> Iterator[None]:
     """Run the limiter's program on this machine, with one pod in its input, and restore the pod at the end.
 
-    Raises ClusterProblem if it has not limited the pod within 10 s.
+    Raises TimeLimitExceeded if it has not limited the pod within 10 s.
     """
     cpu, memory = CONTROLLERS if CONTROLLERS[0].exists() else (UNIFIED, UNIFIED)
     with tempfile.TemporaryDirectory() as made:
