@@ -55,12 +55,11 @@ class EvictionPolicy:
 @once_per_strategy
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
     """Return the policy of nodes with this strategy; without colocation nothing is evicted but by a drain."""
-    found = of_keys(strategy.strategy, drains=strategy.emergency == "drain")
-    found = dataclasses.replace(found, is_frozen=strategy.emergency == "freeze")
+    found = of_keys(strategy.strategy, strategy.emergency)
     return found if strategy.enabled or found.drains else dataclasses.replace(found, mode="off")
 
 
-def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPolicy:
+def of_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none") -> EvictionPolicy:
     """Return the policy that these keys make; one that is not set has its default."""
     own, of_default = keys.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
 
@@ -69,7 +68,7 @@ def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPo
         return int(getattr(of_default, field) if value is None else value)
 
     mode = own.mode or of_default.mode or "advise"
-    drains = drains and mode != "off"
+    drains = emergency == "drain" and mode != "off"
     if drains:
         mode = "evict"
     if mode == "evict" and keys.mid_publish == "shadow":
@@ -79,6 +78,7 @@ def of_keys(keys: slo.ColocationStrategy, *, drains: bool = False) -> EvictionPo
     return EvictionPolicy(
         mode=mode,
         drains=drains,
+        is_frozen=emergency == "freeze",
         reports=number("reports"),
         memory_threshold_percent=None if with_page_cache else number("memory_threshold_percent"),
         node_interval=dt.timedelta(seconds=interval / DRAIN_FACTOR if drains else interval),
