@@ -4,12 +4,7 @@ import pytest
 
 from apiserver_client import session
 from tests.manager.conftest import MID
-from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
-
-
-@pytest.fixture
-async def short(world):
-    return Short(world)
+from tests.manager.evictions import EVICT, TENANT, budget_refuses
 
 
 async def test_evicts_after_three_reports_one_pod_each_two_minutes_down_to_what_is_calculated(short):

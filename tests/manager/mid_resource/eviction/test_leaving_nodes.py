@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.manager.evictions import EVICT, TENANT, Short, budget_refuses
+from tests.manager.evictions import EVICT, TENANT, budget_refuses
 
 DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 ENOUGH = (4000, 10_000)
-
-
-@pytest.fixture
-async def short(world):
-    return Short(world)
 
 
 async def start(short, pods=4, document=EVICT, **given):

@@ -14,11 +14,6 @@ UNDERUSED = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyUnd
 PLENTY = {"calculated": (8000, 16_000)}
 
 
-@pytest.fixture
-async def short(world):
-    return Short(world)
-
-
 async def start(short, document=EMPTIES, *, nodes=("n1",), pods=2, **given):
     await short.start(document, nodes=nodes, **given)
     for node in nodes:
@@ -30,6 +25,16 @@ async def start(short, document=EMPTIES, *, nodes=("n1",), pods=2, **given):
 
 def texts(short, reason):
     return [each["message"] for each in short.server.all("events") if each["reason"] == reason]
+
+
+async def start_of_emptying(short):
+    await start(short, AT_ONCE, pods=6)
+    await short.report(**PLENTY)
+    while not short.evicted:
+        short.pass_seconds(10)
+        await short.report(**PLENTY)
+        await short.round()
+    assert len(short.evicted) == 1
 
 
 async def test_it_is_emptied_after_the_grace_and_its_pods_have_a_place_on_a_node_that_prod_keeps(short):
@@ -115,13 +120,7 @@ async def test_it_stays_closed_until_another_pod_runs_there(short):
 
 
 async def test_no_pod_is_evicted_once_another_pod_runs_there(short):
-    await start(short, AT_ONCE, pods=6)
-    await short.report(**PLENTY)
-    while not short.evicted:
-        short.pass_seconds(10)
-        await short.report(**PLENTY)
-        await short.round()
-    assert len(short.evicted) == 1
+    await start_of_emptying(short)
     short.add_prod_pod()
     short.pass_seconds(13)
     await short.round()
@@ -275,16 +274,6 @@ async def test_a_static_pod_keeps_no_node(short):
     }, "kube-system")  # fmt: skip
     await short.minutes(4, **PLENTY)
     assert len(short.evicted) == 2
-
-
-async def start_of_emptying(short):
-    await start(short, AT_ONCE, pods=6)
-    await short.report(**PLENTY)
-    while not short.evicted:
-        short.pass_seconds(10)
-        await short.report(**PLENTY)
-        await short.round()
-    assert len(short.evicted) == 1
 
 
 async def configure(short, document):

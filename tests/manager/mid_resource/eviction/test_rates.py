@@ -1,14 +1,5 @@
 """Rates of the whole cluster."""
 
-import pytest
-
-from tests.manager.evictions import Short
-
-
-@pytest.fixture
-async def short(world):
-    return Short(world)
-
 
 async def test_the_cluster_has_one_rate(short):
     nodes = [f"n{number}" for number in range(20)]

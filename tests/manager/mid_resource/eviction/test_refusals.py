@@ -1,14 +1,7 @@
 """Evictions that the apiserver or its admission refuses: one pod is concerned, and none of another namespace."""
 
-import pytest
-
 from tests.fakes import cluster
-from tests.manager.evictions import Short, budget_refuses
-
-
-@pytest.fixture
-async def short(world):
-    return Short(world)
+from tests.manager.evictions import budget_refuses
 
 
 async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_takes_no_right(short):
