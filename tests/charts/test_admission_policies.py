@@ -41,7 +41,7 @@ def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
     policies = rendered.of_kind("ValidatingAdmissionPolicy")
     actions = {item["spec"]["policyName"]: item["spec"]["validationActions"] for item in bindings.values()}
     assert set(actions) == set(policies)
-    advice = {"koord-suite-mid-advice", "koord-suite-mid-limit-ranges"}
+    advice = {"koord-suite-mid-advice", "koord-suite-mid-class", "koord-suite-mid-limit-ranges"}
     assert {name for name, action in actions.items() if action != ["Deny"]} == advice
     assert all(actions[name] == ["Warn"] for name in advice)
 

@@ -314,14 +314,19 @@ elsewhere it cannot see Koordinator's webhook either. Every cluster has the name
 {{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
 {{- end }}
 
-{{/* Conditions of the advice for Mid pods and their templates. */}}
-{{- define "koord-suite.midPodConditions" -}}
+{{/* Conditions of advice for the author of a pod or of a template. */}}
+{{- define "koord-suite.authorConditions" -}}
 - name: spec-created-or-changed
   expression: request.operation == 'CREATE' || object.spec != oldObject.spec
 # Objects of a controller are skipped: the author of the template gets the warning for the template.
 - name: without-controller
   expression: >-
     !object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))
+{{- end }}
+
+{{/* Conditions of the advice for Mid pods and their templates. */}}
+{{- define "koord-suite.midPodConditions" -}}
+{{ include "koord-suite.authorConditions" . }}
 - name: a-mid-pod
   expression: >-
     (object.kind == 'Pod' ? object.spec : object.spec.template.spec).?priorityClassName.orValue('') == 'koord-mid'

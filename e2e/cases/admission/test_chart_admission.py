@@ -104,7 +104,8 @@ def _tried(kubectl: Kubectl, made: dict[str, Any], namespace: str = "default") -
 
 def _deployment(pod: dict[str, Any]) -> dict[str, Any]:
     labels = {"app": "a"}
-    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod["spec"]}}
+    template = {"metadata": {"labels": {**pod["metadata"]["labels"], **labels}}, "spec": pod["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
 
 
@@ -148,6 +149,37 @@ def test_a_warning_names_what_keeps_a_mid_pod_from_its_limits(
     for made in (pod, _deployment(pod)):
         warnings = _tried(kubectl, made)
         assert by_mode[mode] in warnings if mode in by_mode else warnings == "", made["kind"]
+
+
+NO_CLASS = "is of no priority class below Prod"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        examples.pod(container("c", MID, MID)),
+        examples.pod(container("c", None, {MID_CPU: "1"})),
+        examples.pod(initContainers=[container("early", MID, MID)]),
+        examples.pod(container("c", MID, MID), priorityClassName="koord-prod"),
+        examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-prod"}),
+    ],
+)
+def test_a_pod_with_mid_resources_and_no_class_below_prod_is_warned_of(kubectl: Kubectl, pod: dict[str, Any]) -> None:
+    for made in (pod, _deployment(pod)):
+        assert NO_CLASS in _tried(kubectl, made), made["kind"]
+
+
+def test_a_pod_of_a_class_below_prod_or_without_mid_resources_is_not(kubectl: Kubectl) -> None:
+    below = [
+        examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-batch"}),
+        examples.pod(container("c", MID, MID), priorityClassName="low-mid"),
+        examples.pod(container("c", LIMITED["requests"], LIMITED["limits"]), **MID_POD),
+        examples.pod(),
+        examples.pod(container("c")),
+    ]
+    done = kubectl("create", "--dry-run=server", stdin=[*below, *map(_deployment, below)])
+    assert done.returncode == 0, done.stderr
+    assert NO_CLASS not in done.stderr
 
 
 def test_a_limit_range_with_a_minimum_causes_a_warning_and_refuses_the_pod(kubectl: Kubectl) -> None:

@@ -19,7 +19,8 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
 POLICIES = (
-    "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-quota",
+    "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
+    "mid-quota",
 )  # fmt: skip
 _OPEN_FOR_WRITING = """
 import glob, sys
