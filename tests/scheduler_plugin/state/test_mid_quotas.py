@@ -54,7 +54,12 @@ class Accounting(RuleBasedStateMachine):
     def bind(self, pod, node):
         namespace, name, _cores = pod
         body = {"PodName": name, "PodNamespace": namespace, "PodUID": uid_of(pod), "Node": node}
+        before = self.counted().get(f"{namespace}/{name}")
         self.parts.extender.bind(json.dumps(body).encode(), NOW)
+        bound = self.counted().get(f"{namespace}/{name}")
+        expected = self.expected.get((namespace, name))
+        if bound != before and expected and expected[0] != pod:
+            del self.expected[namespace, name]  # a bind call of the pod that had this name before
 
     @rule(pod=pods, node=nodes)
     def watch(self, pod, node):
@@ -66,10 +71,13 @@ class Accounting(RuleBasedStateMachine):
         self.parts.cluster.pod_changed(shown, NOW)
         if self.counted().get(f"{namespace}/{name}") != before:
             self.expected.pop((namespace, name), None)
+            self.replaced.pop(f"{namespace}/{name}", None)
 
     @rule(pod=pods)
     def delete(self, pod):
-        self.parts.cluster.pod_deleted(*pod[:2])
+        namespace, name, _cores = pod
+        self.parts.cluster.pod_deleted(namespace, name)
+        self.replaced.pop(f"{namespace}/{name}", None)
 
     @rule(seconds=st.sampled_from([1, 59, 61]))
     def wait(self, seconds):
