@@ -1,5 +1,6 @@
 """Failed tests run once more, in a pytest of their own."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -35,9 +36,9 @@ MANY = "@pytest.mark.parametrize('x', range({}))\ndef test_many(x): once(str(x))
 def run(folder: Path, *cases: str) -> tuple[int, str]:
     file = folder / "test_cases.py"
     file.write_text(textwrap.dedent(CASES) + "\n".join(cases) + "\n")
-    own = ("--rootdir", str(folder), "-p", "no:xdist", "-p", "no:asyncio")
-    words = [sys.executable, "-m", "tools.second_run", str(file), *own]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+    words = [sys.executable, "-m", "tools.second_run", str(file), "--rootdir", str(folder)]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False, env=alone)
     assert ended.stderr == ""
     return ended.returncode, ended.stdout
 
