@@ -44,6 +44,8 @@ QUIET_SECONDS, BUSY_SECONDS = (400.0, 600.0), (90.0, 240.0)
 """How long phases last: after a busy one, the node is calm long enough to admit Mid pods again."""
 VALID = "pairs of latencies, valid"
 LEAST_PEER_MICROS = 5 * contention.WORK_MICROS
+LEAST_PODS_SHARE = 0.65
+"""Share of the machine that the pods get while the peer fills it, where no other program has a weight like theirs."""
 CLOSED_SLACK_SECONDS = 1.0
 """Time stamps of the annotation are whole seconds."""
 
@@ -120,12 +122,23 @@ class MidSoak:
         """Measure the service beside the Mid pods and beside the peer; the order changes each time."""
         antagonists = (None, PEER) if (len(self.pairs) + self._unmeasured) % 2 else (PEER, None)
         try:
-            found = {antagonist: arena.measure(SERVICE, antagonist).p99 for antagonist in antagonists}
+            found = {antagonist: arena.measure(SERVICE, antagonist) for antagonist in antagonists}
         except contention.TooBusy as busy:
-            self._unmeasured += 1
-            progress.report(f"a pair of latencies is not measured: {busy}")
-        else:
-            self.pairs.append(Pair(found[None], found[PEER]))
+            self._count_unmeasured(str(busy))
+            return
+        cores, want = found[PEER].pods_cores, LEAST_PODS_SHARE * arena.machine_cpus
+        if cores < want:
+            self._count_unmeasured(f"all pods got {cores:.2f} cores, want {want:.2f}: other programs have the rest")
+            return
+        self.pairs.append(Pair(found[None].p99, found[PEER].p99))
+        progress.report(
+            f"p99 {found[None].p99 / 1e3:.1f} ms beside Mid, {found[PEER].p99 / 1e3:.1f} ms beside the peer, pods got "
+            f"{found[None].pods_cores:.2f} and {cores:.2f} cores"
+        )
+
+    def _count_unmeasured(self, why: str) -> None:
+        self._unmeasured += 1
+        progress.report(f"a pair of latencies is not measured: {why}")
 
     def _check_restarts(self) -> None:
         for pod in self._stage.cluster_client.list("Pod"):

@@ -95,6 +95,14 @@ def _not_visible(pod_uid: str) -> LookupError:
     return LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
 
 
+def cpu_seconds_of_all_pods() -> float | None:
+    """Return the CPU that all pods of this machine have used, None where the node is another machine."""
+    for name in ("cpuacct/kubepods/cpuacct.usage", "kubepods/cpu.stat", "kubepods.slice/cpu.stat"):
+        if (file := CGROUPS / name).exists():
+            return _cpu_seconds(file)
+    return None
+
+
 def _cpu_file(pod_uid: str) -> Path:
     found = find("cpuacct", pod_uid, "cpuacct.usage") or find("", pod_uid, "cpu.stat")
     if found is None:

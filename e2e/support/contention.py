@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import statistics
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from e2e.support import workloads
+from e2e.support import cgroup_accounting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
@@ -42,13 +43,15 @@ class TooBusy(ClusterProblem):
 
 
 class Latency(NamedTuple):
-    """Latency of the service in microseconds, and CPU that the antagonist got in cores."""
+    """Latency of the service in microseconds, and CPU that the antagonist and all pods got, in cores."""
 
     p50: float
     p90: float
     p99: float
     longest: float
     antagonist_cores: float
+    pods_cores: float = math.nan
+    """NaN where the node is another machine."""
 
 
 def medians(rounds: Iterable[Latency]) -> Latency:
@@ -130,9 +133,13 @@ class Arena:
             filled = both.submit(self._run, antagonist, "fill", *common, many) if antagonist else None
             time.sleep(max(at - _HEAD_SECONDS - time.time(), 0.0))
             with _pods_before_other_programs():
+                time.sleep(max(at - time.time(), 0.0))
+                used, began = cgroup_accounting.cpu_seconds_of_all_pods(), time.monotonic()
                 found = served.result()
                 cores = filled.result()["cpu_seconds"] / seconds if filled else 0.0
-        return Latency(found["p50"], found["p90"], found["p99"], found["longest"], cores)
+                lasted, after = time.monotonic() - began, cgroup_accounting.cpu_seconds_of_all_pods()
+        of_pods = math.nan if used is None or after is None else (after - used) / lasted
+        return Latency(found["p50"], found["p90"], found["p99"], found["longest"], cores, of_pods)
 
     def _run(self, pod: str, *words: str) -> dict[str, float]:
         where = (pod, "--namespace", self.namespace, "--container=work")

@@ -20,7 +20,7 @@ from tools.localcluster.errors import ClusterProblem
 
 POLICIES = (
     "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
-    "mid-quota",
+    "mid-limit-ranges", "mid-quota",
 )  # fmt: skip
 _OPEN_FOR_WRITING = """
 import glob, sys
