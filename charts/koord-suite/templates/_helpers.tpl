@@ -314,6 +314,23 @@ elsewhere it cannot see Koordinator's webhook either. Every cluster has the name
 {{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
 {{- end }}
 
+{{/* Constraints of advice: pods, and the templates that controllers make them of. */}}
+{{- define "koord-suite.podsAndTemplates" -}}
+resourceRules:
+- apiGroups: [""]
+  apiVersions: [v1]
+  operations: [CREATE]
+  resources: [pods]
+- apiGroups: [apps]
+  apiVersions: [v1]
+  operations: [CREATE, UPDATE]
+  resources: [deployments, statefulsets, daemonsets]
+- apiGroups: [batch]
+  apiVersions: [v1]
+  operations: [CREATE]
+  resources: [jobs]
+{{- end }}
+
 {{/* Conditions of advice for the author of a pod or of a template. */}}
 {{- define "koord-suite.authorConditions" -}}
 - name: spec-created-or-changed
