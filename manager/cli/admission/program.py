@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import gc
 import logging
 import random
 import signal
 import ssl
+import threading
 import time
 from typing import Final
 
@@ -35,7 +35,7 @@ class Program:
     def __init__(self, settings: AdmissionSettings, to: connection.Connection) -> None:
         self._settings = settings
         self._to = to
-        self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._listening = threading.Event()
         self._checked_seconds = time.monotonic()
         self._problem = "the certificate has not been read yet"
         registry = CollectorRegistry()
@@ -71,7 +71,7 @@ class Program:
                 gc.set_threshold(_COLLECT_AFTER_OBJECTS)
                 log.info("serving %s on port %d", self._settings.host, self._settings.port)
                 await webhook.serve(
-                    self._to, self._settings, clock.utc_now, context=context, ready=self._serving, stop=stop
+                    self._to, self._settings, clock.utc_now, context=context, listening=self._listening, stop=stop
                 )
             checks.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -102,6 +102,6 @@ class Program:
         return ProbeResult(True, "alive")
 
     def _ready(self) -> ProbeResult:
-        if not self._serving.done():
+        if not self._listening.is_set():
             return ProbeResult(False, self._problem or "the server starts")
         return ProbeResult(True, "serving")

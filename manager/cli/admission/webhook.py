@@ -7,12 +7,12 @@ change one object of that kind and create none.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import datetime as dt
 import functools
 import json
 import logging
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,16 @@ _Review = Callable[..., Awaitable[Any]]
 HANDLER: Final = "mid-limits"
 """Id of the handler, by which kopf finds it: the path in the webhook configuration of the chart."""
 _FAILED: Final = "this koord-mid pod gets no limits: the webhook failed; its log has the error"
+_EXAMPLE: Final = {
+    "request": {
+        "uid": "",
+        "operation": "CREATE",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "userInfo": {},
+        "object": {"metadata": {}, "spec": {}},
+    }
+}
+_ASK_AGAIN_SECONDS: Final = 0.05
 _FILE_CHECK_SECONDS: Final = 86_400.0  # the files do not change: see CertificateStore
 
 
@@ -83,15 +93,35 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 class CreationsServer(kopf.WebhookServer):
-    """A server that refuses reviews of anything but a creation.
+    """A server that listens from when it can answer, and refuses reviews of anything but a creation.
 
-    kopf remembers the object of every other review for good, and any pod of the cluster may reach the port.
+    kopf answers every review with 404 until it has read the resources of the API, and the API server lets a pod pass
+    then. It remembers the object of every review of another operation for good, and any pod of the cluster may reach
+    the port.
     """
 
+    def __init__(self, *, listening: threading.Event, **options: Any) -> None:
+        super().__init__(**options)
+        self._listening = listening
+
     async def __call__(self, fn: _Review) -> AsyncIterator[Any]:
-        """Serve reviews of creations by `fn`."""
+        """Serve reviews of creations by `fn`; set `listening` once the port is open."""
+        await _answered(fn)
         async for config in super().__call__(functools.partial(creations_only, fn)):
+            self._listening.set()
             yield config
+
+
+async def _answered(fn: _Review) -> None:
+    """Wait until `fn` answers a review."""
+    while True:
+        try:
+            await fn(_EXAMPLE, webhook=HANDLER)
+        except Exception as error:  # kopf publishes no class for it
+            log.debug("kopf cannot answer yet: %s", error)
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+        else:
+            return
 
 
 async def creations_only(fn: _Review, review: Any, **more: Any) -> Any:
@@ -108,10 +138,13 @@ async def serve(
     clock: Callable[[], dt.datetime],
     *,
     context: ssl.SSLContext,
-    ready: concurrent.futures.Future[None],
+    listening: threading.Event,
     stop: asyncio.Event,
 ) -> None:
-    """Serve until `stop` is set; the files of the certificate exist, and `context` has its newest state."""
+    """Serve until `stop` is set; the files of the certificate exist, and `context` has its newest state.
+
+    `listening` is set once pods are answered.
+    """
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # a line for each new Mid pod otherwise
     folder = Path(settings.certificate_folder)
     chosen = kopf.OperatorSettings()
@@ -120,6 +153,7 @@ async def serve(
     chosen.scanning.disabled = True
     chosen.networking.error_backoffs = kopf_watches.EndlessBackoff()
     chosen.admission.server = CreationsServer(
+        listening=listening,
         port=settings.port,
         host=settings.host,
         context=context,
@@ -132,6 +166,5 @@ async def serve(
         settings=chosen,
         standalone=True,
         clusterwide=True,
-        ready_flag=ready,
         stop_flag=stop,
     )

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import http.client
 import json
+import threading
 import urllib.parse
 
 import kopf
@@ -113,15 +114,36 @@ async def test_a_client_gets_400_for_anything_but_a_creation():
         served.append(review)
         return {}
 
-    server = webhook.CreationsServer(addr="127.0.0.1", host="127.0.0.1", insecure=True)
-    async with server:
+    async with local_server(threading.Event()) as server:
         configs = server(kept)
         address = urllib.parse.urlsplit((await anext(configs))["url"])
         creation = {"request": {"operation": "CREATE"}}
         for review, status in ((creation, 200), ({"request": {"operation": "UPDATE"}}, 400), ({}, 400), ([], 400)):
             assert await asyncio.to_thread(status_of, address.port, review) == status
-        assert served == [creation]
+        assert served[1:] == [creation]
         await configs.aclose()
+
+
+async def test_it_listens_when_kopf_can_answer():
+    """kopf answers with 404 before it has read the resources of the API: the pod would pass without limits."""
+    asked, listening = [], threading.Event()
+
+    async def late(_review, **_):
+        asked.append(listening.is_set())
+        if len(asked) < 4:
+            raise admission.UnknownResourceError("want resources")
+        return {}
+
+    async with local_server(listening) as server:
+        configs = server(late)
+        address = urllib.parse.urlsplit((await anext(configs))["url"])
+        assert (asked, listening.is_set()) == ([False] * 4, True)
+        assert await asyncio.to_thread(status_of, address.port, {"request": {"operation": "CREATE"}}) == 200
+        await configs.aclose()
+
+
+def local_server(listening):
+    return webhook.CreationsServer(listening=listening, addr="127.0.0.1", host="127.0.0.1", insecure=True)
 
 
 def status_of(port, review):
