@@ -10,14 +10,13 @@ after an attempt with another outcome. A pod that kube-scheduler names no node f
 
 from __future__ import annotations
 
-import collections
 from typing import Final
 
 import msgspec
 
 from scheduler_plugin.state.pod_info import PodInfo
 
-MOST_PODS: Final = 4096
+MOST_PODS: Final = 16_384
 
 
 class LoadWaits:
@@ -25,8 +24,7 @@ class LoadWaits:
 
     def __init__(self, bound_seconds: float | None) -> None:
         self._bound_seconds = bound_seconds
-        self._since: collections.OrderedDict[str, float] = collections.OrderedDict()
-        """Oldest first; a dropped pod waits once more from the start."""
+        self._since: dict[str, float] = {}
         self.placed = 0
         """Number of pods that passed filter beyond the bound, since the start."""
 
@@ -35,11 +33,9 @@ class LoadWaits:
         return len(self._since)
 
     def refused(self, uid: str, monotonic: float) -> None:
-        """Begin the wait of a pod, unless it has begun."""
-        if self._bound_seconds is not None and uid not in self._since:
-            self._since[uid] = monotonic
-            if len(self._since) > MOST_PODS:
-                self._since.popitem(last=False)
+        """Begin the wait of a pod, unless it has begun; where MOST_PODS wait, it begins once one of them is placed."""
+        if self._bound_seconds is not None and len(self._since) < MOST_PODS:
+            self._since.setdefault(uid, monotonic)
 
     def softened(self, pod: PodInfo, monotonic: float) -> PodInfo:
         """Return a pod with its wait, if that is over."""

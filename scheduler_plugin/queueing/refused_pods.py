@@ -17,6 +17,9 @@ Pods are woken by priority, then in the order of their first refusal, at most `p
 nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In
 the same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
 from then on load limits reject no node for it (`load_waits`).
+
+Where too many pods wait, those of the lowest priority are dropped first, and among equals the newest of the namespaces
+with the most: a tenant that queues thousands of Mid pods drops no Prod pod, and none of a tenant with few.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 MOST_PODS: Final = 4096
+_EXCESS_DIVISOR: Final = 16
+"""Pods are dropped once so much more than the bound waits, many at a time: each time sorts all of them."""
 MOST_PER_SECOND: Final = 20.0
 _FULL_ROUND_SECONDS: Final = 5.0
 """Pods are chosen at least so often: reports expire, and the clock moves, without a change of any node."""
@@ -158,11 +163,23 @@ class RefusedPods:
         refused = self._pods.get(pod.uid)
         if refused is None:
             refused = self._pods[pod.uid] = _Refused(pod)
-            if len(self._pods) > self._most_pods:
-                self._pods.popitem(last=False)
-                self.evicted += 1
+            if len(self._pods) > self._most_pods + self._most_pods // _EXCESS_DIVISOR:
+                self._drop_excess()
         refused.pod, refused.named = pod, _RowSet(rows)
         refused.woken_until = 0.0
+
+    def _drop_excess(self) -> None:
+        """Drop the pods beyond the bound: of the lowest priority, and there of the namespaces with the most pods."""
+        of_namespace: collections.Counter[str] = collections.Counter()
+        order = []
+        for uid, each in self._pods.items():
+            namespace = mid_quotas.namespace_of(each.pod.key)
+            order.append((-each.pod.priority, of_namespace[namespace], uid))
+            of_namespace[namespace] += 1
+        order.sort(key=lambda each: each[:2])
+        for *_, uid in order[self._most_pods :]:
+            del self._pods[uid]
+            self.evicted += 1
 
     def status_changed(self, uid: str, text: str) -> None:
         """Follow the text of the condition PodScheduled of a pod: it states why the last attempt found no node."""

@@ -2,10 +2,13 @@
 
 import json
 
+import msgspec
 import pytest
 
 from scheduler_plugin.config import loader
+from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.queueing.refused_pods import Cause
+from scheduler_plugin.state import pod_info
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -105,11 +108,18 @@ def test_the_decision_record_names_the_wait():
     assert (newest.pod.waited_seconds, first.pod.waited_seconds) == (BOUND + 5, 0)
 
 
-def test_the_number_of_waits_is_bounded():
+def test_where_too_many_wait_the_first_of_them_go_on_waiting():
+    """If the newest took the places of the oldest, none of many pods that are tried in turns would reach the bound."""
     waits = factories.parts({"softAfterSeconds": BOUND}).waits
-    for index in range(5000):
-        waits.refused(f"uid-{index}", float(index))
-    assert len(waits) == 4096
+    for second in (0, BOUND):
+        for index in range(20_000):
+            waits.refused(f"uid-{index}", float(second))
+    assert len(waits) == load_waits.MOST_PODS
+    pod = msgspec.structs.replace(pod_info.read(factories.pod("web"), factories.parts().estimator_args), uid="uid-0")
+    assert waits.softened(pod, BOUND).waited_seconds == BOUND
+    waits.end("uid-0")
+    waits.refused("uid-19999", float(BOUND))
+    assert len(waits) == load_waits.MOST_PODS
 
 
 def test_a_negative_bound_is_a_problem():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_plugin.queueing import refused_pods
 from scheduler_plugin.queueing.refused_pods import Cause, _RowSet
 from scheduler_plugin.state import pod_info
 from tests.scheduler_plugin import factories
@@ -28,8 +29,8 @@ class Scene:
     def use(self, name, cores):
         self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
 
-    def filter(self, name, nodes, cores=1, priority=9500):
-        pod = pod_document(name, priority=priority, requests={"cpu": str(cores), "memory": "1Mi"})
+    def filter(self, name, nodes, cores=1, priority=9500, **more):
+        pod = pod_document(name, priority=priority, requests={"cpu": str(cores), "memory": "1Mi"}, **more)
         return self.parts.extender.filter(request(pod, nodes), NOW)
 
     def woken(self, seconds=0.25):
@@ -203,14 +204,28 @@ def test_equal_hopeless_pods_cost_one_comparison():
     assert compared == [None]
 
 
-def test_the_oldest_pods_are_dropped_where_too_many_wait():
+def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
     scene = Scene(a=90)
-    scene.parts.refused._most_pods = 3
-    for index in range(5):
-        scene.filter(f"p{index}", ["a"])
-    assert (len(scene.parts.refused), scene.parts.refused.evicted) == (3, 2)
+    scene.parts.refused._most_pods = 4
+    scene.filter("prod", ["a"])
+    scene.filter("modest", ["a"], priority=7000, namespace="modest")
+    for index in range(6):
+        scene.filter(f"greedy{index}", ["a"], priority=7000, namespace="greedy")
+    scene.filter("later", ["a"])
+    assert (len(scene.parts.refused), scene.parts.refused.evicted) == (4, 5)
     scene.use("a", 10)
-    assert scene.woken() == ["p2", "p3", "p4"]
+    assert scene.woken() == ["prod", "later", "modest/modest", "greedy/greedy0"]
+
+
+def test_pods_are_dropped_many_at_a_time():
+    scene = Scene(a=90)
+    pod = pod_info.read(factories.pod("web"), scene.parts.estimator_args)
+    refused, rows, most = scene.parts.refused, np.arange(1), refused_pods.MOST_PODS
+    for index in range(most + most // 16):
+        refused.refuse(msgspec.structs.replace(pod, uid=f"u{index}"), rows)
+    assert refused.evicted == 0
+    refused.refuse(msgspec.structs.replace(pod, uid="last"), rows)
+    assert (len(refused), refused.evicted) == (most, most // 16 + 1)
 
 
 def test_many_waiting_pods_take_turns():
