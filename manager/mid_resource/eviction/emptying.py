@@ -74,6 +74,7 @@ class Emptying:
             kept_because=departure.why_kept(case.node, self._autoscaler),
             closed=case.closed,
             prod=prod,
+            is_current=requests is not None,
             free=_free(calculated),
             allocatable=(allocatable.get(names.CPU, 0), allocatable.get(names.MEMORY, 0)),
         )

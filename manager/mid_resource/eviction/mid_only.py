@@ -85,7 +85,9 @@ class Reported:
     """Why no autoscaler would remove it; empty where one would."""
     closed: Closed = Closed.NO
     prod: Amounts | None = None
-    """Requests of the Prod pods, those of DaemonSets among them; None where they are not reported."""
+    """Requests of the Prod pods by the newest report with them, DaemonSets among them; None where there was none."""
+    is_current: bool = True
+    """Whether a report that is still fresh has `prod`."""
     free: Amounts = (0, 0)
     """Mid resources that no pod requests."""
     allocatable: Amounts = (0, 0)
@@ -94,14 +96,14 @@ class Reported:
     def is_underused(self) -> bool:
         """Check whether Prod pods request so little that they may be moved elsewhere."""
         percent = self.policy.empty_underused_percent
-        if not percent or self.prod is None:
+        if not percent or self.prod is None or not self.is_current:
             return False
         return all(used * 100 <= percent * whole for used, whole in zip(self.prod, self.allocatable, strict=True))
 
     @property
     def native_free(self) -> Amounts:
-        """Return what no Prod pod requests, which is nothing where it is not known."""
-        if self.prod is None:
+        """Return what no Prod pod requests, which is nothing where it is not known by a fresh report."""
+        if self.prod is None or not self.is_current:
             return 0, 0
         return max(self.allocatable[0] - self.prod[0], 0), max(self.allocatable[1] - self.prod[1], 0)
 
@@ -252,7 +254,7 @@ class Survey:
             return known.reported.kept_because or "midEviction.emptyNodeSeconds is 0 now"
         if trigger == mid_eviction.MID_ONLY and known.keepers:
             return f"the pod {known.keepers[0].key} runs there"
-        if trigger != mid_eviction.MID_ONLY and not known.reported.is_underused:
+        if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
         if why := _why_given_up(known, trigger, last, now):
             known.not_before = now + LEFT_ALONE_FOR

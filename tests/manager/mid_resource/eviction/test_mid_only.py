@@ -215,17 +215,6 @@ def has_room(room, *pods):
     return room.after(pods) is not None
 
 
-def test_room_is_taken_for_all_pods_or_for_none_and_never_on_the_node_itself():
-    room = Room({"a": (2000, 100), "b": (1000, 5), "c": (0, 0)})
-    assert not has_room(room, (1000, 10), (1000, 10), (1000, 10)), "the second place has too little memory"
-    left = room.after([(1000, 10), (1000, 10)])
-    assert left is not None
-    assert not has_room(left, (1, 10))
-    assert has_room(room, (2000, 10)), "nothing was taken of the room before"
-    assert room.after([(2000, 10)], without="a") is None
-    assert has_room(Room({}))
-
-
 def only_mid(name, *pods, since=0, graces=GRACES):
     return mid_only.MidOnly(name, at(since), pods, reported(graces=graces))
 
@@ -337,6 +326,20 @@ def test_a_new_leader_keeps_a_node_closed_until_it_has_listed_its_pods():
 def test_a_node_opens_again_once_its_other_pods_request_more():
     found = survey(a=underused((3000, 10), closed=Closed.UNDERUSED))
     assert why_reopened(found, trigger=Trigger.UNDERUSED) == "its other pods request more than 50 % of it"
+
+
+def test_without_a_fresh_report_no_node_is_underused_and_none_has_room_for_the_pods_of_others():
+    """An agent that is dead for long: Prod pods came since, and the newest report does not show them."""
+    found = survey(a=underused(), b=underused(is_current=False))
+    for name in "ab":
+        found.listed(name, [keeper((500, 5))], [pod(name)], at(600))
+    (node,) = found.mid_only((), at(600))
+    assert node.name == "a"
+    assert list(mid_only.choices([node], found.rooms(()), 9, at(600))) == []
+    found.observe("b", underused(), at(600))
+    assert [each.node.name for each in mid_only.choices([node], found.rooms(()), 9, at(600))] == ["a"]
+    found.observe("b", underused(is_current=False, closed=Closed.UNDERUSED), at(610))
+    assert why_reopened(found, "b", trigger=Trigger.UNDERUSED) == "", "its agent may have ended with the node"
 
 
 pods_of_nodes = st.lists(
@@ -480,15 +483,3 @@ def test_each_closing_needs_a_time_without_other_pods_of_its_own(fleet, changes)
 )
 def test_how_many_nodes_are_emptied_at_a_time_grows_with_the_fleet_up_to_a_bound(configured, nodes, most):
     assert policy.most_emptied(configured, nodes) == most
-
-
-def test_a_place_of_a_pod_that_moves_is_known():
-    room = Room({"a": (2000, 100), "b": (3000, 100)})
-    after = room.after([(2500, 10)])
-    assert (after.is_taken("a"), after.is_taken("b"), room.is_taken("b")) == (False, True, False)
-
-
-def test_of_many_places_those_with_the_most_count():
-    room = Room({f"n{index}": (index, index) for index in range(3000)})
-    assert not has_room(room, *[(2500, 2500)] * 501)
-    assert has_room(room, *[(2000, 2000)] * 1000)
