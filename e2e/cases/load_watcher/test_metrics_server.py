@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from apiserver_client import session
-from e2e.support import waiting
 from e2e.support.cluster_client import ClusterClient, cores_or_bytes
 from e2e.thirdparty.metrics_server import server
 from scheduler_plugin.load_watcher import records
@@ -30,23 +30,8 @@ WINDOW = records.window_ending_at("15m", 1_700_000_000)  # metrics-server knows 
 def measuring(cluster: Cluster, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.MetricsServer]:
     if cluster.provider != "local":
         pytest.skip("serves an API of the whole cluster from the bridge of pods: for a cluster of our own only")
-    made = server.MetricsServer(cluster, tmp_path_factory.mktemp("metrics-server"))
-    try:
-        made.start()
-        _wait_until_it_serves(made, node)
+    with server.serving(cluster, tmp_path_factory.mktemp("metrics-server"), node) as made:
         yield made
-    finally:
-        made.clear()
-
-
-def _wait_until_it_serves(made: server.MetricsServer, node: str) -> None:
-    try:
-        waiting.until("the apiserver finds it available", made.availability, lambda seen: seen["status"] == "True")
-        names = lambda: {item["metadata"]["name"] for item in made.node_metrics()}  # noqa: E731
-        waiting.until("it has measured the node", names, lambda seen: node in seen, within_seconds=120)
-    except waiting.TimeLimitExceeded as not_so:
-        not_so.add_note(f"log of metrics-server:\n{made.log()}")
-        raise
 
 
 @asynccontextmanager
@@ -91,6 +76,6 @@ async def _both(measuring: server.MetricsServer, source: Provider, node: str) ->
     raise AssertionError("it measures more often than it can be read")
 
 
-def _item(measuring: server.MetricsServer, node: str) -> dict:
+def _item(measuring: server.MetricsServer, node: str) -> dict[str, Any]:
     (item,) = (each for each in measuring.node_metrics() if each["metadata"]["name"] == node)
     return item

@@ -5,11 +5,14 @@ An APIService points at a Service whose endpoint is this machine's address on th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from e2e.support import waiting
 from e2e.thirdparty.metrics_server import build
 from tools.localcluster import health, layout
 from tools.localcluster.access import Cluster
@@ -23,6 +26,18 @@ _NAMESPACE: Final = "kube-system"
 _API_SERVICE: Final = "v1beta1.metrics.k8s.io"
 _START_SECONDS: Final = 60.0
 _LAST_CHARACTERS: Final = 3000  # of its log
+
+
+@contextlib.contextmanager
+def serving(cluster: Cluster, folder: Path, node: str) -> Iterator[MetricsServer]:
+    """Run one until the end of the context; begin once the API server serves its numbers of a node."""
+    made = MetricsServer(cluster, folder)
+    try:
+        made.start()
+        made.wait_for(node)
+        yield made
+    finally:
+        made.clear()
 
 
 class MetricsServer:
@@ -56,6 +71,19 @@ class MetricsServer:
         listed = {"apiVersion": "v1", "kind": "List", "items": self._objects()}
         self._cluster.run("apply", "--filename=-", stdin=json.dumps(listed))
 
+    def wait_for(self, node: str) -> None:
+        """Wait until the API server serves its numbers of a node. Raises TimeLimitExceeded, with the log."""
+
+        def measured() -> set[str]:
+            return {item["metadata"]["name"] for item in self.node_metrics()}
+
+        try:
+            waiting.until("it is available", self.availability, lambda seen: seen["status"] == "True")
+            waiting.until("it has measured the node", measured, lambda seen: node in seen, within_seconds=120)
+        except waiting.TimeLimitExceeded as not_so:
+            not_so.add_note(f"log of metrics-server:\n{self.log()}")
+            raise
+
     def ends(self) -> None:
         """End the process; the apiserver still knows of it."""
         processes.stop(_NAME, self._folder)
@@ -72,7 +100,7 @@ class MetricsServer:
         conditions = self._cluster.get("apiservice", _API_SERVICE).get("status", {}).get("conditions", ())
         for each in conditions:
             if each["type"] == "Available":
-                return each
+                return dict(each)
         raise LookupError(f"{_API_SERVICE} has no status yet")
 
     def log(self) -> str:
