@@ -31,6 +31,7 @@ PODS: Final = "/api/v1/namespaces/default/pods"
 CORES: Final = 100
 _NOT_FOUND: Final = 404
 _DEADLINE_SECONDS: Final = 120.0
+_KNOWN_SECONDS: Final = 10.0
 
 
 class Placed(NamedTuple):
@@ -198,8 +199,21 @@ class LoneScheduler:
             spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
         if claim:
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-        self.api.send("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+        self._create({"metadata": {"name": name}, "spec": spec})
         return time.time()
+
+    def _create(self, pod: Mapping[str, Any]) -> None:
+        """Create a pod, again while the API server does not know its new PriorityClass yet."""
+        deadline = time.monotonic() + _KNOWN_SECONDS
+        while True:
+            try:
+                self.api.send("POST", PODS, pod)
+            except RequestError as refused:
+                if "no PriorityClass with name" not in str(refused) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def _priority_class(self, priority: int) -> str:
         name = f"priority-{priority}"
