@@ -27,7 +27,7 @@ from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Stati
 from tests.fakes import agent_process, cluster
 from tools.localcluster.host import ports
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 NODE = "node-1"
 MINUTE = 60  # a subquery is evaluated at whole minutes

@@ -18,7 +18,7 @@ LASTS_SECONDS = (60, 75, 90)
 STATIC = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 15, "midStaticMemoryReservedPercent": 5}
 MEMORY_MIB = 16
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(420)]
 
 
 @pytest.fixture(scope="module")
