@@ -24,7 +24,7 @@ UTILIZATION = {"type": "Utilization", "averageUtilization": 50}
 LIMITED, UNLIMITED, PROD = "limited", "unlimited", "prod"
 BY_VALUE = "by-value"
 METRICS_SECONDS = 240.0
-"""An HPA looks every 15 s, and takes no sample of a pod from before it was ready for some time."""
+"""An HPA reads metrics every 15 s, and takes no sample of a pod from before it was ready for some time."""
 
 
 class Hpas:

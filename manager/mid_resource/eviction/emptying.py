@@ -18,7 +18,7 @@ from apiserver_client import errors, objects, resources, session
 from manager.mid_resource import departure
 from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
-from manager.mid_resource.eviction import messages, mid_only, pod_view
+from manager.mid_resource.eviction import graces, messages, mid_only, pod_view
 from manager.mid_resource.eviction.mid_only import Choice, Reported, Survey
 from manager.mid_resource.eviction.node_records import NodeRecords
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
@@ -70,7 +70,7 @@ class Emptying:
         reported = Reported(
             uid=case.node.metadata.uid,
             policy=policy,
-            graces=mid_only.graces(policy, self._autoscaler),
+            graces=graces.of(policy, self._autoscaler),
             kept_because=departure.why_kept(case.node, self._autoscaler),
             closed=case.closed,
             prod=prod,

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api_types.node_metric import mid_eviction
+from manager.mid_resource.eviction.graces import Graces
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms
@@ -41,9 +42,6 @@ STUCK_AFTER: Final = dt.timedelta(hours=1)
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
 """Pause after an autoscaler kept such a node, or its Mid pods stayed."""
 
-EMPTY_AFTER: Final = dt.timedelta(seconds=300)
-"""Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
-EMPTY_WITHOUT_ROOM_AFTER: Final = dt.timedelta(seconds=600)
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
@@ -55,23 +53,6 @@ KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
 UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
 """The same where reports do not show it."""
-
-
-class Graces(NamedTuple):
-    """Times for which only Mid pods keep a node that is then emptied; zero for never."""
-
-    with_room: dt.timedelta
-    without_room: dt.timedelta
-
-
-def graces(policy: EvictionPolicy, autoscaler: str) -> Graces:
-    """Return the graces of a node; a key that is not set follows the autoscaler."""
-    default = dt.timedelta() if autoscaler == "none" else EMPTY_AFTER
-    with_room = default if policy.empty_after is None else policy.empty_after
-    without = EMPTY_WITHOUT_ROOM_AFTER if policy.empty_without_room_after is None else policy.empty_without_room_after
-    if policy.mode == "off" or not with_room:
-        return Graces(dt.timedelta(), dt.timedelta())
-    return Graces(with_room, max(without, with_room) if without else dt.timedelta())
 
 
 @dataclass(frozen=True, slots=True)

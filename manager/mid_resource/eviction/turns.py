@@ -16,6 +16,7 @@ from manager.mid_resource.departure import STAYS, Departure
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
+from manager.mid_resource.reasons import Closed
 
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 LEAVE_WITHIN: Final = dt.timedelta(seconds=60)
@@ -60,7 +61,8 @@ class NodeTurn:
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
-        if record is not None and record.trigger in shortage.EMPTIED and not self.policy.is_frozen:
+        waits = self.policy.is_frozen or self.departure.closed is Closed.CORDONED
+        if record is not None and record.trigger in shortage.EMPTIED and not waits:
             return frozenset({Trigger(record.trigger)})
         return self.watched.lasting(self.policy)
 

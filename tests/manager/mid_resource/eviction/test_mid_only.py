@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.mid_resource.eviction import mid_only, policy
-from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, REMOVED_WITHIN, Graces, Reported, Step, Survey
+from manager.mid_resource.eviction import graces, mid_only, policy
+from manager.mid_resource.eviction.graces import Graces
+from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, REMOVED_WITHIN, Reported, Step, Survey
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.room import Room, Rooms
 from manager.mid_resource.eviction.shortage import Trigger
@@ -73,7 +74,7 @@ def why_reopened(found, name="a", trigger=Trigger.MID_ONLY, seconds=0):
     ],
 )
 def test_a_key_wins_over_the_autoscaler(keys, autoscaler, seconds):
-    assert mid_only.graces(policy_of(**keys), autoscaler) == tuple(dt.timedelta(seconds=each) for each in seconds)
+    assert graces.of(policy_of(**keys), autoscaler) == tuple(dt.timedelta(seconds=each) for each in seconds)
 
 
 def test_a_node_is_listed_when_it_is_new_and_when_prod_requests_less():

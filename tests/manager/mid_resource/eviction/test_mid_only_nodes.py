@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.mid_resource.eviction.mid_only import EMPTY_AFTER
+from manager.mid_resource.eviction.graces import EMPTY_AFTER
 from tests.manager.conftest import allocated
 from tests.manager.evictions import Short, budget_refuses
 
@@ -295,6 +295,18 @@ async def test_a_freeze_interrupts_the_emptying_because_no_node_has_a_place(shor
     await short.minutes(5, **PLENTY)
     assert (len(short.evicted), short.closed()) == (1, "Frozen")
     await configure(short, AT_ONCE)
+    await short.minutes(2, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (6, "MidOnly")
+
+
+async def test_a_cordon_interrupts_the_emptying_because_it_promises_to_leave_the_pods(short):
+    await start_of_emptying(short)
+    short.server.patch("nodes", "n1", {"spec": {"unschedulable": True}})
+    await short.world.settle()
+    await short.minutes(5, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (1, "MidOnly")
+    short.server.patch("nodes", "n1", {"spec": {"unschedulable": None}})
+    await short.world.settle()
     await short.minutes(2, **PLENTY)
     assert (len(short.evicted), short.closed()) == (6, "MidOnly")
 
