@@ -69,6 +69,7 @@ class Dispatcher:
             return http_server.error_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
         self._synced = True
         try:
+            self._extender.reserve(self._clock(), time.monotonic())  # of a call whose follow-up has not run yet
             response = verb(body, self._clock())
         except BadRequest as error:
             return http_server.error_response(HTTPStatus.BAD_REQUEST, str(error))

@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from scheduler_plugin.extender.dispatcher import Dispatcher
+from scheduler_plugin.extender.metrics import RequestMetrics
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -70,6 +73,21 @@ def test_a_burst_spreads_without_any_bind_call():
     for index in range(5):
         scene.schedule(f"p{index}", nodes=("a", "b", "c"))
     assert sorted(scene.counted().values()) == ["a", "a", "a", "b", "b"]
+
+
+def test_a_pod_counts_for_the_next_call_though_its_follow_up_has_not_run():
+    """Two schedulers may call within one turn of the event loop, which runs what follows a response later."""
+    scene = Scene(a=10)
+    counted = RequestMetrics(CollectorRegistry())
+    dispatch = Dispatcher(scene.parts.extender, counted, list, lambda: scene.now)
+
+    def passed(name):
+        pod = pod_document(name, requests={"cpu": "40", "memory": "1Gi"})
+        response = dispatch("POST", "/filter", request(pod, ["a"]))
+        return json.loads(response.body)["NodeNames"]
+
+    assert (passed("first"), passed("second")) == (["a"], [])
+    assert scene.counted() == {"first": "a"}
 
 
 def test_a_reservation_lasts_five_seconds():
