@@ -101,6 +101,8 @@ class Parts:
         )
 
     def _waiting_pod_changed(self, pod: WaitingPod, has_new_outcome: bool) -> None:
+        if waiting_pods.is_leaving(pod):
+            self.refused.forget(pod.metadata.uid)
         self.reservations.pod_changed(pod, time.time(), time.monotonic(), has_new_outcome=has_new_outcome)
         if not has_new_outcome:
             return

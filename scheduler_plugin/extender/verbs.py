@@ -213,6 +213,7 @@ class Extender:
         pod = self._read(args.pod)
         if not self._pending.is_of(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
             self._begin(args, body)
+            self._cluster.expect_pod(pod)  # which that has ended, where another scheduler called in between
             self._records.began(pod, rows, names, None, now)
         self._pending.end()
         rows = rows[rows >= 0]

@@ -13,13 +13,11 @@ makes no call: the text of the condition PodScheduled has none of the extender's
 node counts as named. After a call with fewer than 100 names a pod takes no room on other nodes: kube-scheduler has
 searched all nodes.
 
-Pods are woken by priority, then in the order of their first refusal, at most `per_second`, and never more than the
-nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In
-the same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
-from then on load limits reject no node for it (`load_waits`).
-
-Where too many pods wait, those of the lowest priority are dropped first, and among equals the newest of the namespaces
-with the most: a tenant that queues thousands of Mid pods drops no Prod pod, and none of a tenant with few.
+Pods are woken by priority; among equals the first of each namespace comes before the second of any, so that a tenant
+with thousands of pods holds none of another one back. At most `per_second` are woken, and never more than the nodes have
+room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In the same way
+it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too: from then on
+load limits reject no node for it (`load_waits`). Where too many pods wait, the last ones of that order are dropped.
 """
 
 from __future__ import annotations
@@ -45,7 +43,13 @@ _EXCESS_DIVISOR: Final = 16
 MOST_PER_SECOND: Final = 20.0
 _FULL_ROUND_SECONDS: Final = 5.0
 """Pods are chosen at least so often: reports expire, and the clock moves, without a change of any node."""
-_MOST_PER_ROUND: Final = 256  # pods that one round compares with the nodes; the next round goes on behind them
+_FIRST: Final = 128
+"""Pods that every round compares with the nodes: those of the highest priority."""
+_MOST_IN_TURN: Final = 128
+"""Further pods that a round compares; the next round goes on behind them."""
+_SHARE_IN_TURN: Final = 0.25
+"""Share of the pods woken in a round that is left for them."""
+_TURNS_HALVED_SECONDS: Final = 60.0
 _WOKEN_SECONDS: Final = 15.0
 """Time in which a woken pod is expected to be filtered again; after it the pod may be woken once more."""
 _SHORTEST_PAUSE_SECONDS: Final = 1.0
@@ -140,10 +144,15 @@ class RefusedPods:
         self._allowed_at = 0.0
         self._pods: collections.OrderedDict[str, _Refused] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
+        self._turns: collections.Counter[str] = collections.Counter()
+        """Pods that were woken lately, by namespace; half of them are forgotten each minute."""
+        self._turns_halved_at = 0.0
         self._next = 0
         self._seen: tuple[int, int, int] | None = None
         """Versions of the nodes and of the quotas, and number of refusals, when the last round began."""
         self._round_at = 0.0
+        self._left_to_compare = 0
+        """Pods that no round has compared since the last change."""
         self.woken: dict[Cause, int] = dict.fromkeys(Cause, 0)
         """Number of chosen pods by cause, since the start."""
         self.refusals = 0
@@ -168,17 +177,24 @@ class RefusedPods:
         refused.pod, refused.named = pod, _RowSet(rows)
         refused.woken_until = 0.0
 
-    def _drop_excess(self) -> None:
-        """Drop the pods beyond the bound: of the lowest priority, and there of the namespaces with the most pods."""
-        of_namespace: collections.Counter[str] = collections.Counter()
+    def _ordered(self) -> list[_Refused]:
+        """Return the pods by priority, and those of one priority by turns of their namespaces.
+
+        What was woken of a namespace before counts as its first turns.
+        """
+        taken: collections.Counter[tuple[int, str]] = collections.Counter()
         order = []
-        for uid, each in self._pods.items():
+        for each in self._pods.values():
             namespace = mid_quotas.namespace_of(each.pod.key)
-            order.append((-each.pod.priority, of_namespace[namespace], uid))
-            of_namespace[namespace] += 1
+            group = each.pod.priority, namespace
+            order.append((-each.pod.priority, taken[group] + self._turns[namespace], each))
+            taken[group] += 1
         order.sort(key=lambda each: each[:2])
-        for *_, uid in order[self._most_pods :]:
-            del self._pods[uid]
+        return [each for *_, each in order]
+
+    def _drop_excess(self) -> None:
+        for each in self._ordered()[self._most_pods :]:
+            del self._pods[each.pod.uid]
             self.evicted += 1
 
     def status_changed(self, uid: str, text: str) -> None:
@@ -191,10 +207,25 @@ class RefusedPods:
         """Drop a pod: a node passed for it, or it was bound or deleted."""
         self._pods.pop(uid, None)
 
+    def not_woken(self, uid: str, *, ever: bool) -> None:
+        """Give the room of a pod that could not be woken to others; with `ever`, it never can be."""
+        refused = self._pods.get(uid)
+        if refused is None:
+            return
+        refused.woken_row = -1
+        self._left_to_compare = len(self._pods)
+        if ever:
+            self.forget(uid)
+
     def begins_round(self, monotonic: float) -> bool:
-        """Return whether a round is due: a node or a pod has changed, or time has passed; it counts as begun then."""
+        """Return whether a round is due, which counts as begun then.
+
+        It is due when a node or a pod has changed, until every pod was compared since; and when time has passed.
+        """
         state = (self._vectors.version, self._vectors.mid_quotas.version, self.refusals)
-        if state == self._seen and monotonic - self._round_at < _FULL_ROUND_SECONDS:
+        if state != self._seen or monotonic - self._round_at >= _FULL_ROUND_SECONDS:
+            self._left_to_compare = len(self._pods)
+        elif self._left_to_compare <= 0:
             return False
         self._seen, self._round_at = state, monotonic
         return True
@@ -208,38 +239,55 @@ class RefusedPods:
         rows = np.fromiter(self._vectors.rows.values(), dtype=np.intp, count=len(self._vectors.rows))
         if not self._pods or not len(rows):
             return
-        room = self._room(rows, monotonic)
-        hopeless: set[PodInfo] = set()
-        """Pods for which no node passes, without their identity: what is woken in this round takes room, frees none."""
-        for refused in self._round():
+        comparison = _Comparison(rows, self._room(rows, monotonic), now, monotonic, set())
+        order = self._ordered()
+        first, others = order[:_FIRST], order[_FIRST:]
+        spare = _SHARE_IN_TURN * self._allowance if others else 0.0
+        is_complete = True
+        for refused in first:
+            if not (is_complete := self._allowance >= 1 + spare):
+                break
+            yield from self._compare(refused, comparison)
+        start = self._next % max(len(others), 1)
+        in_turn = (others[start:] + others[:start])[:_MOST_IN_TURN]
+        compared = 0
+        for refused in in_turn:
             if self._allowance < 1:
-                return
-            if refused.woken_until > monotonic or self._pods.get(refused.pod.uid) is not refused:
-                continue  # it may be bound, or refused again, while the caller paused
-            refused.pod = self._waits.softened(refused.pod, monotonic)
-            alike = msgspec.structs.replace(
-                refused.pod,
-                uid="",
-                key=_quota_holder(refused.pod),
-                priority=0,
-                waited_seconds=bool(refused.pod.waited_seconds),
-            )
-            if alike in hopeless:
-                refused.passing = _NO_ROWS
-                continue
-            codes = self._cycle.filter(refused.pod, rows, now, room.pending(refused.pod))
-            passing = rows if codes is None else rows[codes == 0]
-            cause = self._wake(refused, passing, monotonic)
-            if not len(passing):
-                hopeless.add(alike)
-            if cause is None:
-                yield None
-                continue
-            room.count(refused)
-            self._allowance -= 1
-            cause = Cause.WAITED if refused.pod.waited_seconds else cause
-            self.woken[cause] += 1
-            yield Retry(refused.pod, cause)
+                break
+            yield from self._compare(refused, comparison)
+            compared += 1
+        self._next = start + compared
+        self._left_to_compare = min(self._left_to_compare, len(others)) - compared + (0 if is_complete else len(first))
+
+    def _compare(self, refused: _Refused, given: _Comparison) -> Iterator[Retry | None]:
+        """Compare a pod with the nodes, unless the result is known; see `choose`."""
+        if refused.woken_until > given.monotonic or self._pods.get(refused.pod.uid) is not refused:
+            return  # it may be bound, or refused again, while the caller paused
+        refused.pod = self._waits.softened(refused.pod, given.monotonic)
+        alike = msgspec.structs.replace(
+            refused.pod,
+            uid="",
+            key=_quota_holder(refused.pod),
+            priority=0,
+            waited_seconds=bool(refused.pod.waited_seconds),
+        )
+        if alike in given.hopeless:
+            refused.passing = _NO_ROWS
+            return
+        codes = self._cycle.filter(refused.pod, given.rows, given.now, given.room.pending(refused.pod))
+        passing = given.rows if codes is None else given.rows[codes == 0]
+        cause = self._wake(refused, passing, given.monotonic)
+        if not len(passing):
+            given.hopeless.add(alike)
+        if cause is None:
+            yield None
+            return
+        given.room.count(refused)
+        self._allowance -= 1
+        self._turns[mid_quotas.namespace_of(refused.pod.key)] += 1
+        cause = Cause.WAITED if refused.pod.waited_seconds else cause
+        self.woken[cause] += 1
+        yield Retry(refused.pod, cause)
 
     def _room(self, rows: Rows, monotonic: float) -> _Room:
         """Return what the woken pods take; those whose time is over take nothing."""
@@ -250,15 +298,6 @@ class RefusedPods:
             elif each.woken_until:
                 each.attempted_without_call()
         return room
-
-    def _round(self) -> list[_Refused]:
-        """Return the pods of this round, in order; in turns where more wait than one round compares."""
-        waiting = sorted(self._pods.values(), key=lambda each: -each.pod.priority)
-        if len(waiting) <= _MOST_PER_ROUND:
-            return waiting
-        start = self._next % len(waiting)
-        self._next = start + _MOST_PER_ROUND
-        return (waiting + waiting)[start : start + _MOST_PER_ROUND]
 
     def _wake(self, refused: _Refused, passing: Rows, monotonic: float) -> Cause | None:
         """Choose one of the passing nodes for a pod; None while the pod has to wait."""
@@ -284,6 +323,20 @@ class RefusedPods:
         earned = (monotonic - self._allowed_at) * self._per_second
         self._allowance = min(self._allowance + max(earned, 0.0), self._per_second)
         self._allowed_at = monotonic
+        if monotonic - self._turns_halved_at >= _TURNS_HALVED_SECONDS:
+            self._turns_halved_at = monotonic
+            self._turns = collections.Counter({name: turns // 2 for name, turns in self._turns.items() if turns > 1})
+
+
+class _Comparison(NamedTuple):
+    """What the pods of one round are compared with."""
+
+    rows: Rows
+    room: _Room
+    now: float
+    monotonic: float
+    hopeless: set[PodInfo]
+    """Pods for which no node passes, without their identity: what is woken in this round takes room, frees none."""
 
 
 def _quota_holder(pod: PodInfo) -> str:

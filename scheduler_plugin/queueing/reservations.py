@@ -31,21 +31,31 @@ _LATE_CHECK_SECONDS: Final = 15.0
 _LATE_AFTER_SECONDS: Final = 30.0
 _LONGEST_SECONDS: Final = 660.0  # kube-scheduler waits 600 s for a volume
 _MOST: Final = 4096
+_CLAIMS_AT_ONCE: Final = 16
 
 
 class Reservation:
     """A pod that counts tentatively."""
 
-    __slots__ = ("began_at", "check_at", "claims", "node", "nominated", "pod")
+    __slots__ = ("began_at", "check_at", "claims", "node", "nominated", "pod", "unread")
 
     def __init__(self, pod: pods.Pod, node: str, claims: Sequence[str], monotonic: float) -> None:
         self.pod = pod
         self.node = node
-        self.claims = claims
-        """Names of the pod's PersistentVolumeClaims, in its namespace."""
+        self.claims = list(claims)
+        """Names of the pod's PersistentVolumeClaims, in its namespace; the next to read comes first."""
+        self.unread = len(self.claims)
+        """Claims that were not read since one of them named a node, or since they were all read."""
         self.began_at = monotonic
         self.check_at = monotonic + _FIRST_CHECK_SECONDS
         self.nominated = False
+
+    def next_claims(self) -> list[str]:
+        """Return the claims to read now: a few at a time, in turns."""
+        part, later = self.claims[:_CLAIMS_AT_ONCE], self.claims[_CLAIMS_AT_ONCE:]
+        self.claims = later + part
+        self.unread -= len(part)
+        return part
 
 
 class Reservations:
@@ -109,6 +119,7 @@ class Reservations:
             if monotonic - each.began_at >= (_LONGEST_SECONDS if may_last else RESERVED_SECONDS):
                 self.end(uid)
             elif may_last:
+                each.check_at = monotonic + _CHECK_SECONDS  # at the latest
                 due.append(each)
         return due
 
@@ -119,13 +130,21 @@ class Reservations:
             return
         if selected_node:
             self.moved += selected_node != reservation.node
+            reservation.unread = len(reservation.claims)
             self._extend(reservation, selected_node, now, monotonic)
-        elif reservation.nominated:
+        elif reservation.nominated or reservation.unread > 0:
             self._extend(reservation, reservation.node, now, monotonic)
         elif monotonic - reservation.began_at >= RESERVED_SECONDS:
             self.end(uid)
         else:
+            reservation.unread = len(reservation.claims)
             reservation.check_at = monotonic + _FIRST_CHECK_SECONDS
+
+    def unread(self, reservation: Reservation, now: float, monotonic: float) -> None:
+        """Go on with a reservation whose claims cannot be read now: a volume may be provisioned for the node."""
+        if self._by_uid.get(reservation.pod.metadata.uid) is reservation:
+            reservation.unread = len(reservation.claims)
+            self._extend(reservation, reservation.node, now, monotonic)
 
     def _extend(self, reservation: Reservation, node: str, now: float, monotonic: float) -> None:
         is_late = monotonic - reservation.began_at > _LATE_AFTER_SECONDS

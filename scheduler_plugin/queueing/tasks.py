@@ -6,8 +6,8 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -23,8 +23,7 @@ _RETRY_SECONDS: Final = 0.25
 """A pod is woken within this time after its node began to pass."""
 _RESERVATION_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 16
-_MOST_CLAIMS: Final = 16
-"""Claims of a pod that are read: kube-scheduler selects one node for all of them."""
+_LONGEST_PATCH_SECONDS: Final = 5.0
 
 
 class _ClaimSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -52,6 +51,7 @@ class QueueingTasks:
         self._reservations = reservations
         self._clock = clock
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._running: set[asyncio.Task[None]] = set()
         self._last_problem = ""
         self._blocked_until = 0.0
         """Monotonic time until which the apiserver asks for no further request."""
@@ -62,19 +62,29 @@ class QueueingTasks:
             await asyncio.sleep(_RETRY_SECONDS)
             if time.monotonic() < self._blocked_until or not self._refused.begins_round(time.monotonic()):
                 continue
-            chosen = []
-            for retry in self._refused.choose(self._clock(), time.monotonic()):
-                await asyncio.sleep(0)  # a call of kube-scheduler waits for one pod at most
-                if retry is not None:
-                    chosen.append(self._annotate(retry))
-            await asyncio.gather(*chosen)
+            try:
+                for retry in self._refused.choose(self._clock(), time.monotonic()):
+                    await asyncio.sleep(0)  # a call of kube-scheduler waits for one pod at most
+                    if retry is not None:
+                        self._begin(self._annotate(retry))
+            except Exception:
+                log.exception("cannot choose the refused pods to wake; trying again")
 
     async def follow_claims(self) -> None:
         """Read the claims of reserved pods until cancelled."""
         while True:
             await asyncio.sleep(_RESERVATION_SECONDS)
-            due = self._reservations.due(time.monotonic())
-            await asyncio.gather(*map(self._check, due))
+            try:
+                for reservation in self._reservations.due(time.monotonic()):
+                    self._begin(self._check(reservation))
+            except Exception:
+                log.exception("cannot follow the claims of reserved pods; trying again")
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run in the background: one request that hangs holds no other one back."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     async def _annotate(self, retry: Retry) -> None:
         namespace, _slash, name = retry.pod.key.partition("/")
@@ -82,14 +92,20 @@ class QueueingTasks:
         metadata = {"uid": retry.pod.uid, "annotations": {names.ANNOTATION_RETRY_SCHEDULING: text}}
         async with self._slots:
             try:
-                await objects.merge_patch(self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace)
-            except (errors.NotFound, errors.Conflict):
-                self._refused.forget(retry.pod.uid)
-            except errors.ApiServerError as error:
+                async with asyncio.timeout(_LONGEST_PATCH_SECONDS):
+                    await objects.merge_patch(
+                        self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace
+                    )
+            except (errors.NotFound, errors.Conflict, errors.Invalid) as error:  # Invalid: full of annotations
+                self._refused.not_woken(retry.pod.uid, ever=True)
+                log.debug("pod %s: cannot be woken: %s", retry.pod.key, error)
+            except (errors.ApiServerError, TimeoutError) as error:
                 self._refused.failed += 1
-                asked_for = time.monotonic() + (error.retry_after_seconds or 0.0)
-                self._blocked_until = max(self._blocked_until, asked_for)
-                self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {error}")
+                self._refused.not_woken(retry.pod.uid, ever=False)
+                asked_for = error.retry_after_seconds if isinstance(error, errors.ApiServerError) else None
+                self._blocked_until = max(self._blocked_until, time.monotonic() + (asked_for or 0.0))
+                seen = str(error) or f"no answer within {_LONGEST_PATCH_SECONDS:g} s"
+                self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {seen}")
             else:
                 log.debug("pod %s: woken (%s)", retry.pod.key, retry.cause.value)
 
@@ -97,10 +113,11 @@ class QueueingTasks:
         namespace = reservation.pod.metadata.namespace
         async with self._slots:
             try:
-                selected = await self._selected_node(namespace, reservation.claims[:_MOST_CLAIMS], reservation.node)
+                selected = await self._selected_node(namespace, reservation.next_claims(), reservation.node)
             except errors.ApiServerError as error:
                 self._report(f"pod {namespace}/{reservation.pod.metadata.name}: cannot read its claims: {error}")
-                selected = None
+                self._reservations.unread(reservation, self._clock(), time.monotonic())
+                return
         self._reservations.checked(reservation, selected, self._clock(), time.monotonic())
 
     async def _selected_node(self, namespace: str, claims: Sequence[str], expected: str) -> str | None:

@@ -10,7 +10,8 @@ reported usage u (or none) and estimate e, as Koordinator's LoadAware plugin cou
                                        it as Prod
 
 node_estimated does not depend on the report. Because u is inside the node's usage, usage + max(0, e - u) replaces the
-pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions.
+pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions. Sums
+have no limit; what is read of them is at most LARGEST: pods without number may name a node and request an absurd amount.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Self
 
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
-from scheduler_plugin.state.vectors import Vector
+from scheduler_plugin.state.vectors import LARGEST, Vector
 
 
 class NodeLoad:
@@ -122,7 +123,7 @@ class NodeLoad:
     def plain(self) -> Vector:
         """Return the usage: reported + node_delta; the estimates alone if no usage is reported."""
         if self.report is None or self.report.node_usage is None:
-            return tuple(self.node_estimated)
+            return _sum(self.node_estimated, self.zero)
         return _sum(self.report.node_usage, self.node_delta)
 
     def predicted(self) -> Vector | None:
@@ -187,7 +188,7 @@ class NodeLoad:
 
 
 def _sum(first: Iterable[int], second: Iterable[int]) -> Vector:
-    return tuple([a + b for a, b in zip(first, second, strict=True)])
+    return tuple([min(a + b, LARGEST) for a, b in zip(first, second, strict=True)])
 
 
 def _add(total: list[int], more: Vector, sign: int) -> None:

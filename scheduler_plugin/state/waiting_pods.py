@@ -54,6 +54,11 @@ def has_failed(pod: WaitingPod) -> bool:
     return condition is not None and condition.reason == _ERROR
 
 
+def is_leaving(pod: WaitingPod) -> bool:
+    """Return whether the pod is deleted and only waits for its finalizers: kube-scheduler does not try it again."""
+    return pod.metadata.deletion_timestamp is not None
+
+
 def _given_up(pod: WaitingPod) -> WaitingCondition | None:
     for each in pod.status.conditions or ():
         if each.type == "PodScheduled" and each.status == "False":

@@ -237,6 +237,58 @@ def test_many_waiting_pods_take_turns():
     assert "small" in [name for _ in range(4) for name in scene.woken(1)]
 
 
+@pytest.mark.parametrize("count", [100, 2000])
+def test_a_more_important_pod_gets_the_room_however_many_others_wait(count):
+    scene = Scene(a=90)
+    for index in range(count):
+        scene.filter(f"low{index}", ["a"], cores=20 + index / 1000, priority=9100, namespace="evil")
+    scene.woken()
+    scene.filter("important", ["a"], cores=25, priority=9900)
+    scene.use("a", 40)
+    assert scene.woken() == ["important"]
+
+
+def test_a_node_that_cools_once_wakes_its_pod_soon_whatever_else_waits():
+    """Nothing else changes in a quiet cluster, and the pods of the other tenant never fit."""
+    scene = Scene(a=90)
+    for index in range(1000):
+        scene.filter(f"never{index}", ["a"], cores=99 + index / 1000, namespace=f"evil-{index}")
+    scene.filter("web", ["a"], cores=1)
+    while scene.parts.refused.begins_round(scene.monotonic):
+        scene.woken()
+    scene.use("a", 40)
+    rounds = 0
+    while scene.parts.refused.begins_round(scene.monotonic):
+        rounds += 1
+        if scene.woken() == ["web"]:
+            break
+    assert 0 < rounds <= 10
+
+
+def test_a_namespace_whose_pods_never_pass_in_kube_scheduler_lets_others_be_woken():
+    scene = Scene(a=90)
+    for index in range(1000):
+        scene.filter(f"selector{index}", ["a"], cores=0.1 + index / 10_000, namespace="evil")
+    scene.use("a", 10)
+    for _ in range(20):
+        scene.woken()
+    scene.use("a", 90)
+    scene.filter("web", ["a"], cores=1)
+    scene.use("a", 10)
+    assert "web" in [*scene.woken(), *scene.woken()]
+
+
+def test_a_pod_that_is_deleted_and_kept_by_a_finalizer_takes_no_room():
+    scene = Scene(a=90)
+    for name in ("gone", "web"):
+        scene.filter(name, ["a"], cores=25)
+    deleted = factories.waiting_pod("gone")
+    metadata = msgspec.structs.replace(deleted.metadata, deletion_timestamp=factories.moment(0))
+    scene.parts.waiting.changed(msgspec.structs.replace(deleted, metadata=metadata))
+    scene.use("a", 40)
+    assert scene.woken() == ["web"]
+
+
 def test_mid_pods_are_woken_only_as_far_as_the_mid_of_the_node_goes():
     scene = Scene(a=10)
     policy = {"midColocationPolicy": {"enable": True}}

@@ -157,11 +157,42 @@ def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_nod
     scene.schedule(claims=["data"])
     for _ in range(20):
         for due in scene.wait(2):
-            assert due.claims == ["data"]
+            assert due.next_claims() == ["data"]
             scene.parts.reservations.checked(due, "a", scene.now, scene.monotonic)
         assert scene.counted() == {"web": "a"}
     for _ in range(4):
         for due in scene.wait(15):
+            due.next_claims()
+            scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
+    assert scene.counted() == {}
+
+
+def test_claims_that_cannot_be_read_leave_the_pod_on_its_node():
+    """A single error at the wrong time must not free the room that its volume will take."""
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    for _ in range(10):
+        for due in scene.wait(3):
+            due.next_claims()
+            scene.parts.reservations.unread(due, scene.now, scene.monotonic)
+        assert scene.counted() == {"web": "a"}
+
+
+def test_of_more_claims_than_are_read_at_once_the_last_one_counts_too():
+    scene = Scene(a=10, b=30)
+    claims = [f"bound-{index}" for index in range(40)] + ["slow"]
+    scene.schedule(claims=claims)
+    seen = []
+    for _ in range(40):
+        for due in scene.wait(3):
+            part = due.next_claims()
+            seen += part
+            scene.parts.reservations.checked(due, "a" if "slow" in part else None, scene.now, scene.monotonic)
+        assert scene.counted() == {"web": "a"}
+    assert set(seen) == set(claims)
+    for _ in range(5):
+        for due in scene.wait(15):
+            due.next_claims()
             scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
     assert scene.counted() == {}
 

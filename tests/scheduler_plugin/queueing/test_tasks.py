@@ -17,6 +17,10 @@ POD = "/api/v1/namespaces/default/pods/web"
 TOO_MANY = apiserver.Answer({"kind": "Status", "code": 429}, 429, (("Retry-After", "3"),))
 
 
+def asyncio_with(sleep):
+    return types.SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+
+
 class Refused:
     """One pod that every round wakes."""
 
@@ -28,6 +32,9 @@ class Refused:
     def choose(self, now, monotonic):
         yield Retry(pod_info.read(factories.pod("web"), factories.parts().estimator_args), Cause.COOLED)
 
+    def not_woken(self, uid, *, ever):
+        assert not ever
+
 
 async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypatch):
     clock, patched_at = 100.0, []
@@ -37,17 +44,16 @@ async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypa
         clock += seconds
         patched_at.extend([clock] * (len(server.asked("PATCH")) - len(patched_at)))
         if len(patched_at) > 1:
-            raise TimeoutError
-        await asyncio.sleep(0)
+            raise asyncio.CancelledError
+        await asyncio.gather(*waking._running)
 
-    replaced = types.SimpleNamespace(sleep=sleep, gather=asyncio.gather, Semaphore=asyncio.Semaphore)
-    monkeypatch.setattr(tasks, "asyncio", replaced)
+    monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
     monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=lambda: clock))
     async with apiserver.running() as server:
         server.on("PATCH", POD, TOO_MANY, apiserver.Answer({}))
         async with server.session() as api:
             waking = tasks.QueueingTasks(api, Refused(), None, lambda: NOW)
-            with pytest.raises(TimeoutError):
+            with pytest.raises(asyncio.CancelledError):
                 await waking.wake()
     assert patched_at[1] - patched_at[0] >= 3
 
@@ -61,22 +67,22 @@ async def counted_after(monkeypatch, claims):
     """Return where the pod counts after its claims were read once; it is expected on node a."""
     scene = Scene(a=10, b=30)
     scene.schedule(claims=list(claims))
-    scene.wait(1)
+    scene.monotonic += 1
     turns = iter([None])
 
     async def sleep(_seconds):
         next(turns)
 
-    monkeypatch.setattr(
-        tasks, "asyncio", types.SimpleNamespace(sleep=sleep, gather=asyncio.gather, Semaphore=asyncio.Semaphore)
-    )
+    monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
     monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=lambda: scene.monotonic))
     async with apiserver.running() as server:
         for name, answer in claims.items():
             server.on("GET", f"/api/v1/namespaces/default/persistentvolumeclaims/{name}", answer)
         async with server.session() as api:
+            queueing = tasks.QueueingTasks(api, None, scene.parts.reservations, lambda: scene.now)
             with pytest.raises(RuntimeError):
-                await tasks.QueueingTasks(api, None, scene.parts.reservations, lambda: scene.now).follow_claims()
+                await queueing.follow_claims()
+            await asyncio.gather(*queueing._running)
         assert len(server.asked("GET")) <= 16
     return scene.counted()
 
@@ -89,3 +95,54 @@ async def test_a_claim_that_is_bound_since_another_node_does_not_move_the_pod(mo
 
 async def test_of_many_claims_a_few_are_read(monkeypatch):
     assert await counted_after(monkeypatch, {f"c{index}": claim("") for index in range(40)}) == {"web": "a"}
+
+
+INVALID = apiserver.Answer({"kind": "Status", "code": 422, "message": "metadata.annotations: Too long"}, 422)
+
+
+async def woken(monkeypatch, answers, *, rounds, cores=25):
+    """Let pods of a tenant and one of another wait for 25 cores; return the patched pods in order."""
+    clock = factories.Clock()
+    parts = factories.parts(monotonic=clock)
+    parts.cluster.node_changed(factories.node("n1"))
+
+    def use(cores):
+        parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": str(cores), "memory": "1Gi"}))
+
+    use(90)
+    for namespace, name in [*(("evil", name) for name in answers), ("shop", "victim")]:
+        pod = factories.pod_document(name, namespace=namespace, requests={"cpu": str(cores), "memory": "1Mi"})
+        parts.extender.filter(factories.request(pod, ["n1"]), NOW)
+    use(40)
+    left = iter(range(rounds))
+
+    async def sleep(seconds):
+        clock.seconds += seconds
+        if seconds and next(left, None) is None:
+            raise asyncio.CancelledError
+        await asyncio.sleep(0.01 if seconds else 0)
+
+    monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
+    monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=clock))
+    async with apiserver.running() as server:
+        for name, answer in answers.items():
+            server.on("PATCH", f"/api/v1/namespaces/evil/pods/{name}", answer)
+        server.on("PATCH", "/api/v1/namespaces/shop/pods/victim", apiserver.Answer({}))
+        async with server.session() as api:
+            queueing = tasks.QueueingTasks(api, parts.refused, parts.reservations, lambda: NOW)
+            with pytest.raises(asyncio.CancelledError):
+                await queueing.wake()
+            for each in queueing._running:
+                each.cancel()
+        return [each.path.rpartition("/")[2] for each in server.asked("PATCH")]
+
+
+async def test_pods_that_cannot_be_woken_hold_no_room_back(monkeypatch):
+    """Their author filled their annotations up to the limit of the API server."""
+    pods = [f"full-{index}" for index in range(5)]
+    assert await woken(monkeypatch, dict.fromkeys(pods, INVALID), rounds=12) == [pods[0], "victim"]
+
+
+async def test_a_request_that_hangs_holds_no_other_one_back(monkeypatch):
+    hangs = apiserver.Stream(apiserver.After(asyncio.Event()))
+    assert await woken(monkeypatch, {"hangs": hangs}, rounds=3, cores=10) == ["hangs", "victim"]

@@ -1,5 +1,6 @@
-"""Cluster state: the node of each pod, import msgspec
-from watches and bind calls."""
+"""Cluster state: the node of each pod, from watches and bind calls."""
+
+import json
 
 import msgspec
 import pytest
@@ -356,3 +357,23 @@ def test_pods_that_a_served_scheduler_bound_without_a_filter_call_are_counted():
     assert parts.cluster.unfiltered_pods == 0
     bound("skipped", "koord-scheduler", 0)
     assert parts.cluster.unfiltered_pods == 1
+
+
+def test_pods_of_absurd_amounts_without_number_stop_no_event_of_their_node():
+    """The sum of 1,300 amounts, each within 2^53, does not fit 64 bits; a pod that names its node needs no scheduler."""
+    clock = factories.Clock()
+    parts = factories.parts(monotonic=clock)
+    parts.cluster.node_changed(factories.node("n1"))
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "10", "memory": "1Gi"}))
+    assert parts.cluster.assume_pod(factories.pod("mine"), "n1", NOW, ttl_seconds=5)
+    absurd = {"cpu": "9007199254740", "kubernetes.io/mid-cpu": "9007199254740992"}
+    for index in range(1300):
+        pod = factories.pod(f"x{index}", node="n1", requests={"cpu": "1m", **absurd}, limits=absurd)
+        parts.cluster.pod_changed(pod, NOW)
+    clock.seconds += 6
+    assert parts.cluster.expire_assumed() == 1
+    body = factories.request(factories.pod_document("web", requests={"cpu": "1"}), ["n1"])
+    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == []
+    for index in range(1300):
+        parts.cluster.pod_deleted("default", f"x{index}")
+    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == ["n1"]

@@ -148,3 +148,24 @@ def test_a_negative_request_frees_nothing():
     parts.cluster.node_changed(factories.node("n1"))
     parts.cluster.assume_pod(factories.pod("a", requests={"kubernetes.io/mid-cpu": "-5k"}), "n1", NOW)
     assert parts.vectors.mid_quotas.use_of("default").held == (0, 0)
+
+
+def test_a_call_of_another_scheduler_between_filter_and_prioritize_does_not_free_the_quota():
+    clock = factories.Clock()
+    parts = factories.parts(monotonic=clock)
+    nodes = ["n0", "n1"]
+    for name in nodes:
+        parts.cluster.node_changed(factories.node(name))
+    parts.vectors.mid_quotas.namespace_changed("shop", '{"cpu": "4"}')
+
+    def asked(verb, name, namespace="shop", requests=None):
+        pod = factories.pod_document(
+            name, namespace=namespace, priority=7500, requests=requests or {"kubernetes.io/mid-cpu": "4000"}
+        )
+        return json.loads(verb(factories.request(pod, nodes), NOW))
+
+    extender = parts.extender
+    assert asked(extender.filter, "first")["NodeNames"] == nodes
+    asked(extender.filter, "other", "lab", {"cpu": "1"})
+    asked(extender.prioritize, "first")
+    assert asked(extender.filter, "second")["NodeNames"] == []
