@@ -192,8 +192,11 @@ class ExtenderApp:
         frozen = False
         while True:
             self._beat_at = time.monotonic()
-            self._parts.cluster.expire_assumed()
-            self._check_blindness()
+            try:
+                self._parts.cluster.expire_assumed()
+                self._check_blindness()
+            except Exception:
+                log.exception("cannot expire assumed pods; trying again")
             if not frozen and not self._unsynced():
                 gc.collect()
                 gc.freeze()

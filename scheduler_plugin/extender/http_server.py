@@ -39,6 +39,7 @@ REQUEST_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 1.0
 _FIRST_BUFFER_BYTES: Final = 2 * http_head.MAX_HEAD_BYTES  # a head that is too long is noticed in it
 _KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is freed after its request
+_MOST_IN_A_TURN: Final = 16  # requests of one connection; kube-scheduler waits for each response
 _GRACE_SECONDS: Final = 1.0  # for requests that are partly received at shutdown
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -133,10 +134,20 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _handle_requests(self) -> None:
         try:
-            while not self._blocked_at and self._handle_request():
-                pass
+            for _ in range(_MOST_IN_A_TURN):
+                if self._blocked_at or not self._handle_request():
+                    return
+            if self._transport is not None:
+                self._transport.pause_reading()
+                self._loop.call_soon(self._go_on)
         except BadHead as error:
             self._send(error_response(error.status, str(error)), keep_alive=False)
+
+    def _go_on(self) -> None:
+        """Handle what else the client has sent without waiting for responses; others had their turn."""
+        if self._transport is not None and not self._transport.is_closing() and not self._blocked_at:
+            self._transport.resume_reading()
+            self._handle_requests()
 
     def finish(self) -> None:
         """Close the connection now if it is idle, else after the response to the current request."""

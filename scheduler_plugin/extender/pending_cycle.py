@@ -17,7 +17,7 @@ from scheduler_plugin.state.node_columns import RowChanges, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 _MOST_PODS: Final = 4096  # between filter and bind: many more than one scheduler has in progress
-_MOST_BYTES: Final = 32 * 1024**2  # of their JSON: 4096 pods of 8 kB, but some have a megabyte of annotations
+_MOST_BYTES: Final = 32 * 1024**2  # of their JSON: 4096 pods of 8 kB, but some have a megabyte of containers
 _PREPARED_SECONDS: Final = 2.0  # the scheduler's own scoring between filter and prioritize takes milliseconds
 
 

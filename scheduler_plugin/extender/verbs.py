@@ -172,7 +172,7 @@ class Extender:
         self._vectors.mid_quotas.end(args.pod.metadata.uid)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
-        self._pending.keep_pod(args.pod, pod_end)
+        self._pending.keep_pod(wire_types.slim(args.pod), pod_end)
         return pod_end
 
     def reserve(self, now: float, monotonic: float) -> None:

@@ -6,10 +6,21 @@ Go writes the names of its fields unchanged, so the keys are capitalised; the po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from api_types import names
 from api_types.kubernetes import pods
+
+_READ_LABELS: Final = (names.LABEL_PRIORITY_CLASS, names.LABEL_QOS, names.LABEL_SKIP_LOAD_AWARE)
+_READ_ANNOTATIONS: Final = (
+    names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS,
+    names.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
+    names.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
+    names.ANNOTATION_RESERVE_POD,
+)
+_MOST_OWNERS: Final = 32
 
 
 class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
@@ -58,6 +69,20 @@ def claim_names(pod: RequestedPod) -> list[str]:
         elif volume.ephemeral is not None:
             result.append(f"{pod.metadata.name}-{volume.name}")
     return result
+
+
+def slim(pod: RequestedPod) -> RequestedPod:
+    """Drop what is not read after filter: labels and annotations of a megabyte, volumes without a claim."""
+    labels, annotations = pods.labels_of(pod.metadata), pods.annotations_of(pod.metadata)
+    texts = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        labels={name: labels[name] for name in _READ_LABELS if name in labels},
+        annotations={name: text for name, text in texts.items() if text is not None},
+        owner_references=(pod.metadata.owner_references or [])[:_MOST_OWNERS],
+    )
+    volumes = [each for each in pod.spec.volumes or () if each.persistent_volume_claim or each.ephemeral]
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):

@@ -109,14 +109,15 @@ def moment(end: float, seconds: float = 0.0) -> Window:
 
 
 def dated(nodes: Mapping[str, NodeMetrics], requested: Window) -> dict[str, NodeMetrics]:
-    """Give every node its own window: by default the requested one. An end in the future counts as now."""
+    """Give every node its own window, by default the requested one; it lies between 1970 and the end of that one."""
     return {name: msgspec.structs.replace(node, window=_until(node.window, requested)) for name, node in nodes.items()}
 
 
 def _until(own: Window | msgspec.UnsetType, requested: Window) -> Window:
     if not own:
         return requested
-    return own if own.end <= requested.end else Window(own.duration, min(own.start, requested.end), requested.end)
+    start, end = (min(max(at, 0), requested.end) for at in (own.start, own.end))
+    return own if (start, end) == (own.start, own.end) else Window(own.duration, start, end)
 
 
 def joined(nodes: Mapping[str, NodeMetrics], requested: Window, source: str) -> Snapshot:

@@ -14,10 +14,11 @@ node counts as named. After a call with fewer than 100 names a pod takes no room
 searched all nodes.
 
 Pods are woken by priority; among equals the first of each namespace comes before the second of any, so that a tenant
-with thousands of pods holds none of another one back. At most `per_second` are woken, and never more than the nodes have
-room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In the same way
-it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too: from then on
-load limits reject no node for it (`load_waits`). Where too many pods wait, the last ones of that order are dropped.
+with thousands of pods holds none of another one back. At most `per_second` are woken, and never more than the nodes
+have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In the
+same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
+from then on load limits reject no node for it (`load_waits`). Where too many wait, the last ones of that order are
+dropped.
 """
 
 from __future__ import annotations

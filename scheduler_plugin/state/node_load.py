@@ -10,8 +10,9 @@ reported usage u (or none) and estimate e, as Koordinator's LoadAware plugin cou
                                        it as Prod
 
 node_estimated does not depend on the report. Because u is inside the node's usage, usage + max(0, e - u) replaces the
-pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions. Sums
-have no limit; what is read of them is at most LARGEST: pods without number may name a node and request an absurd amount.
+pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions.
+Sums have no limit, because any number of pods may name a node and request absurd amounts; what is read of a sum is at
+most LARGEST.
 """
 
 from __future__ import annotations

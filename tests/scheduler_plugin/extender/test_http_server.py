@@ -87,6 +87,27 @@ async def test_pipelined_requests_are_handled_in_order(client):
     assert [(await client.response())[0] for _ in range(3)] == [200, 200, 404]
 
 
+async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
+    handled = []
+
+    def handle(_method, path, _body):
+        handled.append(path)
+        return Response(HTTPStatus.OK, b"0")
+
+    server = ExtenderServer("127.0.0.1", 0, handle, max_body_bytes=LIMIT)
+    await server.start()
+    clients = [Client(*await asyncio.open_connection("127.0.0.1", server.port)) for _ in range(2)]
+    await clients[0].send(request("/greedy", body=b"") * 2000)
+    await clients[1].send(request("/modest", body=b""))
+    for client, count in ((clients[1], 1), (clients[0], 2000)):
+        for _ in range(count):
+            assert (await client.response())[0] == 200
+        client.writer.close()
+    assert handled.index("/modest") < 1000
+    assert len(handled) == 2001
+    await server.stop()
+
+
 async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     names = [f"node-{index:05d}" for index in range(6000)]
     body = factories.request(factories.pod_document(), ["n1", *names])

@@ -260,6 +260,24 @@ def test_large_pods_do_not_fill_the_memory_and_small_ones_are_kept(parts):
     assert set(parts.cluster.entries["cool"].load.pods) == {"default/large-39", "default/late"}
 
 
+def test_what_is_kept_of_a_pod_has_no_labels_and_annotations_that_nothing_reads(parts):
+    """A tenant may write a megabyte of them, and reservations of thousands of pods last for minutes."""
+    read = {"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 100}'}
+    labels = {"koordinator.sh/priority-class": "koord-prod"}
+    pod = factories.pod_document(
+        "large", annotations={"text": "x" * 100_000, **read}, labels={"label": "x" * 60, **labels}
+    )
+    pod["spec"]["volumes"] = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "d", "persistentVolumeClaim": {"claimName": "c"}},
+    ]
+    call(parts.extender.filter, pod, ["cool"])
+    parts.extender.reserve(NOW, 0.0)
+    (due,) = parts.reservations.due(1.0)
+    assert (due.pod.metadata.labels, due.pod.metadata.annotations) == (labels, read)
+    assert [each.name for each in due.pod.spec.volumes] == ["d"]
+
+
 def test_a_request_in_another_encoding_is_handled_and_its_pod_is_not_kept(parts):
     body = b'{"NodeNames":["cool"],"Pod":%b}' % json.dumps(POD).encode()
     assert json.loads(parts.extender.filter(body, NOW)) == {"NodeNames": ["cool"]}

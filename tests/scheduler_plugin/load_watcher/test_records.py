@@ -111,3 +111,12 @@ def test_a_window_that_ends_in_the_future_ends_now() -> None:
     later = NodeMetrics(window=records.window_ending_at("15m", 1100))
     found = records.dated({"later": later, "undated": NodeMetrics()}, requested)
     assert [node.window for node in found.values()] == [records.Window("15m", 200, 1000), requested]
+
+
+@pytest.mark.parametrize("at", [-(10**400), -1, 10**400])
+def test_an_absurd_window_of_a_node_is_cut_to_what_a_database_and_a_float_hold(at: int) -> None:
+    requested = records.window_ending_at("5m", 1_700_000_000)
+    node = NodeMetrics(metrics=[], window=Window("5m", at, at))
+    (found,) = records.dated({"n": node}, requested).values()
+    assert isinstance(found.window, Window)
+    assert 0 <= found.window.start <= found.window.end <= requested.end

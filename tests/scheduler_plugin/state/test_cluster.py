@@ -360,7 +360,7 @@ def test_pods_that_a_served_scheduler_bound_without_a_filter_call_are_counted():
 
 
 def test_pods_of_absurd_amounts_without_number_stop_no_event_of_their_node():
-    """The sum of 1,300 amounts, each within 2^53, does not fit 64 bits; a pod that names its node needs no scheduler."""
+    """The sum of 1,300 amounts, each within 2^53, does not fit 64 bits."""
     clock = factories.Clock()
     parts = factories.parts(monotonic=clock)
     parts.cluster.node_changed(factories.node("n1"))
