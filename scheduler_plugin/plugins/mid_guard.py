@@ -33,6 +33,7 @@ import numpy as np
 from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities, times
+from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
 from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
@@ -108,9 +109,13 @@ class MidGuard:
         now: float,
         pending: Pending | None = None,
     ) -> ReasonCodes | None:
-        """Reject candidates with too little left; pods that request no Mid pass."""
+        """Reject candidates with too little left, and closed ones also for pods of class Mid that request none.
+
+        The manager evicts those as well, and they would come back.
+        """
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
-            return None
+            is_mid = class_of_priority(pod.priority) is PriorityClass.MID
+            return self._closed[rows] if is_mid and self._closed[rows].any() else None
         if vectors.frozen or not vectors.mid_quotas.is_known:
             return np.full(len(rows), _FROZEN if vectors.frozen else _QUOTA_UNKNOWN, dtype=np.int16)
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)

@@ -183,7 +183,15 @@ def test_a_node_from_which_a_pod_was_evicted_admits_none_while_it_carries_the_an
     note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
     assert rejects(report(), annotations=note) == mid_guard.REASON_CLOSED
     assert rejects(report(), annotations=written() | note) == mid_guard.REASON_CLOSED
-    assert rejects(report(), annotations=note, requests={"cpu": "1"}) is None
+    assert rejects(report(), annotations=note, requests={"cpu": "1"}, priority=9500) is None
+
+
+@pytest.mark.parametrize(("priority", "reason"), [(7500, mid_guard.REASON_CLOSED), (5500, None), (9500, None)])
+def test_a_closed_node_admits_no_pod_of_class_mid_that_requests_none(priority, reason):
+    """The manager evicts it, and its controller creates it again."""
+    note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
+    assert rejects(report(), annotations=note, requests={"cpu": "1"}, priority=priority) == reason
+    assert rejects(report(), requests={"cpu": "1"}, priority=priority) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "x" * 20_000])
@@ -209,7 +217,7 @@ def test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_
     document = json.loads(note["koordinator.sh/mid-resource-status"]) | {"closed": code}
     closed = {"koordinator.sh/mid-resource-status": json.dumps(document)}
     assert rejects(report(), annotations=closed) == reason
-    assert rejects(report(), annotations=closed, requests={"cpu": "1"}) is None
+    assert rejects(report(), annotations=closed, requests={"cpu": "1"}, priority=9500) is None
 
 
 def test_every_code_of_a_closed_node_is_tried():
