@@ -91,10 +91,10 @@ def assemble(
         api, settings, telemetry, cache, recorder, in_force=config.in_force, clock=clock, sleep=sleep
     )
     evictor.on_pods_changed, evictor.on_right_changed = add, add_specs
+    node_metrics = NodeMetricController(api, cache, telemetry, evictor.may_evict)
     reconciler = Reconciler(
         cache=cache, config=config, config_reporter=reporter, mid_resources=mid_resources, recorder=recorder,
-        node_metrics=NodeMetricController(api, cache, telemetry, evictor.may_evict),
-        requeue_after=requeue_after, add_spec=add_spec, on_gone=evictor.forget,
+        node_metrics=node_metrics, requeue_after=requeue_after, add_spec=add_spec, on_gone=evictor.forget,
     )  # fmt: skip
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     telemetry.set_evaluations(cache.node_metrics.evaluations)
@@ -104,7 +104,7 @@ def assemble(
         api, cache=cache, settings=settings, add=add, add_config=add_config, ages=ages, telemetry=telemetry, sleep=sleep
     )
     sink = EventSink(cache, add=queue.add, add_config=add_config, resync=resync.request)
-    schema = SchemaWatch(api, recorder, telemetry, sleep)
+    schema = SchemaWatch(api, recorder, telemetry, sleep, node_metrics.retry_dropped)
     return Components(
         cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema, evictor
     )

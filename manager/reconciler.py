@@ -115,5 +115,6 @@ class Reconciler:
     def _forget(self, name: str) -> None:
         self._reported.pop(name, None)
         self._mid_resources.forget(name)
+        self._node_metrics.forget(name)
         self._on_gone(name)
         self._requeue_after(name, None)

@@ -46,6 +46,10 @@ _BATCH: Final = Unused("Batch resources, which this project does not publish")
 
 LONGEST_WINDOW_SECONDS: Final = 43_200
 """Usage is kept for 12 hours."""
+LONGEST_INTERVAL_SECONDS: Final = 604_800
+"""A week, far beyond any `degradeTimeMinutes` in use."""
+LONGEST_HALF_LIFE_SECONDS: Final = 10**12
+"""No recorded sample loses weight. An agent refuses a checkpoint with a half-life above 1e13."""
 
 
 def _duration_text(text: str) -> str:
@@ -65,7 +69,8 @@ Positive = Annotated[int, pydantic.Field(ge=1)]
 Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 PositivePercent = Annotated[int, pydantic.Field(ge=1, le=100)]
 PercentileRank = Annotated[float, pydantic.Field(gt=0, le=100)]
-HalfLifeSeconds = Annotated[int, pydantic.Field(ge=60)]
+HalfLifeSeconds = Annotated[int, pydantic.Field(ge=60, le=LONGEST_HALF_LIFE_SECONDS)]
+IntervalSeconds = Annotated[int, pydantic.Field(ge=1, le=LONGEST_INTERVAL_SECONDS)]
 WindowSeconds = Annotated[int, pydantic.Field(ge=1, le=LONGEST_WINDOW_SECONDS)]
 DurationText = Annotated[str, pydantic.AfterValidator(_duration_text)]
 
@@ -166,9 +171,9 @@ class PredictPolicy(StrategyModel):
     """Time after which a CPU sample weighs half."""
     memory_half_life_seconds: Annotated[HalfLifeSeconds | None, Default(86400)] = None
     """Time after which a memory sample weighs half."""
-    check_interval_seconds: Annotated[Positive | None, Default(20)] = None
+    check_interval_seconds: Annotated[IntervalSeconds | None, Default(20)] = None
     """Time between two checks of whether an early report is due."""
-    force_update_interval_seconds: Annotated[Positive | None, Default(600)] = None
+    force_update_interval_seconds: Annotated[IntervalSeconds | None, Default(600)] = None
     """Longest time between two reports, whatever the report interval."""
 
 
@@ -246,7 +251,7 @@ class ColocationStrategy(MidColocationPolicy):
     """Named set of values, between the defaults and the cluster strategy."""
     metric_aggregate_duration_seconds: Annotated[WindowSeconds | None, Default(300)] = None
     """Window of the reported usages; the agent's floor is 60."""
-    metric_report_interval_seconds: Annotated[Positive | None, Default(60)] = None
+    metric_report_interval_seconds: Annotated[IntervalSeconds | None, Default(60)] = None
     """Time between two reports; the agent's floor is 30."""
     metric_aggregate_policy: MetricAggregatePolicy | None = None
     """Windows of the aggregated usages."""

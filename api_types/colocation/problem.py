@@ -106,7 +106,7 @@ def in_words(schema: Mapping[str, Any]) -> str:
         "object": "an object",
     }.get(str(schema.get("type")), "another value")
     bounds = [
-        f"{words} {schema[bound]:g}"
+        f"{words} {schema[bound]:.15g}"
         for bound, words in (
             ("minimum", "at least"),
             ("exclusiveMinimum", "above"),

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Final
 
+from api_types.node_metric import mid_eviction
 from api_types.node_metric.mid_report import MidPolicy, MidReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
@@ -43,6 +44,11 @@ class Case:
     def closed(self) -> Closed:
         """Return why the node accepts no new Mid pod."""
         return closing.why_closed(self.node, self.strategy)
+
+    @property
+    def is_evicted_from(self) -> bool:
+        """Check whether the manager evicts Mid pods of the node: they leave room before a report shows it."""
+        return mid_eviction.of(self.node) is not None
 
     @property
     def refresh_period(self) -> dt.timedelta:

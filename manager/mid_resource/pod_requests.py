@@ -63,7 +63,7 @@ class PodLists:
     ) -> NodePods | None:
         """Return the pods of a node as of a sample, or of the last `period` where `sample` is None.
 
-        With `since`, a list from before that time is renewed: it lacks pods that were bound until then. Where the list
+        With `since`, a list from before that time is renewed: it lacks pods that were bound until then. Where a list
         fails, return the last known pods of the node; None where none are known.
         """
         name, uid = node.metadata.name, node.metadata.uid
@@ -71,8 +71,9 @@ class PodLists:
         if known is not None and known.uid != uid:
             known = None
         if known is not None:
-            is_recent = now - self._period < known.at <= now and (since is None or since <= known.at)
-            if known.sample == sample if sample is not None else is_recent:
+            is_recent = known.sample == sample if sample is not None else now - self._period < known.at <= now
+            is_from_before = since is not None and known.at < since <= now
+            if is_recent and not is_from_before:
                 return known.found
         found = known.found._replace(is_old=True) if known and known.found else None
         try:

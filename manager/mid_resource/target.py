@@ -44,8 +44,7 @@ class Targets:
             case Action.KEEP:
                 before = case.written.requests_from if case.written else ""
                 target = calculator.kept(case.published, reason, case.written)
-                closed = case.closed
-                return calculator.kept_closed(target, last_floor(case), closed) if closed else target, before
+                return await self._without_room(case, target) if case.closed else target, before
             case Action.WITHDRAW:
                 return await self._withdrawn(case)
             case Action.CALCULATE:
@@ -62,16 +61,25 @@ class Targets:
                 requests, source = evaluation.requests_unknown(case.node, last_floor(case)), UNKNOWN
         target = _evaluated(case, report, requests)
         shrinks = _is_short(target) or (case.closed and any(requests.mid.values()))
-        if not case.policy.floor or not shrinks:
+        if not shrinks or not (case.policy.floor or case.is_evicted_from):
             self._periods.end(case.name)
             return target, source
         period = self._periods.continue_or_begin(case.node, case.now, case.inputs.sample_time)
-        if period.sample is None or period.sample != case.inputs.sample_time:
+        if case.is_evicted_from or period.sample is None or period.sample != case.inputs.sample_time:
             target = _evaluated(case, report, requests, await self._bound_before(case, period, requests))
         return calculator.with_floor_before(target, period.since), source
 
+    async def _without_room(self, case: Case, target: calculator.Target) -> calculator.Target:
+        """Return a target of kept values for a closed node. No report shows yet which pods were evicted."""
+        if not case.is_evicted_from:
+            return calculator.kept_closed(target, last_floor(case), case.closed)
+        since = self._periods.continue_or_begin(case.node, case.now, None).since
+        listed = await self._lists.of(case.node, None, case.now, since)
+        requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since)) if listed else last_floor(case)
+        return calculator.with_floor_before(calculator.kept_closed(target, requested, case.closed), since)
+
     async def _bound_before(self, case: Case, period: Period, requests: Requests) -> Mapping[str, int]:
-        listed = await self._lists.of(case.node, case.inputs.sample_time, case.now)
+        listed = await self._lists.of(case.node, case.inputs.sample_time, case.now, period.since)
         if listed is not None:
             return _no_more_than_reported(case, listed, listed.mid_bound_until(period.since))
         last = last_floor(case)

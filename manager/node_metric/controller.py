@@ -43,6 +43,14 @@ class NodeMetricController:
         self._dropped: dict[str, Mapping[str, Any]] = {}
         """Patches that changed nothing, by node: the CRD drops their fields."""
 
+    def retry_dropped(self) -> None:
+        """Send the patches that changed nothing again at the next reconcile: the CRD is another one."""
+        self._dropped.clear()
+
+    def forget(self, name: str) -> None:
+        """Drop the state of a node that is gone."""
+        self._dropped.pop(name, None)
+
     def differs(self, name: str, strategy: NodeStrategy | None) -> bool:
         """Check whether a NodeMetric is to be created, updated or deleted."""
         todo = self._plan(name, strategy)

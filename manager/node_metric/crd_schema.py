@@ -85,7 +85,7 @@ def _missing(wanted: Mapping[str, Any], served: Mapping[str, Any], path: str) ->
 
 
 class SchemaWatch:
-    """Reports dropped fields when they change: by an Event on the CRD, a log line and a metric."""
+    """Reports dropped fields when they change: by an Event on the CRD, a log line, a metric and a call."""
 
     def __init__(
         self,
@@ -93,11 +93,13 @@ class SchemaWatch:
         recorder: EventRecorder,
         telemetry: Telemetry,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._recorder = recorder
         self._telemetry = telemetry
         self._sleep = sleep
+        self._on_change = on_change
         self._reported: tuple[str, ...] = ()
 
     async def run(self, period_seconds: float) -> None:
@@ -119,6 +121,7 @@ class SchemaWatch:
         if dropped == self._reported:
             return
         self._reported = dropped
+        self._on_change()
         about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, uid="")
         if dropped:
             await self._recorder.event(about, "Warning", DROPPED, text_of(dropped))

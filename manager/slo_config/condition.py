@@ -8,10 +8,9 @@ it up to date. It is YAML, because describe prints it line by line and cuts line
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Any, Final
-
-import yaml
 
 from api_types import names
 from api_types.colocation import document as colocation_document
@@ -35,6 +34,12 @@ REASONS: Final[Mapping[Effect, str]] = {
 
 _MOST_PROBLEMS: Final = 10
 _LONGEST_PROBLEM: Final = 300  # characters; all annotations of an object share 256 KiB
+_BEGIN: Final = re.compile(
+    r"type: Accepted\nstatus: '(?P<status>True|False)'\n"
+    r"lastTransitionTime: '(?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)'\n",
+    re.ASCII,
+)
+"""Begin of a text that the manager wrote."""
 
 
 def summary(outcome: Outcome, *, kept_in: str) -> str:
@@ -77,11 +82,12 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
 
     `lastTransitionTime` is kept while `status` is the same, as in every condition.
     """
-    known = _parsed(before)
     status = str(outcome.state is not State.REFUSED)
+    since = _since(before or "", status) or times.format_rfc3339(now)
     wanted: dict[str, Any] = {
         "type": "Accepted",
         "status": status,
+        "lastTransitionTime": since,
         "reason": reason(outcome),
         "message": summary(outcome, kept_in=kept_in),
     }
@@ -91,19 +97,20 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
         wanted["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
     if outcome.unused:
         wanted["unused"] = _cut(colocation_document.unused_text(outcome.unused))
-    since = known.pop("lastTransitionTime", None)
-    if known == wanted and since:
+    text = yaml_text.dump(wanted)
+    return None if text == before else text
+
+
+def _since(text: str, status: str) -> str | None:
+    """Return the time of the transition to this status; None where the text does not begin with both.
+
+    The text is not parsed as YAML: any client with the right to change the ConfigMap writes it, and a few hundred bytes
+    of YAML can take minutes and gigabytes.
+    """
+    written = _BEGIN.match(text)
+    if not written or written["status"] != status or times.parse_rfc3339_or_none(written["since"]) is None:
         return None
-    time = since if known.get("status") == status and since else times.format_rfc3339(now)
-    return yaml_text.dump({"type": wanted.pop("type"), "status": status, "lastTransitionTime": time} | wanted)
-
-
-def _parsed(text: str | None) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError, RecursionError):  # an impossible date is a ValueError
-        return {}
-    return found if isinstance(found, dict) else {}
+    return written["since"]
 
 
 def _text(problem: Problem) -> str:

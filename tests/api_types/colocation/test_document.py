@@ -28,8 +28,16 @@ def test_no_text_sets_nothing(text):
             {"midCPUThresholdPercent": 150},
             "midCPUThresholdPercent: seen 150, want an integer, at least 0 and at most 100",
         ),
-        ({"metricReportIntervalSeconds": 60.5}, "metricReportIntervalSeconds: seen 60.5, want an integer, at least 1"),
-        ({"metricReportIntervalSeconds": "60"}, 'metricReportIntervalSeconds: seen "60", want an integer, at least 1'),
+        ({"updateTimeThresholdSeconds": 60.5}, "updateTimeThresholdSeconds: seen 60.5, want an integer, at least 1"),
+        ({"updateTimeThresholdSeconds": "60"}, 'updateTimeThresholdSeconds: seen "60", want an integer, at least 1'),
+        (
+            {"metricReportIntervalSeconds": 604801},
+            "metricReportIntervalSeconds: seen 604801, want an integer, at least 1 and at most 604800",
+        ),
+        (
+            {"nodePredictPolicy": {"cpuHalfLifeSeconds": 10**13}},
+            f"nodePredictPolicy.cpuHalfLifeSeconds: seen {10**13}, want an integer, at least 60 and at most {10**12}",
+        ),
         ({"degradeTimeMinutes": True}, "degradeTimeMinutes: seen true, want an integer, at least 1"),
         ({"enable": 1}, "enable: seen 1, want true or false"),
         ({"midFloor": "some"}, 'midFloor: seen "some", want one of allocated, none'),

@@ -62,7 +62,7 @@ def restarted(path, parameters=DEFAULTS):
         st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.floats(0, 50), min_size=1), min_size=1, max_size=12
     ),
     predictor=st.sampled_from(PREDICTORS),
-    half_life=st.sampled_from([60, 43_200]),
+    half_life=st.sampled_from([60, 43_200, controller_config.LONGEST_HALF_LIFE_SECONDS]),
     gap=st.integers(30, 300),
 )
 @settings(max_examples=60)

@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+import time
 
 import yaml
 
@@ -72,6 +73,26 @@ def test_the_time_of_the_transition_stays_while_the_status_does():
 def test_replaces_the_text_of_another_client():
     for text in ("", "[1]", "{", "message: none", "- type: Accepted"):
         assert yaml.safe_load(noted(GOOD, before=text))["status"] == "True"
+
+
+def test_a_time_that_another_client_wrote_is_replaced_where_it_is_none():
+    for other in ("yesterday", "2026-13-21T12:00:00Z", "", "9" * 100):
+        text = noted(GOOD, before=noted(GOOD).replace("2026-11-21T12:00:00Z", other), now=LATER)
+        assert yaml.safe_load(text)["lastTransitionTime"] == "2026-11-21T13:00:00Z"
+
+
+def test_a_changed_text_under_a_known_begin_is_replaced_and_keeps_its_time():
+    text = noted(GOOD, before=noted(GOOD).replace("is on", "is off") + "more: text\n", now=LATER)
+    assert text == noted(GOOD)
+
+
+def test_yaml_that_multiplies_is_replaced_without_being_expanded():
+    levels = [f"l{level}: &l{level} {{<<: [{', '.join([f'*l{level - 1}'] * 8)}]}}" for level in range(1, 15)]
+    began = time.process_time()
+    for head in ("", noted(GOOD)):
+        text = head + "l0: &l0 {a: 1, b: 2}\n" + "\n".join(levels)
+        assert noted(GOOD, before=text, now=LATER) == (noted(GOOD) if head else noted(GOOD, now=LATER))
+    assert time.process_time() - began < 1
 
 
 def test_a_document_with_many_long_problems_stays_readable_and_small():
