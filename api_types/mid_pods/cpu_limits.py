@@ -30,6 +30,8 @@ _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
 _VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
 """Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
 _VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
+"""Errors of fields and of their keys: an author may write any fields of any writer, as deep as the API server reads."""
 NOT_RESTORED: Final = "CPULimitNotRestored"
 """Reason of the Event on a pod whose limit cannot be restored."""
 AUTOSCALED: Final = "CPUAutoscaled"
@@ -263,7 +265,7 @@ def _lowered(metadata: pods.ObjectMeta) -> Mapping[str, str]:
 def _decoded(fields: msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(fields) if bytes(fields) else {}
-    except RecursionError:  # an author may write any fields of any writer
+    except _UNREADABLE:
         return {}
 
 
@@ -276,7 +278,7 @@ def _name(key: str) -> str:
     """Return the name of a container from its key, such as k:{"name":"web"}."""
     try:
         decoded = msgspec.json.decode(key.removeprefix("k:"))
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return ""
     name = decoded.get("name") if isinstance(decoded, dict) else None
     return name if isinstance(name, str) else ""

@@ -5,6 +5,8 @@ from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import MidContainer
 
 MID = "kubernetes.io/mid-cpu"
+DEEP_KEY = 'k:{"name":' + "[" * 5000 + "]" * 5000 + "}"
+LIMITED = {"f:resources": {"f:limits": {"f:cpu": {}}}}
 
 
 def container(name="one", mid="1000", cpu="1", request="0", **more):
@@ -59,6 +61,13 @@ def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
         [writer("koordlet", "one", listed="initContainers")],
         [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": [1]}}],
         [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": {"f:containers": {"k:[": {}}}}}],
+        [
+            {
+                "manager": "koordlet",
+                "subresource": "resize",
+                "fieldsV1": {"f:spec": {"f:containers": {DEEP_KEY: LIMITED}}},
+            }
+        ],
         [{"manager": "koordlet", "subresource": "resize"}],
     ],
 )
