@@ -98,6 +98,8 @@ class MidContainer:
     original_millis: int
     """Limit of the author: Mid CPU, or a stricter one."""
     limit_millis: int
+    requested_millis: int
+    """Mid CPU that it requests, which schedulers and quotas count; at most `mid_millis`, its limit."""
 
     @property
     def is_sidecar(self) -> bool:
@@ -229,7 +231,8 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     original = max(min(original, mid), min(limit, mid))
     # The QoS class must not change, and it would if limits and requests became equal.
     least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
-    return MidContainer(key, container.name, mid, min(least, original, limit), original, limit)
+    requested = quantities.whole_units(requests.get(names.MID_CPU, limits[names.MID_CPU]))
+    return MidContainer(key, container.name, mid, min(least, original, limit), original, limit, min(requested, mid))
 
 
 def _restarts(container: pods.Container) -> bool:

@@ -1,8 +1,8 @@
 """When which CPU limits of Mid pods change. Pure: clocks are passed in, the caller sends what is planned.
 
 Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it. Up, by at most a
-tenth of Mid CPU each 30 s, after 30 s of calm. A change of at most a twentieth of Mid CPU is left out, unless it
-restores the original. The rise that a pod may take grows while it waits for its turn in the budget of the node.
+tenth of the original limit each 30 s, after 30 s of calm. A change of at most a twentieth of the original is left out,
+unless it restores it. The rise that a pod may take grows while it waits for its turn in the budget of the node.
 """
 
 from __future__ import annotations
@@ -247,11 +247,11 @@ class _Room:
 
 def _is_felt(container: MidContainer, limit_millis: int) -> bool:
     """Return whether a change is outside the dead band."""
-    return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.mid_millis
+    return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.original_millis
 
 
 def _raised(container: MidContainer, steps: int, wanted_millis: int) -> int:
-    rise = math.ceil(container.mid_millis * STEP_PERCENT / 100) * steps
+    rise = math.ceil(container.original_millis * STEP_PERCENT / 100) * steps
     return min(container.limit_millis + rise, wanted_millis)
 
 

@@ -45,7 +45,7 @@ def _pod_with_a_deep_key() -> dict[str, Any]:
     """Return a Mid pod on the node whose writer, with the name of the agent, claims a container with a deep key."""
     made = workloads.pod("deep-key", "none", priority_class="koord-mid")
     made["spec"]["nodeName"] = NODE
-    limited = {DEEP_KEY: {"f:resources": {"f:limits": {"f:cpu": {}}}}}
+    limited: dict[str, Any] = {DEEP_KEY: {"f:resources": {"f:limits": {"f:cpu": {}}}}}
     writer = {"manager": cpu_limits.FIELD_MANAGER, "operation": "Update", "apiVersion": "v1", "subresource": "resize"}
     fields = {"fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:containers": limited}}}
     made["metadata"]["managedFields"] = [{**writer, **fields, "time": "2026-01-01T00:00:00Z"}]

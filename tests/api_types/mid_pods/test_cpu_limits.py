@@ -42,7 +42,15 @@ def only(*containers, **more):
 
 
 def test_mid_cpu_is_the_original_of_a_container():
-    assert only(container()) == MidContainer("c0", "one", 1000, 10, 1000, 1000)
+    assert only(container()) == MidContainer("c0", "one", 1000, 10, 1000, 1000, 1000)
+
+
+@pytest.mark.parametrize(("requested", "counted"), [("400", 400), ("0", 0), ("5k", 1000)])
+def test_the_request_of_mid_cpu_counts_at_most_its_limit(requested, counted):
+    """The API server takes a limit above the request, refuses one below it, and defaults a missing request to it."""
+    given = container()
+    given["resources"]["requests"][MID] = requested
+    assert only(given).requested_millis == counted
 
 
 def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
@@ -104,7 +112,7 @@ def test_a_limit_above_mid_cpu_is_lowered_to_it_for_good():
 
 
 def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_characters():
-    containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999) for index in range(40)]
+    containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999, 10_000) for index in range(40)]
     assert 100 < len(cpu_limits.field_manager(containers)) <= 128
 
 

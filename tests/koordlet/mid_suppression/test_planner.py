@@ -112,6 +112,20 @@ def test_differences_within_the_dead_band_are_left_out():
         assert node.run(120) == []
 
 
+@pytest.mark.parametrize(("mid", "own"), [(200_000, 10_000), (4000, 200), (4000, 15)])
+def test_an_original_far_below_mid_cpu_is_lowered_and_rises_by_tenths_of_itself(mid, own):
+    node = SuppressedNode(limited("a", 2000), limited("own", mid, originals=(own,)))
+    node.use(prod=9.0, mid=1.0)
+    node.run(10)
+    assert node.limits() == [10, 10]
+    node.threshold = 0
+    node.patches.clear()
+    node.run(400)
+    assert node.limits() == [2000, own]
+    heights = [10, *(change.limits["c0"] for _, change in node.patches if change.pod.name == "own")]
+    assert all(b - a <= -(-own // 10) for a, b in itertools.pairwise(heights))
+
+
 def test_a_throttled_prod_pod_lowers_limits_below_the_threshold():
     node = SuppressedNode(limited("a", 4000))
     node.use(prod=4.0)
@@ -162,7 +176,7 @@ def test_switched_off_restores_everything(pods):
     node.run(200)
     assert set(node.limits()) == {10}
     node.threshold = 0
-    node.run(400)
+    node.run(500)
     assert node.limits() == node.originals()
     assert busiest_minute(node) <= 20
 
