@@ -32,6 +32,9 @@ MOST_PATCHES: Final = 20
 MOST_RISES: Final = 10
 """Patches that raise limits in that time: the others are kept for a Prod pod that needs its CPU back."""
 LONGEST_BACKOFF_SECONDS: Final = 300.0
+TURN_SECONDS: Final = 600.0
+"""Time in which pods that were patched wait for those that were patched before them. The budget of that time is larger
+than the number of pods of a node, so those whose limits rise again and again by another writer leave a turn to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,10 @@ class Planner:
         if room.patches <= 0 and goal.rises_since is None:
             return []
         found = self._changes(now, goal, pods)
-        lowering = sorted((each for each in found if each.is_lowering), key=lambda each: -sum(_differences(each)))
+        lowering = sorted(
+            (each for each in found if each.is_lowering),
+            key=lambda each: (max(self._state(each.pod).patched_at, now - TURN_SECONDS), -sum(_differences(each))),
+        )
         rising = sorted(
             (each for each in found if not each.is_lowering),
             key=lambda each: (self._state(each.pod).patched_at, -sum(_differences(each))),
@@ -131,11 +137,15 @@ class Planner:
         state.failures = 0
         state.sent_version = change.pod.mid.resource_version if change.pod.mid else ""
 
-    def failed(self, now: float, change: Change) -> None:
-        """Record that the API server refused a patch of this pod: it is tried again after a growing pause."""
+    def failed(self, now: float, change: Change) -> int:
+        """Record that the API server refused a patch of this pod; return how many in a row, of which it counts ten.
+
+        It is tried again after a growing pause.
+        """
         state = self._state(change.pod)
         state.retry_at = now + min(POD_SECONDS * 2**state.failures, LONGEST_BACKOFF_SECONDS)
         state.failures = min(state.failures + 1, 10)
+        return state.failures
 
     def _forget(self, pods: Sequence[PodOnNode]) -> None:
         if self._pods:

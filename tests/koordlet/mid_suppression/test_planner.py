@@ -102,6 +102,21 @@ def test_the_largest_reductions_come_first():
     assert [change.pod.name for _, change in node.patches] == ["large", "middle", "small"]
 
 
+def test_a_patch_of_long_ago_does_not_change_that_the_largest_reductions_come_first():
+    node = SuppressedNode(limited("small", 1000), limited("large", 4000))
+    node.use(prod=3.9)
+    node.node = dataclasses.replace(node.node, is_prod_short=True)
+    node.run(10)
+    node.use(prod=9.0)
+    node.run(700)
+    assert [change.pod.name for _, change in node.patches] == ["large", "small", "large", "small"]
+    node.pods["other"] = limited("other", 100)
+    node.pods["large"] = dataclasses.replace(limited("large", 4000), uid="large")
+    node.patches.clear()
+    node.run(3)
+    assert [change.pod.name for _, change in node.patches] == ["large", "other"]
+
+
 def test_differences_within_the_dead_band_are_left_out():
     node = SuppressedNode(limited("a", 4000))
     node.use(prod=5.0, mid=2.0)
