@@ -18,11 +18,13 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+from api_types.kubernetes.priority_and_qos import KubeQoS, PriorityClass, class_of_priority, kube_qos
 
 FIELD_MANAGER: Final = "koordlet"
 LEAST_LIMIT_MILLIS: Final = 10
 """Smallest quota that the kernel takes: 1 ms of 100 ms."""
+UNLIMITED_MILLIS: Final = quantities.MOST
+"""Value of a limit of 0, which an author may set by a resize: no limit."""
 _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
 _RESTART: Final = "RestartContainer"
@@ -98,6 +100,7 @@ class MidContainer:
     original_millis: int
     """Limit of the author: Mid CPU, or a stricter one."""
     limit_millis: int
+    """Limit in force; above the original where its author has set it above Mid CPU, or to 0."""
     requested_millis: int
     """Mid CPU that it requests, which schedulers and quotas count; at most `mid_millis`, its limit."""
 
@@ -138,6 +141,7 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
     mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
     whole = pod.spec.resources
     resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
+    resizable = resizable and kube_qos(pod) is not KubeQoS.BEST_EFFORT  # a limit would change its QoS class
     lowered = _lowered(pod.metadata) if resizable else {}
     found = (
         _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))
@@ -164,7 +168,7 @@ def is_in_force(pod: pods.Pod) -> bool:
     listed = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
     running = {each.name: (each.resources.limits or {}) if each.resources else {} for each in listed}
     return all(
-        (seen := running.get(each.name, {}).get(names.CPU)) is None or quantities.cpu_millis(seen) == each.limit_millis
+        (seen := running.get(each.name, {}).get(names.CPU)) is None or _limit_millis(seen) == each.limit_millis
         for each in mid.containers
     )
 
@@ -223,7 +227,7 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     limits, requests = container.resources.limits or {}, container.resources.requests or {}
     if names.MID_CPU not in limits or names.CPU not in limits or _restarts(container):
         return None
-    mid, limit = quantities.whole_units(limits[names.MID_CPU]), quantities.cpu_millis(limits[names.CPU])
+    mid, limit = quantities.whole_units(limits[names.MID_CPU]), _limit_millis(limits[names.CPU])
     request = quantities.cpu_millis(requests.get(names.CPU, "0"))
     if mid <= 0 or limit <= 0:
         return None
@@ -233,6 +237,10 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
     requested = quantities.whole_units(requests.get(names.MID_CPU, limits[names.MID_CPU]))
     return MidContainer(key, container.name, mid, min(least, original, limit), original, limit, min(requested, mid))
+
+
+def _limit_millis(limit: quantities.Quantity) -> int:
+    return quantities.cpu_millis(limit) or UNLIMITED_MILLIS
 
 
 def _restarts(container: pods.Container) -> bool:

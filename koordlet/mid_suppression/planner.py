@@ -1,6 +1,7 @@
 """When which CPU limits of Mid pods change. Pure: clocks are passed in, the caller sends what is planned.
 
-Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it. Up, by at most a
+Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it, and to Mid CPU
+where an author has set a limit above it. Up, by at most a
 tenth of the original limit each 30 s, after 30 s of calm. A change of at most a twentieth of the original is left out,
 unless it restores it. The rise that a pod may take grows while it waits for its turn in the budget of the node.
 """
@@ -219,8 +220,12 @@ class Planner:
 
     def _change(self, now: float, goal: _Goal, pod: PodOnNode, wanted: Mapping[str, int]) -> Iterator[Change]:
         assert pod.mid is not None
-        if goal.may_lower:
-            lower = {each.key: wanted[each.key] for each in pod.mid.containers if wanted[each.key] < each.limit_millis}
+        if goal.allowed_millis is not None:
+            lower = {
+                each.key: limit
+                for each in pod.mid.containers
+                if (limit := wanted[each.key] if goal.may_lower else each.original_millis) < each.limit_millis
+            }
             if any(_is_felt(each, lower.get(each.key, each.limit_millis)) for each in pod.mid.containers):
                 yield Change(pod, lower, is_lowering=True)
                 return

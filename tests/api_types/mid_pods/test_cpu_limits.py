@@ -117,8 +117,21 @@ def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_ch
 
 
 def test_containers_without_mid_cpu_or_limit_are_left_alone():
-    found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", cpu="0"))
+    found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", mid="0"))
     assert [each.name for each in found.containers] == ["one"]
+
+
+@pytest.mark.parametrize("cpu", ["0", "0m", "9"])
+def test_a_limit_of_zero_means_unlimited_and_is_above_mid_cpu_like_a_larger_one(cpu):
+    found = only(container(cpu=cpu), status={"qosClass": "Burstable"})
+    assert found.limit_millis > found.original_millis == 1000
+    assert found.floor_millis == 10
+    assert not mid_pod(container(cpu=cpu), status={"qosClass": "Burstable"}).is_lowered
+
+
+def test_a_best_effort_pod_gets_no_limit_as_its_qos_class_must_not_change():
+    assert mid_pod(container(cpu="0")).containers == ()
+    assert mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"}).containers == ()
 
 
 def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
@@ -218,6 +231,7 @@ def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
         ([("one", "1"), ("side", "300m")], {}, False),
         ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Deferred"}, False),
         ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, True),
+        ([("one", "0")], {}, False),
         ([("one", None)], {}, True),
         ([], {}, True),
     ],
