@@ -75,7 +75,7 @@ class Suppressor:
         self._view = view
         self._monotonic = monotonic
         self._utc_now = utc_now
-        self._members = Members(-1, (), False, (), ())
+        self._members = Members(-1, (), False, (), (), frozenset())
         self._sampled_at: float | None = None
         self._last_sample: float | None = monotonic()
         """Time of the newest sample; None after a time without any."""

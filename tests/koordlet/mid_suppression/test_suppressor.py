@@ -17,7 +17,7 @@ from koordlet.collectors.interface import Measurement
 from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
 from tests.fakes import apiserver
 from tests.koordlet.mid_suppression.suppressed_node import limited, patched
 
@@ -385,6 +385,15 @@ def test_the_same_sample_does_not_count_twice():
         node.now += 1
         assert node.suppressor.plan() == []
     assert node.suppressor.problems()[0][0] == "NoData"
+
+
+def test_short_pods_one_after_the_other_do_not_switch_suppression_off():
+    """While one is new, or has just ended, neither the system nor the sum of its class is measured."""
+    node = Node(limited("a", 4000))
+    cores = {NODE: 9.5, pod_key("web"): 8.0, pod_key("a"): 1.0}
+    node.observer.newest = {key: UsageSample(used, 0.0) for key, used in cores.items()}
+    assert [each.limits for each in node.plan(5)] == [{"c0": 10}]
+    assert node.suppressor.problems() == []
 
 
 class PodWaits:
