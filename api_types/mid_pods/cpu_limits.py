@@ -18,11 +18,13 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+from api_types.kubernetes.priority_and_qos import KubeQoS, PriorityClass, class_of_priority, kube_qos
 
 FIELD_MANAGER: Final = "koordlet"
 LEAST_LIMIT_MILLIS: Final = 10
 """Smallest quota that the kernel takes: 1 ms of 100 ms."""
+UNLIMITED_MILLIS: Final = quantities.MOST
+"""Value of a limit of 0, which an author may set by a resize: no limit."""
 _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
 _RESTART: Final = "RestartContainer"
@@ -30,6 +32,8 @@ _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
 _VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
 """Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
 _VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
+"""Errors of fields and of their keys: an author may write any fields of any writer, as deep as the API server reads."""
 NOT_RESTORED: Final = "CPULimitNotRestored"
 """Reason of the Event on a pod whose limit cannot be restored."""
 AUTOSCALED: Final = "CPUAutoscaled"
@@ -96,6 +100,9 @@ class MidContainer:
     original_millis: int
     """Limit of the author: Mid CPU, or a stricter one."""
     limit_millis: int
+    """Limit in force; above the original where its author has set it above Mid CPU, or to 0."""
+    requested_millis: int
+    """Mid CPU that it requests, which schedulers and quotas count; at most `mid_millis`, its limit."""
 
     @property
     def is_sidecar(self) -> bool:
@@ -134,6 +141,7 @@ def of_pod(pod: pods.Pod) -> MidPod | None:
     mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
     whole = pod.spec.resources
     resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
+    resizable = resizable and kube_qos(pod) is not KubeQoS.BEST_EFFORT  # a limit would change its QoS class
     lowered = _lowered(pod.metadata) if resizable else {}
     found = (
         _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))
@@ -160,7 +168,7 @@ def is_in_force(pod: pods.Pod) -> bool:
     listed = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
     running = {each.name: (each.resources.limits or {}) if each.resources else {} for each in listed}
     return all(
-        (seen := running.get(each.name, {}).get(names.CPU)) is None or quantities.cpu_millis(seen) == each.limit_millis
+        (seen := running.get(each.name, {}).get(names.CPU)) is None or _limit_millis(seen) == each.limit_millis
         for each in mid.containers
     )
 
@@ -219,7 +227,7 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     limits, requests = container.resources.limits or {}, container.resources.requests or {}
     if names.MID_CPU not in limits or names.CPU not in limits or _restarts(container):
         return None
-    mid, limit = quantities.whole_units(limits[names.MID_CPU]), quantities.cpu_millis(limits[names.CPU])
+    mid, limit = quantities.whole_units(limits[names.MID_CPU]), _limit_millis(limits[names.CPU])
     request = quantities.cpu_millis(requests.get(names.CPU, "0"))
     if mid <= 0 or limit <= 0:
         return None
@@ -227,7 +235,12 @@ def _container(key: str, container: pods.Container, manager: str | None) -> MidC
     original = max(min(original, mid), min(limit, mid))
     # The QoS class must not change, and it would if limits and requests became equal.
     least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
-    return MidContainer(key, container.name, mid, min(least, original, limit), original, limit)
+    requested = quantities.whole_units(requests.get(names.MID_CPU, limits[names.MID_CPU]))
+    return MidContainer(key, container.name, mid, min(least, original, limit), original, limit, min(requested, mid))
+
+
+def _limit_millis(limit: quantities.Quantity) -> int:
+    return quantities.cpu_millis(limit) or UNLIMITED_MILLIS
 
 
 def _restarts(container: pods.Container) -> bool:
@@ -263,7 +276,7 @@ def _lowered(metadata: pods.ObjectMeta) -> Mapping[str, str]:
 def _decoded(fields: msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(fields) if bytes(fields) else {}
-    except RecursionError:  # an author may write any fields of any writer
+    except _UNREADABLE:
         return {}
 
 
@@ -276,7 +289,7 @@ def _name(key: str) -> str:
     """Return the name of a container from its key, such as k:{"name":"web"}."""
     try:
         decoded = msgspec.json.decode(key.removeprefix("k:"))
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return ""
     name = decoded.get("name") if isinstance(decoded, dict) else None
     return name if isinstance(name, str) else ""

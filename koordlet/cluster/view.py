@@ -110,10 +110,10 @@ class ClusterView:
     def _put_pod(self, pod: pods.Pod) -> None:
         try:
             self.pods.put(pods_on_node.describe(pod, self.node_name))
-        except (
-            quantities.InvalidQuantity
-        ) as problem:  # the API server validates quantities, so this pod was not created by it
+        except quantities.InvalidQuantity as problem:  # the API server validates them: it did not create this pod
             log.warning("pod %s/%s is ignored: %s", pod.metadata.namespace, pod.metadata.name, problem)
+        except Exception:  # what a tenant writes must not end the agent of the node
+            log.exception("pod %s/%s is ignored: unexpected error", pod.metadata.namespace, pod.metadata.name)
 
     async def _watch_node(self, api: session.Session) -> None:
         async for event in self._events(api, "node", resources.NODES, "metadata.name", pods.Node):

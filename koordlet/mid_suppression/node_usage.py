@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.metric_cache import series
-from koordlet.samples import NODE, SYSTEM, SeriesKey, UsageSample, pod_key
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
 
 LEAST_SECONDS: Final = 5.0
 """Time for which usage has to be above the threshold."""
@@ -47,6 +47,8 @@ class Members:
     """Series of pods whose priority is Mid and that count as Prod by their label."""
     not_mid: tuple[SeriesKey, ...]
     """Series of pods that count as Mid by their label, and have another priority."""
+    of_other_classes: frozenset[SeriesKey]
+    """Series of pods that count as another class than Prod by their label."""
 
     @classmethod
     def of(cls, table: PodTable) -> Self:
@@ -62,18 +64,32 @@ class Members:
                 if pod.mid is not None and series.counted_class(pod.priority_class) is PriorityClass.PROD
             ),
             tuple(pod_key(pod.uid) for pod in pods if pod.mid is None and pod.priority_class is PriorityClass.MID),
+            frozenset(
+                pod_key(pod.uid) for pod in pods if series.counted_class(pod.priority_class) is not PriorityClass.PROD
+            ),
         )
 
 
 def of_samples(newest: Mapping[SeriesKey, UsageSample], members: Members) -> NodeUsage | None:
-    """Return the usage of one instant; None where a part of it is unknown."""
-    node, system, prod = newest.get(NODE), newest.get(SYSTEM), newest.get(series.PROD)
-    if node is None or system is None or prod is None:
+    """Return the usage of one instant; None where that of the node, or of all pods, is unknown.
+
+    The usage of a pod that is new, or has just ended, counts as that of the system, which is an upper bound: short
+    pods, one after the other, must not switch suppression off.
+    """
+    node, system, prod = (newest.get(key) for key in (NODE, SYSTEM, series.PROD))
+    if node is None:
         return None
-    cores = prod.cpu_cores
+    if system is not None and prod is not None:
+        cores, rest = prod.cpu_cores, system.cpu_cores
+    else:
+        measured = {key: each.cpu_cores for key, each in newest.items() if key.kind is SeriesKind.POD}
+        if not measured:
+            return None
+        cores = math.fsum(used for key, used in measured.items() if key not in members.of_other_classes)
+        rest = max(node.cpu_cores - math.fsum(measured.values()), 0.0)
     cores -= sum(newest[key].cpu_cores for key in members.not_prod if key in newest)
     cores += sum(newest[key].cpu_cores for key in members.not_mid if key in newest)
-    return NodeUsage(node.cpu_cores, max(cores, 0.0), system.cpu_cores)
+    return NodeUsage(node.cpu_cores, max(cores, 0.0), rest)
 
 
 class _Sample(NamedTuple):

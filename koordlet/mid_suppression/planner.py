@@ -1,8 +1,9 @@
 """When which CPU limits of Mid pods change. Pure: clocks are passed in, the caller sends what is planned.
 
-Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it. Up, by at most a
-tenth of Mid CPU each 30 s, after 30 s of calm. A change of at most a twentieth of Mid CPU is left out, unless it
-restores the original. The rise that a pod may take grows while it waits for its turn in the budget of the node.
+Down, at once, when the usage of the node is above the threshold for 5 s or a Prod pod is short of it, and to Mid CPU
+where an author has set a limit above it. Up, by at most a
+tenth of the original limit each 30 s, after 30 s of calm. A change of at most a twentieth of the original is left out,
+unless it restores it. The rise that a pod may take grows while it waits for its turn in the budget of the node.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ MOST_PATCHES: Final = 20
 MOST_RISES: Final = 10
 """Patches that raise limits in that time: the others are kept for a Prod pod that needs its CPU back."""
 LONGEST_BACKOFF_SECONDS: Final = 300.0
+TURN_SECONDS: Final = 600.0
+"""Time in which pods that were patched wait for those that were patched before them. The budget of that time is larger
+than the number of pods of a node, so those whose limits rise again and again by another writer leave a turn to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,10 @@ class Planner:
         if room.patches <= 0 and goal.rises_since is None:
             return []
         found = self._changes(now, goal, pods)
-        lowering = sorted((each for each in found if each.is_lowering), key=lambda each: -sum(_differences(each)))
+        lowering = sorted(
+            (each for each in found if each.is_lowering),
+            key=lambda each: (max(self._state(each.pod).patched_at, now - TURN_SECONDS), -sum(_differences(each))),
+        )
         rising = sorted(
             (each for each in found if not each.is_lowering),
             key=lambda each: (self._state(each.pod).patched_at, -sum(_differences(each))),
@@ -131,11 +138,15 @@ class Planner:
         state.failures = 0
         state.sent_version = change.pod.mid.resource_version if change.pod.mid else ""
 
-    def failed(self, now: float, change: Change) -> None:
-        """Record that the API server refused a patch of this pod: it is tried again after a growing pause."""
+    def failed(self, now: float, change: Change) -> int:
+        """Record that the API server refused a patch of this pod; return how many in a row, of which it counts ten.
+
+        It is tried again after a growing pause.
+        """
         state = self._state(change.pod)
         state.retry_at = now + min(POD_SECONDS * 2**state.failures, LONGEST_BACKOFF_SECONDS)
         state.failures = min(state.failures + 1, 10)
+        return state.failures
 
     def _forget(self, pods: Sequence[PodOnNode]) -> None:
         if self._pods:
@@ -209,8 +220,12 @@ class Planner:
 
     def _change(self, now: float, goal: _Goal, pod: PodOnNode, wanted: Mapping[str, int]) -> Iterator[Change]:
         assert pod.mid is not None
-        if goal.may_lower:
-            lower = {each.key: wanted[each.key] for each in pod.mid.containers if wanted[each.key] < each.limit_millis}
+        if goal.allowed_millis is not None:
+            lower = {
+                each.key: limit
+                for each in pod.mid.containers
+                if (limit := wanted[each.key] if goal.may_lower else each.original_millis) < each.limit_millis
+            }
             if any(_is_felt(each, lower.get(each.key, each.limit_millis)) for each in pod.mid.containers):
                 yield Change(pod, lower, is_lowering=True)
                 return
@@ -247,11 +262,11 @@ class _Room:
 
 def _is_felt(container: MidContainer, limit_millis: int) -> bool:
     """Return whether a change is outside the dead band."""
-    return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.mid_millis
+    return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.original_millis
 
 
 def _raised(container: MidContainer, steps: int, wanted_millis: int) -> int:
-    rise = math.ceil(container.mid_millis * STEP_PERCENT / 100) * steps
+    rise = math.ceil(container.original_millis * STEP_PERCENT / 100) * steps
     return min(container.limit_millis + rise, wanted_millis)
 
 

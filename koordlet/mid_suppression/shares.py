@@ -1,20 +1,18 @@
 """CPU that Mid pods may use, and the share of each container.
 
     allowed(Mid) = capacity * threshold - usage of Prod - max(usage of system, reserved)
-    limit        = ratio * mid-cpu, between the floor and the original limit of the container
+    limit        = ratio * request of mid-cpu, between the floor and the original limit of the container
 
 with the largest ratio for which the limits do not exceed what is allowed. The ratio is one for the whole node, so no
-pod pays for another one, except where a floor or a stricter limit of an author holds.
+pod pays for another one, except where a floor or a stricter limit of an author holds. Requests are the weights because
+schedulers and quotas count them: a limit of mid-cpu may be any number, and reserves nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 from api_types.mid_pods.cpu_limits import MidContainer
-
-_HALVINGS: Final = 12
 
 
 def allowed_millis(
@@ -30,15 +28,31 @@ def limits_millis(allowed: int, containers: Sequence[MidContainer]) -> list[int]
     full = [each.original_millis for each in containers]
     if sum(full) <= allowed:
         return full
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if sum(_limits(middle, containers)) <= allowed:
-            low = middle
-        else:
-            high = middle
-    return _limits(low, containers)
+    left, weights = allowed - sum(each.floor_millis for each in containers), 0
+    for ratio, freed, weight in sorted(_bends(containers)):
+        if weights * ratio > left:
+            break
+        left, weights = left + freed, weights + weight
+    return [_limit(each, left, weights) for each in containers]
 
 
-def _limits(ratio: float, containers: Sequence[MidContainer]) -> list[int]:
-    return [max(min(int(ratio * each.mid_millis), each.original_millis), each.floor_millis) for each in containers]
+def _bends(containers: Sequence[MidContainer]) -> Iterator[tuple[float, int, int]]:
+    """Yield each ratio at which a container leaves its floor or reaches its original.
+
+    With it the amount that no longer is, or now is, taken whatever the ratio, and the weight that begins or ends to
+    count.
+    """
+    for each in containers:
+        weight = _weight(each)
+        yield each.floor_millis / weight, each.floor_millis, weight
+        yield each.original_millis / weight, -each.original_millis, -weight
+
+
+def _limit(container: MidContainer, left: int, weights: int) -> int:
+    """Return the limit at the ratio `left / weights`; without weights no container is above its floor."""
+    share = _weight(container) * left // weights if weights else 0
+    return max(min(share, container.original_millis), container.floor_millis)
+
+
+def _weight(container: MidContainer) -> int:
+    return max(container.requested_millis, 1)

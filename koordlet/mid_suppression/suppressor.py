@@ -43,6 +43,8 @@ _OF_ALL_PODS: Final = {
     Outcome.NOT_SERVED: ("NotServed", "the API server does not serve pods/resize: want Kubernetes 1.33 or later"),
 }
 REPORTER: Final = "koordlet"
+_MANY_CONFLICTS: Final = 3
+"""Conflicts in a row that are a problem: a pod may change once in a while."""
 _MOST_NAMED: Final = 5
 
 
@@ -73,7 +75,7 @@ class Suppressor:
         self._view = view
         self._monotonic = monotonic
         self._utc_now = utc_now
-        self._members = Members(-1, (), False, (), ())
+        self._members = Members(-1, (), False, (), (), frozenset())
         self._sampled_at: float | None = None
         self._last_sample: float | None = monotonic()
         """Time of the newest sample; None after a time without any."""
@@ -234,9 +236,13 @@ class Suppressor:
             self._log_once("", f"suppression of Mid pods: {self._blocked[1]}: {sent.problem}")
         elif outcome is Outcome.UNREACHABLE:
             self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
-        elif outcome in (Outcome.QUOTA, Outcome.REFUSED):
-            self.planner.failed(now, change)
+        else:
+            in_a_row = self.planner.failed(now, change)
             problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
+            if outcome in (Outcome.CONFLICT, Outcome.GONE):
+                if in_a_row < _MANY_CONFLICTS:
+                    return
+                outcome, problem = Outcome.REFUSED, f"the pod changes before each patch of it arrives: {problem}"
             self._refusals[pod.uid] = outcome, problem
             self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
 

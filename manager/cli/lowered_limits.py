@@ -151,6 +151,9 @@ class LoweredLimits:
                 except (errors.DecodeError, quantities.InvalidQuantity) as error:
                     log.warning("pod %s cannot be read, and no limit of it is restored: %s", "/".join(key), error)
                     continue
+                except Exception:  # what a tenant writes must not keep the limits of all others low
+                    log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))
+                    continue
                 if mid is not None and mid.is_lowered:
                     found[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
             await asyncio.sleep(0)

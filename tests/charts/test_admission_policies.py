@@ -8,6 +8,7 @@ from api_types import names
 from api_types.mid_pods import quota
 from tests.charts import chart
 
+RESIZES = "koord-suite-mid-resizes"
 LIMITED = {
     "koord-suite-koordlet": {"koordlet"},
     "koord-suite-manager-nodes": {"koord-manager", "koord-suite-uninstall"},
@@ -44,6 +45,35 @@ def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
     advice = {"koord-suite-mid-advice", "koord-suite-mid-class", "koord-suite-mid-limit-ranges"}
     assert {name for name, action in actions.items() if action != ["Deny"]} == advice
     assert all(actions[name] == ["Warn"] for name in advice)
+
+
+@pytest.mark.parametrize(
+    ("values", "exists"),
+    [
+        ([], False),
+        (["admission.mode=policy"], True),
+        (["admission.mode=webhook"], True),
+        (["koordlet.suppression.enabled=true"], True),
+        (["koordlet.suppression.enabled=true", "koordlet.enabled=false"], False),
+        (["admission.mode=policy", "admissionPolicies.create=false"], False),
+    ],
+)
+def test_resizes_of_authors_are_limited_where_limits_are_set_or_lowered(values, exists):
+    rendered = chart.render(*values)
+    assert (RESIZES in rendered.of_kind("ValidatingAdmissionPolicy")) is exists
+    assert (RESIZES in rendered.of_kind("ValidatingAdmissionPolicyBinding")) is exists
+
+
+def test_the_limit_of_authors_resizes_leaves_out_other_pods_and_the_suite_and_an_error_refuses_nothing():
+    rendered = chart.render_in("elsewhere", "koordlet.suppression.enabled=true")
+    spec = rendered.of_kind("ValidatingAdmissionPolicy")[RESIZES]["spec"]
+    assert spec["failurePolicy"] == "Ignore"
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["operations"], rule["resources"]) == (["UPDATE"], ["pods/resize"])
+    priority, user = (each["expression"] for each in spec["matchConditions"])
+    assert re.findall("[0-9]{4}", priority) == ["7000", "7999"]
+    left_out = set(re.findall("system:serviceaccount:elsewhere:([a-z-]+)", user))
+    assert left_out == {"koordlet", "koord-suite-uninstall", "koord-suite-restore-limits"}
 
 
 NODE_NAMES = "koord-suite-mid-node-names"

@@ -19,7 +19,7 @@ def mid_pod(name, namespace="team-a", cpu=2000, memory=GIB, **overrides):
 
 
 def lowered(limit, original=2000):
-    return MidPod("1", (MidContainer("c0", "main", 2000, 10, original, limit),))
+    return MidPod("1", (MidContainer("c0", "main", 2000, 10, original, limit, 2000),))
 
 
 def test_requests_and_usage_are_summed_by_namespace():

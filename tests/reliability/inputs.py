@@ -141,17 +141,21 @@ FAULTS: Final = (
         "a tenant, a node or a peer sends what harms most",
         {
             AGENT: proof(
-                "a pod gets no UID of another one, moves no usage out of Prod, and is read however deep its fields are",
+                "a pod gets no UID of another one, moves no usage out of Prod, and is read however deep its fields are"
+                "; an error of one pod ends no watch",
                 "tests/koordlet/cluster/test_pods.py::test_the_uid_of_a_pod_is_never_given_to_another_whatever_the_order",
                 "tests/koordlet/cluster/test_pods.py::test_an_annotation_moves_no_usage_out_of_prod_and_makes_nothing_reclaimable",
                 "tests/component_base/test_slow_clients.py",
                 _DEEP,
+                "tests/koordlet/cluster/test_view.py::test_an_unexpected_error_of_one_pod_ends_no_watch",
                 "e2e/cases/faults/test_deep_fields.py",
             ),
             MANAGER: proof(
-                "work, memory and Events of a node are bounded; reports that are impossible change nothing",
+                "work, memory and Events of a node are bounded; reports that are impossible change nothing; a pod that "
+                "cannot be read keeps no other limit low",
                 "tests/manager/test_hostile_nodes.py",
                 _DEEP,
+                "tests/manager/cli/test_restore_limits.py::test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low",
                 "e2e/cases/faults/test_deep_fields.py",
                 "e2e/cases/faults/test_nonsense_reports.py",
             ),

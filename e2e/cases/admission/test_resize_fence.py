@@ -1,4 +1,4 @@
-"""What the chart lets an agent do with `pods/resize`, on a lone API server, with and without the policy."""
+"""What the chart lets an agent and an author do with `pods/resize`, on a lone API server, with and without policies."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.apiserver_requests import Connection
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-TEMPLATES = ("koordlet/suppression-policy", "koordlet/rbac", "manager/uninstall-hook")
+TEMPLATES = ("koordlet/suppression-policy", "koordlet/rbac", "manager/uninstall-hook", "mid-resizes-policy")
 VALUES = {"koordlet": {"suppression": {"enabled": True}}}
-BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/koord-suite-koordlet-resize"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 PATHS = {
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding": BINDINGS,
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "ServiceAccount": f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts",
 }
 PODS = "/api/v1/namespaces/default/pods"
-MID = "kubernetes.io/mid-cpu"
+MID, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 AGENT, HOOK = "koordlet", "koord-suite-uninstall"
+AUTHOR = None
+"""Account of an author: none of the suite's, here the administrator."""
 
 Resize = Callable[..., tuple[int, str]]
 
 
 def _container(name: str, cpu: str, mid: str | None = "1000") -> dict[str, Any]:
-    amounts = {MID: mid} if mid else {}
+    amounts = {MID: mid, MID_MEMORY: "64Mi"} if mid else {}
     limits = {"cpu": cpu, "memory": "64Mi", **amounts}
     return {
         "name": name,
@@ -44,20 +46,20 @@ def _container(name: str, cpu: str, mid: str | None = "1000") -> dict[str, Any]:
     }
 
 
-def _pod(name: str, priority_class: str = "koord-mid", node: str = "n1") -> dict[str, Any]:
+def _pod(name: str, priority_class: str = "koord-mid", node: str = "n1", cpu: str = "500m") -> dict[str, Any]:
     side = {**_container("side", "500m"), "restartPolicy": "Always"}
     spec = {
         "nodeName": node,
         "priorityClassName": priority_class,
         "initContainers": [side],
-        "containers": [_container("work", "500m"), _container("plain", "500m", None)],
+        "containers": [_container("work", cpu), _container("plain", "500m", None)],
     }
     return {"metadata": {"name": name, "labels": {"koordinator.sh/priority-class": "koord-mid"}}, "spec": spec}
 
 
 @contextlib.contextmanager
 def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
-    """Yield a call as the agent of a node, by impersonation."""
+    """Yield a call as the agent of a node, by impersonation; without an account as the administrator."""
     certificates = plane.places.certificates
     trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
     trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
@@ -66,11 +68,16 @@ def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
     )
 
     def send(
-        body: dict[str, Any], pod: str = "mid", node: str | None = "n1", path: str = "/resize", account: str = AGENT
+        body: dict[str, Any],
+        pod: str = "mid",
+        node: str | None = "n1",
+        path: str = "/resize",
+        account: str | None = AGENT,
     ) -> tuple[int, str]:
-        user = f"system:serviceaccount:{SUITE_NAMESPACE}:{account}"
-        headers = {"Content-Type": "application/strategic-merge-patch+json", "Impersonate-User": user}
-        if node:
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        if account:
+            headers["Impersonate-User"] = f"system:serviceaccount:{SUITE_NAMESPACE}:{account}"
+        if account and node:
             headers["Impersonate-Extra-Authentication.kubernetes.io%2Fnode-name"] = node
         connection.request("PATCH", f"{PODS}/{pod}{path}?dryRun=All", json.dumps(body), headers)
         answer = connection.getresponse()
@@ -90,17 +97,23 @@ def plane(shared_plane: ControlPlane) -> Iterator[tuple[ControlPlane, Connection
 def resize(plane: tuple[ControlPlane, Connection]) -> Iterator[Resize]:
     control_plane, api = plane
     api.send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
-    for pod in (_pod("mid"), _pod("prod", "koord-prod"), _pod("elsewhere", node="n2")):
+    for pod in (_pod("mid"), _pod("prod", "koord-prod"), _pod("elsewhere", node="n2"), _pod("above", cpu="4")):
         api.send("POST", PODS, pod)
     for each in chart_rendering.rendered(control_plane.binaries, VALUES, *TEMPLATES):
         if each["kind"] in PATHS:
             api.send("POST", PATHS[each["kind"]], each)
     with _agent(control_plane, api) as send:
-        waiting.until(
-            "the policy is in force", lambda: send(_cpu("5m"))[0], lambda status: status == HTTPStatus.FORBIDDEN,
-            within_seconds=30,
-        )  # fmt: skip
+        _wait(send, HTTPStatus.FORBIDDEN, AGENT, "5m")
+        _wait(send, HTTPStatus.FORBIDDEN, AUTHOR, "9")
         yield send
+
+
+def _wait(resize: Resize, wanted: HTTPStatus, account: str | None, limit: str) -> None:
+    """Wait until a policy is in force, or no longer, for a limit that it refuses."""
+    waiting.until(
+        f"{limit} by {account or 'an author'}: {wanted}", lambda: resize(_cpu(limit), account=account)[0],
+        lambda status: status == wanted, within_seconds=30,
+    )  # fmt: skip
 
 
 def _cpu(limit: str | None, container: str = "work", listed: str = "containers") -> dict[str, Any]:
@@ -143,6 +156,33 @@ BY_THE_HOOK: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     }.items()
 }
 REFUSED |= BY_THE_HOOK
+BY_AN_AUTHOR: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    f"{what}, by an author": (body, {"account": AUTHOR, **options}, message)
+    for what, (body, options, message) in {
+        "zero": (_cpu("0"), {}, "may not be set to 0"),
+        "zero of a sidecar": (_cpu("0", "side", "initContainers"), {}, "may not be set to 0"),
+        "above mid-cpu": (_cpu("1001m"), {}, "may not be raised above"),
+        "a sidecar above mid-cpu": (_cpu("1001m", "side", "initContainers"), {}, "may not be raised above"),
+        "a limit above mid-cpu that rises": (_cpu("5"), {"pod": "above"}, "may not be raised above"),
+        "above mid-memory": (_work(limits={"memory": "65Mi"}), {}, "may not be raised above"),
+        "a CPU request": (_work(requests={"cpu": "10m"}), {}, "a request of cpu"),
+    }.items()
+}
+REFUSED |= BY_AN_AUTHOR
+ALLOWED_TO_AUTHORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({}, {}),
+    "a lower limit": (_cpu("5m"), {}),
+    "mid-cpu": (_cpu("1"), {}),
+    "mid-cpu of a sidecar": (_cpu("1", "side", "initContainers"), {}),
+    "a memory request": (_work(requests={"memory": "48Mi"}), {}),
+    "a limit above mid-cpu that falls": (_cpu("2"), {"pod": "above"}),
+    "another field of a pod above mid-cpu": (_work(requests={"memory": "48Mi"}), {"pod": "above"}),
+    "a container without Mid limits": (_cpu("9", "plain"), {}),
+    "a Prod pod with the label of Mid": (
+        _work(requests={"cpu": "2"}, limits={"cpu": "9", "memory": "1Gi"}),
+        {"pod": "prod"},
+    ),
+}
 DROPPED = {
     "labels": {"metadata": {"labels": {"a": "b"}}},
     "image": {"spec": {"containers": [{"name": "work", "image": "other"}]}},
@@ -154,6 +194,13 @@ DROPPED = {
 @pytest.mark.parametrize("what", ALLOWED)
 def test_cpu_limits_of_mid_pods_of_the_own_node_are_let_through(resize: Resize, what: str) -> None:
     status, text = resize(ALLOWED[what])
+    assert status == HTTPStatus.OK, text
+
+
+@pytest.mark.parametrize("what", ALLOWED_TO_AUTHORS)
+def test_authors_resize_their_pods_within_mid_limits_and_others_as_they_like(resize: Resize, what: str) -> None:
+    body, options = ALLOWED_TO_AUTHORS[what]
+    status, text = resize(body, account=AUTHOR, **options)
     assert status == HTTPStatus.OK, text
 
 
@@ -191,12 +238,10 @@ def test_pods_themselves_are_out_of_reach(resize: Resize, account: str) -> None:
 
 
 def test_each_fence_is_the_policy(plane: tuple[ControlPlane, Connection], resize: Resize) -> None:
-    """Last in this file: without the policy every refused change is let through."""
+    """Last in this file: without the policies every refused change is let through."""
     _, api = plane
-    api.send("DELETE", BINDING)
-    waiting.until(
-        "the policy is out of force", lambda: resize(_cpu("5m"))[0], lambda status: status == HTTPStatus.OK,
-        within_seconds=30,
-    )  # fmt: skip
+    for binding, account, limit in (("koordlet-resize", AGENT, "5m"), ("mid-resizes", AUTHOR, "9")):
+        api.send("DELETE", f"{BINDINGS}/koord-suite-{binding}")
+        _wait(resize, HTTPStatus.OK, account, limit)
     answers = {what: resize(body, **options) for what, (body, options, _) in REFUSED.items()}
     assert {what: text for what, (status, text) in answers.items() if status != HTTPStatus.OK} == {}

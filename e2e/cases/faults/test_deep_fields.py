@@ -6,15 +6,20 @@ import contextlib
 import datetime as dt
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from api_types.mid_pods import cpu_limits
 from e2e.soak.stage import NAMESPACE, NODE, Stage, stage
 from e2e.support import waiting, workloads
 from e2e.support.cluster_client import moment
+from tools.localcluster.apiserver_requests import MERGE_PATCH
 
 LEVELS = 9_000
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+DEEP_KEY = 'k:{"name":' + "[" * LEVELS + "]" * LEVELS + "}"
+"""Key of a container: a text in the document of the pod, and JSON to those who read the name in it."""
 _PLACE = '"here"'
 
 pytestmark = pytest.mark.timeout(300)
@@ -34,6 +39,17 @@ def _deep_pod() -> bytes:
     made["metadata"]["managedFields"] = [{**writer, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": "here"}}]
     nested = '{"f:schedulerName":' + '{"f:a":' * LEVELS + "{}" + "}" * LEVELS + "}"
     return json.dumps({"apiVersion": "v1", "kind": "Pod", **made}).replace(_PLACE, nested).encode()
+
+
+def _pod_with_a_deep_key() -> dict[str, Any]:
+    """Return a Mid pod on the node whose writer, with the name of the agent, claims a container with a deep key."""
+    made = workloads.pod("deep-key", "none", priority_class="koord-mid")
+    made["spec"]["nodeName"] = NODE
+    limited: dict[str, Any] = {DEEP_KEY: {"f:resources": {"f:limits": {"f:cpu": {}}}}}
+    writer = {"manager": cpu_limits.FIELD_MANAGER, "operation": "Update", "apiVersion": "v1", "subresource": "resize"}
+    fields = {"fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:containers": limited}}}
+    made["metadata"]["managedFields"] = [{**writer, **fields, "time": "2026-01-01T00:00:00Z"}]
+    return made
 
 
 def _check_work(on: Stage, name: str) -> None:
@@ -60,6 +76,10 @@ def test_no_part_ends_or_stops_to_work(on: Stage) -> None:
     with contextlib.closing(on.plane.connect()) as api:
         api.raw("POST", PODS, _deep_pod())
         assert api.raw("GET", f"{PODS}/deep").count(b'"f:a"') == LEVELS, "the API server keeps all levels"
+        api.send("POST", PODS, _pod_with_a_deep_key())
+        running_since = {"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}
+        api.send("PATCH", f"{PODS}/deep-key/status", running_since, content=MERGE_PATCH)
+        assert b"[" * LEVELS in api.raw("GET", f"{PODS}/deep-key"), "the API server keeps the key"
     _check_work(on, "watched")
     assert all(process.is_running() for process in running.values())
     for name, part in on.parts.items():

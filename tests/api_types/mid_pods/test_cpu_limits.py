@@ -5,6 +5,8 @@ from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import MidContainer
 
 MID = "kubernetes.io/mid-cpu"
+DEEP_KEY = 'k:{"name":' + "[" * 5000 + "]" * 5000 + "}"
+LIMITED = {"f:resources": {"f:limits": {"f:cpu": {}}}}
 
 
 def container(name="one", mid="1000", cpu="1", request="0", **more):
@@ -40,7 +42,15 @@ def only(*containers, **more):
 
 
 def test_mid_cpu_is_the_original_of_a_container():
-    assert only(container()) == MidContainer("c0", "one", 1000, 10, 1000, 1000)
+    assert only(container()) == MidContainer("c0", "one", 1000, 10, 1000, 1000, 1000)
+
+
+@pytest.mark.parametrize(("requested", "counted"), [("400", 400), ("0", 0), ("5k", 1000)])
+def test_the_request_of_mid_cpu_counts_at_most_its_limit(requested, counted):
+    """The API server takes a limit above the request, refuses one below it, and defaults a missing request to it."""
+    given = container()
+    given["resources"]["requests"][MID] = requested
+    assert only(given).requested_millis == counted
 
 
 def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
@@ -59,6 +69,13 @@ def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
         [writer("koordlet", "one", listed="initContainers")],
         [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": [1]}}],
         [{"manager": "koordlet", "subresource": "resize", "fieldsV1": {"f:spec": {"f:containers": {"k:[": {}}}}}],
+        [
+            {
+                "manager": "koordlet",
+                "subresource": "resize",
+                "fieldsV1": {"f:spec": {"f:containers": {DEEP_KEY: LIMITED}}},
+            }
+        ],
         [{"manager": "koordlet", "subresource": "resize"}],
     ],
 )
@@ -95,13 +112,26 @@ def test_a_limit_above_mid_cpu_is_lowered_to_it_for_good():
 
 
 def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_characters():
-    containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999) for index in range(40)]
+    containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999, 10_000) for index in range(40)]
     assert 100 < len(cpu_limits.field_manager(containers)) <= 128
 
 
 def test_containers_without_mid_cpu_or_limit_are_left_alone():
-    found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", cpu="0"))
+    found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", mid="0"))
     assert [each.name for each in found.containers] == ["one"]
+
+
+@pytest.mark.parametrize("cpu", ["0", "0m", "9"])
+def test_a_limit_of_zero_means_unlimited_and_is_above_mid_cpu_like_a_larger_one(cpu):
+    found = only(container(cpu=cpu), status={"qosClass": "Burstable"})
+    assert found.limit_millis > found.original_millis == 1000
+    assert found.floor_millis == 10
+    assert not mid_pod(container(cpu=cpu), status={"qosClass": "Burstable"}).is_lowered
+
+
+def test_a_best_effort_pod_gets_no_limit_as_its_qos_class_must_not_change():
+    assert mid_pod(container(cpu="0")).containers == ()
+    assert mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"}).containers == ()
 
 
 def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
@@ -201,6 +231,7 @@ def test_the_reason_of_a_resize_that_is_not_done(condition, problem):
         ([("one", "1"), ("side", "300m")], {}, False),
         ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Deferred"}, False),
         ([("one", "300m")], {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, True),
+        ([("one", "0")], {}, False),
         ([("one", None)], {}, True),
         ([], {}, True),
     ],

@@ -262,3 +262,20 @@ async def test_a_claim_to_the_uid_of_another_pod_is_refused_and_named_once(caplo
         "pod ns/thief: annotation kubernetes.io/config.mirror claims the UID u of ns/p; the pod is charged its request"
     )
     assert [record.message for record in caplog.records if "claims" in record.message] == [wanted]
+
+
+async def test_an_unexpected_error_of_one_pod_ends_no_watch(monkeypatch, caplog):
+    describe = cluster_view.pods_on_node.describe
+
+    def failing(pod, node_name):
+        if pod.metadata.name == "p":
+            raise RuntimeError("boom")
+        return describe(pod, node_name)
+
+    monkeypatch.setattr(cluster_view.pods_on_node, "describe", failing)
+    other = {**POD, "metadata": {"name": "q", "namespace": "ns", "uid": "v"}}
+    async with apiserver.running() as server:
+        script(server, pods=[POD, other])
+        async with watching(server, all_synced) as view:
+            assert [pod.name for pod in view.pods.active()] == ["q"]
+    assert "pod ns/p is ignored" in caplog.text

@@ -16,7 +16,7 @@ def limited(name: str, *mid: int, originals: tuple[int, ...] = (), floor: int = 
     """Return a Mid pod with one container for each amount of Mid CPU, at its original limit."""
     given = originals or mid
     containers = tuple(
-        MidContainer(f"c{index}", f"c{index}", millis, min(floor, given[index]), given[index], given[index])
+        MidContainer(f"c{index}", f"c{index}", millis, min(floor, given[index]), given[index], given[index], millis)
         for index, millis in enumerate(mid)
     )
     return bound_pod(name, PriorityClass.MID, mid=MidPod("1", containers))

@@ -1,5 +1,7 @@
 import dataclasses
 
+import pytest
+
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import PodTable
 from koordlet.mid_suppression import node_usage
@@ -34,11 +36,28 @@ def test_a_prod_pod_that_labels_itself_mid_is_counted_as_prod():
     assert found == NodeUsage(8.0, 5.0, 1.0)
 
 
-def test_nothing_is_known_while_a_part_is_unknown():
-    for missing in (NODE, SYSTEM, PROD):
-        some = samples()
-        del some[missing]
-        assert node_usage.of_samples(some, members()) is None
+@pytest.mark.parametrize("missing", [NODE, SYSTEM, PROD])
+def test_nothing_is_known_while_the_node_or_all_pods_are_unknown(missing):
+    some = samples()
+    del some[missing]
+    assert node_usage.of_samples(some, members()) is None
+
+
+@pytest.mark.parametrize("missing", [{SYSTEM}, {PROD}, {SYSTEM, PROD}])
+def test_usage_of_new_and_ended_pods_counts_as_that_of_the_system(missing):
+    """Of 8 cores 3.5 are measured in pods; a pod without a class, such as a static one, counts as Prod."""
+    hidden = dataclasses.replace(limited("hidden", 1000), priority_class=PriorityClass.PROD)
+    batch = bound_pod("batch", PriorityClass.BATCH)
+    some = samples(web=1.0, static=0.5, mid=1.25, hidden=0.5, batch=0.25)
+    some = {key: sample for key, sample in some.items() if key not in missing}
+    found = node_usage.of_samples(some, members(limited("mid", 1000), hidden, batch, bound_pod("web")))
+    assert found == NodeUsage(8.0, 1.5, 4.5)
+
+
+def test_pods_that_use_more_than_the_node_leave_nothing_to_the_system():
+    some = samples(web=9.0)
+    del some[SYSTEM]
+    assert node_usage.of_samples(some, members(bound_pod("web"))) == NodeUsage(8.0, 9.0, 0.0)
 
 
 def used(cores):

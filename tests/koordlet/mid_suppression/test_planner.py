@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_types.mid_pods.cpu_limits import UNLIMITED_MILLIS
 from koordlet.mid_suppression.node_usage import NodeUsage
 from koordlet.mid_suppression.planner import Node
 from tests.koordlet.mid_suppression.suppressed_node import SuppressedNode, limited
@@ -102,6 +103,21 @@ def test_the_largest_reductions_come_first():
     assert [change.pod.name for _, change in node.patches] == ["large", "middle", "small"]
 
 
+def test_a_patch_of_long_ago_does_not_change_that_the_largest_reductions_come_first():
+    node = SuppressedNode(limited("small", 1000), limited("large", 4000))
+    node.use(prod=3.9)
+    node.node = dataclasses.replace(node.node, is_prod_short=True)
+    node.run(10)
+    node.use(prod=9.0)
+    node.run(700)
+    assert [change.pod.name for _, change in node.patches] == ["large", "small", "large", "small"]
+    node.pods["other"] = limited("other", 100)
+    node.pods["large"] = dataclasses.replace(limited("large", 4000), uid="large")
+    node.patches.clear()
+    node.run(3)
+    assert [change.pod.name for _, change in node.patches] == ["large", "other"]
+
+
 def test_differences_within_the_dead_band_are_left_out():
     node = SuppressedNode(limited("a", 4000))
     node.use(prod=5.0, mid=2.0)
@@ -110,6 +126,45 @@ def test_differences_within_the_dead_band_are_left_out():
     for cores in (5.19, 4.81, 5.1, 4.9):
         node.use(prod=cores, mid=2.0)
         assert node.run(120) == []
+
+
+@pytest.mark.parametrize(("mid", "own"), [(200_000, 10_000), (4000, 200), (4000, 15)])
+def test_an_original_far_below_mid_cpu_is_lowered_and_rises_by_tenths_of_itself(mid, own):
+    node = SuppressedNode(limited("a", 2000), limited("own", mid, originals=(own,)))
+    node.use(prod=9.0, mid=1.0)
+    node.run(10)
+    assert node.limits() == [10, 10]
+    node.threshold = 0
+    node.patches.clear()
+    node.run(400)
+    assert node.limits() == [2000, own]
+    heights = [10, *(change.limits["c0"] for _, change in node.patches if change.pod.name == "own")]
+    assert all(b - a <= -(-own // 10) for a, b in itertools.pairwise(heights))
+
+
+def set_by_its_author(pod, limit_millis):
+    containers = tuple(dataclasses.replace(each, limit_millis=limit_millis) for each in pod.mid.containers)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resource_version="7", containers=containers))
+
+
+@pytest.mark.parametrize("limit", [9000, UNLIMITED_MILLIS])
+@pytest.mark.parametrize(("prod", "wanted"), [(0.1, 2000), (9.0, 10)])
+def test_a_limit_above_mid_cpu_is_lowered_to_it_on_a_calm_node_and_like_any_other_on_a_busy_one(limit, prod, wanted):
+    node = SuppressedNode(set_by_its_author(limited("a", 2000), limit), limited("b", 1000))
+    node.use(prod=prod, mid=1.0)
+    node.run(40)
+    assert node.limits()[0] == wanted
+    assert len([change for _, change in node.patches if change.pod.name == "a"]) == 1
+
+
+@pytest.mark.parametrize("way", ["off", "blind"])
+def test_without_suppression_or_data_a_limit_above_mid_cpu_stays(way):
+    node = SuppressedNode(set_by_its_author(limited("a", 2000), 9000))
+    if way == "off":
+        node.threshold = 0
+    else:
+        node.usage = None
+    assert node.run(900) == []
 
 
 def test_a_throttled_prod_pod_lowers_limits_below_the_threshold():
@@ -162,7 +217,7 @@ def test_switched_off_restores_everything(pods):
     node.run(200)
     assert set(node.limits()) == {10}
     node.threshold = 0
-    node.run(400)
+    node.run(500)
     assert node.limits() == node.originals()
     assert busiest_minute(node) <= 20
 

@@ -17,9 +17,9 @@ from koordlet.collectors.interface import Measurement
 from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
 from tests.fakes import apiserver
-from tests.koordlet.mid_suppression.suppressed_node import limited
+from tests.koordlet.mid_suppression.suppressed_node import limited, patched
 
 RESIZE = "/api/v1/namespaces/shop/pods/a/resize"
 EVENTS = "/api/v1/namespaces/shop/events"
@@ -207,12 +207,50 @@ async def test_a_refusal_of_one_pod_does_not_hold_up_the_others(server, answer):
         UID,
     ],
 )
-async def test_a_pod_that_changed_or_went_is_no_problem(server, answer):
+async def test_a_pod_that_changed_or_went_is_no_problem_until_it_happens_each_time(server, answer, caplog):
     server.on("PATCH", RESIZE, answer)
     node = Node(limited("a", 4000))
-    await node.run(server, 36)
-    assert len(patches(server)) == 4, "each 10 s"
+    await node.run(server, 34)
+    assert len(patches(server)) == 2, "after 10 s"
     assert node.suppressor.problems() == []
+    await node.run(server, 600)
+    assert len(patches(server)) == 7, "after 20, 40, 80, 160 and 300 s"
+    ((reason, message),) = node.suppressor.problems()
+    assert reason == "ResizeRefused"
+    assert message.startswith("shop/a: the pod changes before each patch of it arrives: ")
+    assert len(caplog.records) == 1
+
+
+async def test_a_conflict_once_in_a_while_is_no_problem(server):
+    conflict = apiserver.status(409, "Conflict", "modified", name="a")
+    server.on("PATCH", RESIZE, conflict, conflict, TAKEN, conflict, conflict, TAKEN)
+    node = Node(limited("a", 4000))
+    for version in range(2, 14):
+        await node.run(server, 11)
+        assert node.suppressor.problems() == []
+        node.view.pods.put(dataclasses.replace(limited("a", 4000), mid=of_version(version)))
+    assert len(patches(server)) >= 6
+
+
+def of_version(version):
+    return dataclasses.replace(limited("a", 4000).mid, resource_version=str(version))
+
+
+@pytest.mark.parametrize("outcome", [resize.Outcome.CONFLICT, resize.Outcome.PATCHED])
+def test_pods_that_change_at_once_leave_the_budget_to_the_others(outcome):
+    """Their authors write an annotation before each patch, or raise the limit after it."""
+    greedy = [limited(f"g{index:02}", 4000) for index in range(40)]
+    node = Node(*greedy, *(limited(f"o{index}", 500) for index in range(8)))
+    for turn in range(240):
+        for change in node.plan():
+            node.suppressor.planner.sent(node.now, change)
+            name = change.pod.name
+            node.suppressor._note(node.now, change, resize.Sent(outcome if name[0] == "g" else resize.Outcome.PATCHED))
+            raised = dataclasses.replace(change.pod.mid, resource_version=str(turn + 2))
+            greedy_pod = dataclasses.replace(change.pod, mid=raised)
+            node.view.pods.put(greedy_pod if name[0] == "g" else patched(change.pod, change))
+    limits = {pod.name: pod.mid.containers[0].limit_millis for pod in node.view.pods.active()}
+    assert {limit for name, limit in limits.items() if name[0] == "o"} == {10}
 
 
 async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(server):
@@ -347,6 +385,15 @@ def test_the_same_sample_does_not_count_twice():
         node.now += 1
         assert node.suppressor.plan() == []
     assert node.suppressor.problems()[0][0] == "NoData"
+
+
+def test_short_pods_one_after_the_other_do_not_switch_suppression_off():
+    """While one is new, or has just ended, neither the system nor the sum of its class is measured."""
+    node = Node(limited("a", 4000))
+    cores = {NODE: 9.5, pod_key("web"): 8.0, pod_key("a"): 1.0}
+    node.observer.newest = {key: UsageSample(used, 0.0) for key, used in cores.items()}
+    assert [each.limits for each in node.plan(5)] == [{"c0": 10}]
+    assert node.suppressor.problems() == []
 
 
 class PodWaits:

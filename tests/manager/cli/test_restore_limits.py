@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from api_types.mid_pods import cpu_limits
 from manager.cli import lowered_limits, restore_limits
 from tests.fakes import cluster
 
@@ -145,3 +146,30 @@ async def test_a_pod_that_cannot_be_read_is_left_alone(server, caplog):
     assert await run(server) == restore_limits.DONE
     assert limits_of(server, "slow") == ["1", "200m"]
     assert "strange" in caplog.text
+
+
+async def test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low(server):
+    deep = lowered_pod("deep")
+    key = 'k:{"name":' + "[" * 5000 + "]" * 5000 + "}"
+    limited = {key: {"f:resources": {"f:limits": {"f:cpu": {}}}}}
+    deep["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:containers"] = limited
+    server.add("pods", deep, "shop")
+    server.add("pods", lowered_pod("slow"), "shop")
+    assert await run(server) == restore_limits.DONE
+    assert limits_of(server, "slow") == ["1", "200m"]
+
+
+async def test_an_unexpected_error_of_one_pod_keeps_no_other_limit_low(server, monkeypatch, caplog):
+    of_pod = cpu_limits.of_pod
+
+    def failing(pod):
+        if pod.metadata.name == "strange":
+            raise RuntimeError("boom")
+        return of_pod(pod)
+
+    monkeypatch.setattr(cpu_limits, "of_pod", failing)
+    server.add("pods", lowered_pod("strange"), "shop")
+    server.add("pods", lowered_pod("slow"), "shop")
+    assert await run(server) == restore_limits.DONE
+    assert limits_of(server, "slow") == ["1", "200m"]
+    assert "shop/strange" in caplog.text
