@@ -5,7 +5,7 @@ Rows belong to S and to the Prod pods that are bound now; the row of a pod that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -113,6 +113,12 @@ class NodeCalibration:
                 continue
             known = np.isfinite(shares)
             calibration.tick(now_seconds, rows[known], shares[known], self._rows.needed, is_capped=resource in capped)
+
+    def begin_again(self, keys: Iterable[SeriesKey]) -> None:
+        """Forget the recorded usage of series; the next tick is their first. A forecast under observation goes on."""
+        rows = self._rows.of([key for key in keys if key in self._rows])
+        for calibration in self.resources.values():
+            calibration.ring.clear(rows)
 
     def calibrated(self, resource: Resource, warm: WarmSeries, cold: float, requests: float) -> Calibrated | None:
         """Return the peaks of a load, None before the first tick and for series that it did not know.
