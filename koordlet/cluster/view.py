@@ -121,7 +121,9 @@ class ClusterView:
                 allocatable = node_reservation.allocatable(event.object)
                 self.allocatable = _cpu_and_memory(allocatable.resources)
                 self._set_reservation_problem("; ".join(map(str, allocatable.problems)) or None)
-                self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+                capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+                # A kubelet that cannot read the machine reports 0: then the capacity is not known.
+                self.capacity = capacity if capacity is not None and all(capacity) else None
 
     def _set_reservation_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.reservation_problem:

@@ -132,7 +132,7 @@ class PredictionServer:
 
         See `predict` for the arguments; the usage of the resources in `capped` was held down.
         """
-        if capacity is None:
+        if capacity is None or not all(capacity):
             return
         parameters = self._parameters
         prod_pods = allocation.charged_to_prod(pods)
