@@ -139,9 +139,11 @@ class PredictionServer:
         keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
         usage = {resource: self._models.current_values(resource, keys) for resource in RESOURCES}
         unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
-        horizon = parameters.horizon_seconds
         self.calibration.begin_again(self.starts.begun_again)
-        self.calibration.tick(now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, capped=capped)
+        horizon, target = parameters.horizon_seconds, parameters.violation_target_percent
+        self.calibration.tick(
+            now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, target_percent=target, capped=capped
+        )
         idle = [resource for resource, each in self.calibration.resources.items() if not each.is_watching]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
