@@ -156,8 +156,8 @@ class NodeObserver:
             return
         bound = cluster.pods.active()
         prod = {pod.uid: self.newest.get(pod_key(pod.uid)) for pod in allocation.charged_to_prod(bound)}
-        cores = {uid: sample.cpu_cores for uid, sample in prod.items() if sample is not None}
-        capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, cores)
+        usage = {uid: sample for uid, sample in prod.items() if sample is not None}
+        capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, usage)
         self.server.calibrate(now_seconds, bound, cluster.capacity, unmeasured=self.pods_in_system, capped=capped)
 
     def inform_packages(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan) -> None:
