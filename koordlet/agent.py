@@ -238,7 +238,10 @@ class Agent:
             return
         self.reports.suppression_problems = self.suppressor.problems()
         status = self.reports.build(forecast, self.view, self.checkpointer.problem_text)
-        sent = await writer.send(api, self.settings.node_name, status, self.view.resource_version)
+        version = self.view.resource_version
+        sent = await writer.send(api, self.settings.node_name, status, version)
+        if sent.resource_version is not None or sent.outcome is writer.Outcome.NO_NODE_METRIC:
+            self.view.note_write(version, sent.resource_version)
         self._note(sent, forecast, status, now, interval)
         self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
@@ -272,7 +275,6 @@ class Agent:
             self._schedule.failed(now, pause)
             return
         self._failures = 0
-        self.view.set_resource_version(sent.resource_version)
         self.reports.conditions = status.conditions or []
         self._published = forecast.publishes
         self.counts.last_report_seconds = time.time()

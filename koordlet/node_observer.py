@@ -51,6 +51,8 @@ class _BoundPods:
     by_uid: Mapping[str, PodOnNode]
     classes: Mapping[str, PriorityClass]
     container_ids: frozenset[str]
+    not_started: frozenset[str]
+    waiting: frozenset[str]
 
     @classmethod
     def of(cls, table: PodTable) -> Self:
@@ -58,7 +60,9 @@ class _BoundPods:
         by_uid = table.by_uid()
         named = frozenset().union(*(pod.container_ids for pod in by_uid.values())) if table.synced else frozenset()
         classes = {uid: pod.priority_class for uid, pod in by_uid.items()}
-        return cls(table, table.version, table.synced, by_uid, classes, named)
+        not_started = frozenset(uid for uid, pod in by_uid.items() if not pod.has_started)
+        waiting = frozenset(uid for uid, pod in by_uid.items() if pod.is_waiting)
+        return cls(table, table.version, table.synced, by_uid, classes, named, not_started, waiting)
 
     def is_of(self, table: PodTable) -> bool:
         """Return whether nothing has changed in the table."""
@@ -138,6 +142,8 @@ class NodeObserver:
     ) -> TrainingRound:
         """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
+        if self._bound is not None:
+            self.server.starts.not_started, self.server.starts.waiting = self._bound.not_started, self._bound.waiting
         done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
         self.trained_at_seconds.append(now_seconds)
         self.newest_training = done
@@ -150,8 +156,8 @@ class NodeObserver:
             return
         bound = cluster.pods.active()
         prod = {pod.uid: self.newest.get(pod_key(pod.uid)) for pod in allocation.charged_to_prod(bound)}
-        cores = {uid: sample.cpu_cores for uid, sample in prod.items() if sample is not None}
-        capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, cores)
+        usage = {uid: sample for uid, sample in prod.items() if sample is not None}
+        capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, usage)
         self.server.calibrate(now_seconds, bound, cluster.capacity, unmeasured=self.pods_in_system, capped=capped)
 
     def inform_packages(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan) -> None:

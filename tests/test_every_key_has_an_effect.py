@@ -180,8 +180,8 @@ class Followed(StaticCluster):
 
     resource_version = "1"
 
-    def set_resource_version(self, resource_version: str) -> None:
-        self.resource_version = resource_version
+    def note_write(self, _sent_version: str, stored_version: str) -> None:
+        self.resource_version = stored_version
 
 
 async def agent_history(

@@ -86,6 +86,16 @@ class Condition(msgspec.Struct, rename="camel", frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerWaiting(msgspec.Struct, frozen=True):
+    """Shows that a container waits to be started, again or for the first time."""
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    """State of a container; of running, waiting and terminated one is set."""
+
+    waiting: ContainerWaiting | None = None
+
+
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
     """Id that the container runtime gave to a container of the spec, and the resources that it runs with."""
 
@@ -95,6 +105,7 @@ class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
     """Requests that the kubelet has accepted."""
     resources: ResourceRequirements | None = None
     """Requests and limits in force; they differ from the spec while a resize is not done."""
+    state: ContainerState | None = None
 
 
 class PodStatus(msgspec.Struct, rename="camel", frozen=True):

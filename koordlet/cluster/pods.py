@@ -46,6 +46,10 @@ class PodOnNode:
     """What may be resized of it, None where its priority is not Mid."""
     is_best_effort: bool = False
     """Whether Kubernetes counts it as BestEffort."""
+    has_started: bool = True
+    """Whether every main container was started at least once."""
+    is_waiting: bool = False
+    """Whether a main container waits to be started."""
 
 
 def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
@@ -72,7 +76,25 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
         static_uid=_static_uid(pod, node_name),
         is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
         mid=cpu_limits.of_pod(pod),
+        has_started=_has_started(pod),
+        is_waiting=_is_waiting(pod),
     )
+
+
+def _has_started(pod: pods.Pod) -> bool:
+    """Return whether every main container was started at least once. Sidecars and init containers do not count.
+
+    The kubelet reports the phase Pending until then, and again while init containers run after a reboot of the node;
+    then the containers still have their ids. A phase that is not reported counts as started.
+    """
+    found = pod.status.container_statuses or ()
+    return pod.status.phase != "Pending" or (bool(found) and all(status.container_id for status in found))
+
+
+def _is_waiting(pod: pods.Pod) -> bool:
+    """Return whether a main container waits: for its image, for init containers, or for the end of a backoff."""
+    found = pod.status.container_statuses or ()
+    return any(status.state is not None and status.state.waiting is not None for status in found)
 
 
 def _static_uid(pod: pods.Pod, node_name: str) -> str | None:

@@ -121,7 +121,9 @@ class ClusterView:
                 allocatable = node_reservation.allocatable(event.object)
                 self.allocatable = _cpu_and_memory(allocatable.resources)
                 self._set_reservation_problem("; ".join(map(str, allocatable.problems)) or None)
-                self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+                capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+                # A kubelet that cannot read the machine reports 0: then the capacity is not known.
+                self.capacity = capacity if capacity is not None and all(capacity) else None
 
     def _set_reservation_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.reservation_problem:
@@ -162,9 +164,13 @@ class ClusterView:
         self.spec_problem = problem
         log.warning("NodeMetric %s: %s; the previous spec stays in force", self.node_name, problem)
 
-    def set_resource_version(self, resource_version: str) -> None:
-        """Store the version of the agent's own write, so that the next write need not wait for the watch."""
-        self.resource_version = resource_version
+    def note_write(self, sent_version: str, stored_version: str | None) -> None:
+        """Store the version after the agent's own write, so that the next one need not wait for the watch.
+
+        None shows that there is no NodeMetric any more. What the watch has brought during the write is kept.
+        """
+        if self.resource_version == sent_version:
+            self.resource_version = stored_version
 
 
 def _full_name(key: watching.Key) -> str:

@@ -36,6 +36,7 @@ _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 """Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
 _WAITED_FOR_CPU = ("cpu", "some")
+_WAITED_FOR_MEMORY = ("memory", "some")
 _NO_DESCRIPTORS = DescriptorBudget(0)
 
 THROTTLED_RATIO: Final = MetricDescription(
@@ -206,12 +207,21 @@ class PodPressure(Collector):
 
 def cpu_waits(collectors: Iterable[Collector]) -> dict[str, float]:
     """Return the seconds in which a task of each pod waited for a CPU, by UID; empty where the kernel counts none."""
+    return _waits(collectors, _WAITED_FOR_CPU)
+
+
+def memory_waits(collectors: Iterable[Collector]) -> dict[str, float]:
+    """Return the seconds in which a task of each pod waited for memory, by UID; empty where the kernel counts none."""
+    return _waits(collectors, _WAITED_FOR_MEMORY)
+
+
+def _waits(collectors: Iterable[Collector], labels: tuple[str, str]) -> dict[str, float]:
     return {
         measured.pod_uid: measured.value
         for collector in collectors
         if WAITED_SECONDS in collector.metrics
         for measured in collector.measurements(WAITED_SECONDS)
-        if measured.labels == _WAITED_FOR_CPU
+        if measured.labels == labels
     }
 
 

@@ -98,6 +98,12 @@ def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
     return WholeAmounts(sum(pod.cpu_request_millis for pod in chosen), sum(pod.memory_request_bytes for pod in chosen))
 
 
+def cpu_limits(pods: Iterable[ChargedPod]) -> FloatArray:
+    """Return the CPU limit of each pod in cores, infinite where it has none."""
+    millis = [math.inf if pod.cpu_limit_millis is None else pod.cpu_limit_millis for pod in pods]
+    return np.array(millis, float) / 1000
+
+
 def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:
     """Return C in the unit of usage: for each pod the larger of its request and its usage, NaN while unknown."""
     if resource is Resource.CPU:

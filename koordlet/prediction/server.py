@@ -18,7 +18,6 @@ import numpy as np
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, WholeAmounts
-from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.node_calibration import (
     Calibrated,
     NodeCalibration,
@@ -31,6 +30,7 @@ from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.packages.protocol import Load
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
+from koordlet.prediction.pod_starts import PodStarts
 from koordlet.prediction.predictors import n_sigma, registry
 from koordlet.prediction.usage_models import (
     MAX_PODS,
@@ -95,6 +95,7 @@ class PredictionServer:
         self._new_calibration = functools.partial(NodeCalibration, training_interval_seconds)
         self.calibration = self._new_calibration()
         self.packages = packages if packages is not None else LoadedPredictors()
+        self.starts = PodStarts()
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
@@ -108,6 +109,7 @@ class PredictionServer:
         See `UsageModels.train` for `boot_seconds`.
         """
         self._parameters = self._next_parameters
+        self.starts.begin_again(self._models, self._parameters.cold_start_period_seconds)
         half_lives = {
             Resource.CPU: self._parameters.cpu_half_life_seconds,
             Resource.MEMORY: self._parameters.memory_half_life_seconds,
@@ -130,15 +132,18 @@ class PredictionServer:
 
         See `predict` for the arguments; the usage of the resources in `capped` was held down.
         """
-        if capacity is None:
+        if capacity is None or not all(capacity):
             return
         parameters = self._parameters
         prod_pods = allocation.charged_to_prod(pods)
         keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
         usage = {resource: self._models.current_values(resource, keys) for resource in RESOURCES}
         unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
-        horizon = parameters.horizon_seconds
-        self.calibration.tick(now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, capped=capped)
+        self.calibration.begin_again(self.starts.begun_again)
+        horizon, target = parameters.horizon_seconds, parameters.violation_target_percent
+        self.calibration.tick(
+            now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, target_percent=target, capped=capped
+        )
         idle = [resource for resource, each in self.calibration.resources.items() if not each.is_watching]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
@@ -281,7 +286,8 @@ class PredictionServer:
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
-        known = [pod for pod in prod_pods if _pod_key(pod) in self._models and pod.uid not in unmeasured]
+        running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self.starts.not_started]
+        known = [pod for pod in running if _pod_key(pod) in self._models]
         keys = [_pod_key(pod) for pod in known]
         is_measured = np.isfinite(self._models.first_seconds(keys))
         long_enough = is_measured & (self._models.recorded_seconds(keys) >= cold_start_period_seconds)
@@ -317,7 +323,7 @@ class PredictionServer:
         load = ProdLoad(
             resource=resource,
             warm_pods=self._models.statistics(resource, [_pod_key(pod) for pod in warm]),
-            warm_limits=_cpu_limits(warm) if resource is Resource.CPU else math.inf,
+            warm_limits=allocation.cpu_limits(warm) if resource is Resource.CPU else math.inf,
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
             cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold),
             capacity=_in_cores_or_bytes(capacity, resource),
@@ -382,11 +388,6 @@ class PredictionServer:
             return None
         since_seconds = float(self._models.first_seconds([class_series.PROD])[0])
         return since_seconds if np.isfinite(since_seconds) else None
-
-
-def _cpu_limits(pods: Sequence[ChargedPod]) -> FloatArray:
-    millis = [math.inf if pod.cpu_limit_millis is None else pod.cpu_limit_millis for pod in pods]
-    return np.array(millis, float) / 1000
 
 
 def _in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> float:

@@ -7,7 +7,7 @@ set, and the seconds since boot, which may not. Their difference is a step of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Final
@@ -127,6 +127,12 @@ class UsageModels:
         self.trained_seconds, self._trained_boot_seconds = now_seconds, boot_seconds
         unusable = int(np.count_nonzero(~usable))
         return TrainingRound(len(rows), self._expire(now_seconds), len(refused), unusable, step_seconds)
+
+    def begin_again(self, keys: Iterable[SeriesKey]) -> None:
+        """Discard the samples of series whose recorded history begins with the next training."""
+        rows = self._rows.of([key for key in keys if key in self._rows])
+        for bank in self.banks.values():
+            bank.clear(rows)
 
     def __contains__(self, key: SeriesKey) -> bool:
         return key in self._rows

@@ -68,6 +68,18 @@ def memory_v2(amounts: Amounts) -> tuple[FileValue, ...]:
     )
 
 
+def while_in_use(wanted: FileValue, used_bytes: int, present: str) -> FileValue:
+    """Return what a file holds while more memory is in use than `wanted` leaves: no more than now, and the usage.
+
+    A limit that kills, or that the kernel refuses below the usage, leaves room for what is allocated meanwhile.
+    """
+    least = used_bytes if wanted.file == "memory.high" else used_bytes * 100 // _HIGH_PERCENT
+    limit = _rounded(least + _GRAIN_BYTES - 1)
+    if present.isdecimal():
+        limit = max(min(int(present), limit), wanted.limits_memory_bytes)
+    return FileValue(wanted.file, str(limit), limit)
+
+
 def is_equal(file: str, seen: str, wanted: str) -> bool:
     """Return whether a file holds a value; the kernel shows an unlimited memory of v1 as its largest number."""
     if file == "memory.limit_in_bytes" and wanted == _UNLIMITED:

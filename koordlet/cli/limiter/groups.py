@@ -89,17 +89,30 @@ class Groups:
     def write(self, name: str, amounts: Amounts) -> int:
         """Write the values of one pod that differ, and return their number.
 
-        `name` is one of `pods`. Raises InUse where memory is in use, FileNotFoundError where the pod has ended, and
-        OSError where the kernel refuses a value.
+        `name` is one of `pods`. Raises InUse where more memory is in use than it would be left with, after writing what
+        takes none of it away; FileNotFoundError where the pod has ended, and OSError where the kernel refuses a value.
         """
         with self._opened(name) as pod:
-            return sum([self._write(pod, each) for each in self._controller.values(amounts)])
+            found = [(each, *self._written(pod, each)) for each in self._controller.values(amounts)]
+        for wanted, value, _ in found:
+            if value is not wanted:
+                raise InUse(f"it uses more than {wanted.file} of {wanted.value}, which is {value.value} until then")
+        return sum(is_changed for _, _, is_changed in found)
 
-    def _write(self, pod: int, wanted: FileValue) -> bool:
-        if file_values.is_equal(wanted.file, _read(pod, wanted.file).strip(), wanted.value):
-            return False
+    def _written(self, pod: int, wanted: FileValue) -> tuple[FileValue, bool]:
+        """Write one value, or what is possible of it, and return it, and whether the file held another one."""
+        present = _read(pod, wanted.file).strip()
+        if file_values.is_equal(wanted.file, present, wanted.value):
+            return wanted, False
+        value = wanted
         if wanted.limits_memory_bytes and (used := self._used(pod, wanted)) > wanted.limits_memory_bytes:
-            raise InUse(f"it uses {used} bytes; {wanted.file} of {wanted.limits_memory_bytes} is not written")
+            value = file_values.while_in_use(wanted, used, present)
+            if value.value == present:
+                return value, False
+        self._write(pod, value)
+        return value, True
+
+    def _write(self, pod: int, wanted: FileValue) -> None:
         descriptor = os.open(wanted.file, os.O_WRONLY | os.O_TRUNC | _FILE, dir_fd=pod)
         try:
             os.write(descriptor, wanted.value.encode("ascii"))
@@ -108,7 +121,6 @@ class Groups:
             raise kind(error.errno, f"the kernel refuses {wanted.value!r}: {error.strerror}", wanted.file) from error
         finally:
             os.close(descriptor)
-        return True
 
     def _used(self, pod: int, wanted: FileValue) -> int:
         """Return the memory that the kernel cannot reclaim at once; for memory.max, which kills, all of it."""

@@ -5,7 +5,7 @@ Rows belong to S and to the Prod pods that are bound now; the row of a pod that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -43,10 +43,10 @@ class WarmSeries(NamedTuple):
 class Calibrated:
     """Calibrated peaks of one resource for one load. Amounts are cores or bytes."""
 
+    resource: Resource
     calibration: ResourceCalibration
     load: Load
     unit: float
-    target_divisor: float
 
     @property
     def level(self) -> Level:
@@ -55,7 +55,7 @@ class Calibrated:
 
     def peak(self, n_sigma: float, target_percent: float, margin_factor: float) -> float:
         """Return the peak; `n_sigma` is the answer of n-sigma-v2, `target_percent` the wanted share of violations."""
-        share = target_percent / 100 / self.target_divisor
+        share = _target_share(self.resource, target_percent)
         return self.calibration.peak(self.load, n_sigma / self.unit, share, margin_factor) * self.unit
 
 
@@ -91,13 +91,14 @@ class NodeCalibration:
         *,
         capacity: Mapping[Resource, float],
         horizon_seconds: float,
+        target_percent: float,
         capped: Collection[Resource] = (),
     ) -> None:
         """Record the newest usage of S, the first of `keys`, and of every bound Prod pod.
 
         NaN marks a series without a sample; without one of S nothing is recorded, because the total is not known.
         `capacity` is the unit of everything that is stored, so only that of the first call counts. The usage of
-        resources in `capped` was held down: it confirms no forecast.
+        resources in `capped` was held down: it confirms no forecast for the `target_percent` of violations.
         """
         if not self.resources:
             self._units = dict(capacity)
@@ -112,7 +113,20 @@ class NodeCalibration:
             if np.isnan(shares[0]):
                 continue
             known = np.isfinite(shares)
-            calibration.tick(now_seconds, rows[known], shares[known], self._rows.needed, is_capped=resource in capped)
+            calibration.tick(
+                now_seconds,
+                rows[known],
+                shares[known],
+                self._rows.needed,
+                target_share=_target_share(resource, target_percent),
+                is_capped=resource in capped,
+            )
+
+    def begin_again(self, keys: Iterable[SeriesKey]) -> None:
+        """Forget the recorded usage of series; the next tick is their first. A forecast under observation goes on."""
+        rows = self._rows.of([key for key in keys if key in self._rows])
+        for calibration in self.resources.values():
+            calibration.ring.clear(rows)
 
     def calibrated(self, resource: Resource, warm: WarmSeries, cold: float, requests: float) -> Calibrated | None:
         """Return the peaks of a load, None before the first tick and for series that it did not know.
@@ -131,7 +145,7 @@ class NodeCalibration:
             cold=cold / unit,
             requests=requests / unit,
         )
-        return Calibrated(calibration, load, unit, _TARGET_DIVISOR[resource])
+        return Calibrated(resource, calibration, load, unit)
 
     def last_day(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the largest sample of every 5 minutes of each series in cores or bytes, the current slot first.
@@ -176,3 +190,8 @@ class NodeCalibration:
 
     def _calibration(self, resource: Resource, horizon_seconds: float) -> ResourceCalibration:
         return ResourceCalibration(SCALES[resource], horizon_seconds, self._longest_gap_seconds)
+
+
+def _target_share(resource: Resource, target_percent: float) -> float:
+    """Return the share (0..1) of violations that is wanted of a resource."""
+    return target_percent / 100 / _TARGET_DIVISOR[resource]

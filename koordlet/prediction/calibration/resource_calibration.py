@@ -85,6 +85,8 @@ class CalibrationState:
     watched: Watched | None
     largest: float
     scores: ScoreState
+    is_capped: bool = False
+    """Whether usage was held down since `watched` began."""
 
 
 class ResourceCalibration:
@@ -105,6 +107,8 @@ class ResourceCalibration:
         self._day_seconds = 0.0
         self._watched: Watched | None = None
         self._largest = 0.0
+        self._is_capped = False
+        """Whether usage was held down since the forecast under observation began."""
 
     @property
     def level(self) -> Level:
@@ -119,12 +123,22 @@ class ResourceCalibration:
         return self._watched is not None
 
     def tick(
-        self, now_seconds: float, rows: IntArray, shares: FloatArray, row_count: int, *, is_capped: bool = False
+        self,
+        now_seconds: float,
+        rows: IntArray,
+        shares: FloatArray,
+        row_count: int,
+        *,
+        target_share: float,
+        is_capped: bool = False,
     ) -> None:
-        """Record the usage of all series that run. `is_capped` drops the label: usage was held down meanwhile."""
+        """Record the usage of all series that run. `is_capped`: it was held down, and may have been higher without.
+
+        Then the forecast under observation gives a score only if that lowers no peak for `target_share` (0..1).
+        """
         self._ensure_rows(row_count)
         if self._seconds is not None and not 0 <= now_seconds - self._seconds <= self._longest_gap_seconds:
-            self._watched = None
+            self._drop()
         self._follow_day(now_seconds)
         self._seconds = now_seconds
         self._here[:] = False
@@ -133,12 +147,11 @@ class ResourceCalibration:
         self._now[rows] = shares
         self.ring.record(now_seconds, rows, shares)
         np.maximum(self._most, self._now, out=self._most)
-        if is_capped:
-            self._watched = None
         if self._watched is not None:
+            self._is_capped |= is_capped
             self._largest = max(self._largest, float(self._now[self._mask].sum()))
             if now_seconds - self._watched.begin_seconds >= self._horizon_seconds - _ROUNDING:
-                self._close(self._watched, now_seconds)
+                self._close(self._watched, now_seconds, target_share)
 
     def watch(self, load: Load) -> None:
         """Begin a forecast of the series that run now."""
@@ -149,6 +162,7 @@ class ResourceCalibration:
         self._begin[:] = self._now
         self._most[:] = self._now
         self._largest = 0.0
+        self._is_capped = False
 
     def clear(self, rows: IntArray) -> None:
         """Forget series whose rows are given to others. In a forecast they count nothing from now on."""
@@ -209,6 +223,7 @@ class ResourceCalibration:
             watched=self._watched,
             largest=self._largest,
             scores=self.scores.export(),
+            is_capped=self._is_capped,
         )
 
     def restore(self, state: CalibrationState, rows: IntArray) -> bool:
@@ -223,19 +238,28 @@ class ResourceCalibration:
         self._rises[rows], self._now[rows], self._here[rows] = state.rises, state.now, state.here
         self._mask[rows], self._begin[rows], self._most[rows] = state.mask, state.begin, state.most
         self._seconds, self._day_seconds = state.seconds, state.day_seconds
-        self._watched, self._largest = state.watched, state.largest
+        self._watched, self._largest, self._is_capped = state.watched, state.largest, state.is_capped
         return True
 
     def _base(self, load: Load) -> float:
         now_seconds = self._seconds or 0.0
         return self.ring.base(load.warm_rows, load.warm_mean, load.warm_stdev, load.oldest_seconds, now_seconds)
 
-    def _close(self, watched: Watched, now_seconds: float) -> None:
-        self._watched = None
+    def _drop(self) -> None:
+        """End a forecast without a score. Rises that were seen until then count."""
+        if self._watched is not None:
+            self._watched = None
+            self._keep_rises()
+
+    def _keep_rises(self) -> None:
         still = self._mask & self._here
         today = self._rises[still, 0]
         rise = np.minimum(self._most[still] - self._begin[still], _LARGEST_RISE)
         self._rises[still, 0] = np.maximum(today, rise)
+
+    def _close(self, watched: Watched, now_seconds: float, target_share: float) -> None:
+        self._watched = None
+        self._keep_rises()
         if watched.cold >= watched.requests / 2:
             return  # mostly a charge of requests, not a forecast
         above_cold = self._largest - watched.cold
@@ -243,7 +267,8 @@ class ResourceCalibration:
             score = (above_cold - watched.base) / (watched.requests - watched.cold)
         else:
             score = max(above_cold / watched.base, 0.0)
-        self.scores.add(score, now_seconds)
+        if not self._is_capped or self.scores.is_reached_by(score, target_share):
+            self.scores.add(score, now_seconds)
 
     def _follow_day(self, now_seconds: float) -> None:
         days = max(math.floor((now_seconds - self._day_seconds) / _DAY_SECONDS), 0)

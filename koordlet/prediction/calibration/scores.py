@@ -69,9 +69,12 @@ class ScoreHistogram:
         state = self._state
         passed = max(now_seconds - state.newest_seconds, 0.0) if state.labels else 0.0
         weights = state.weights * 2.0 ** -(passed / self.scale.half_life_seconds)
-        cell = int(np.searchsorted(self.scale.grid, score - _EDGE))
-        weights[min(cell, len(weights) - 1)] += 1.0
+        weights[self._cell(score)] += 1.0
         self._state = dataclasses.replace(state, weights=weights, labels=state.labels + 1, newest_seconds=now_seconds)
+
+    def is_reached_by(self, score: float, target_share: float) -> bool:
+        """Return whether adding a score leaves the quantile of a target at its value or raises it."""
+        return self.labels > 0 and bool(self.scale.grid[self._cell(score)] >= self._quantile(1 - _KAPPA * target_share))
 
     def multiplier(self, target_share: float) -> float:
         """Return lambda, with its correction, for a target share (0..1) of violations. Raises ValueError if empty."""
@@ -103,6 +106,9 @@ class ScoreHistogram:
         if is_valid:
             self._state = dataclasses.replace(state, weights=weights)
         return is_valid
+
+    def _cell(self, score: float) -> int:
+        return min(int(np.searchsorted(self.scale.grid, score - _EDGE)), len(self.scale.grid) - 1)
 
     def _quantile(self, share: float) -> float:
         cumulated = np.cumsum(self._state.weights)

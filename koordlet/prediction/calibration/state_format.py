@@ -51,6 +51,8 @@ class _Calibration(msgspec.Struct, array_like=True):
     watched: tuple[float, float, float, float] | None
     largest: float
     scores: _Scores
+    is_capped: bool = False
+    """The last field: checkpoints of agents that did not have it can be read, and those agents can read this."""
 
 
 class _Node(msgspec.Struct, array_like=True):
@@ -94,6 +96,7 @@ def _encoded(state: CalibrationState, unit: float) -> _Calibration:
         watched=None if watched is None else dataclasses.astuple(watched),
         largest=state.largest,
         scores=_Scores(_bytes(scores.weights, _FLOAT), scores.labels, scores.newest_seconds, scores.horizon_seconds),
+        is_capped=state.is_capped,
     )
 
 
@@ -114,6 +117,7 @@ def _decoded(stored: _Calibration, count: int) -> CalibrationState:
         scores=ScoreState(
             np.frombuffer(scores.weights, _FLOAT), scores.labels, scores.newest_seconds, scores.horizon_seconds
         ),
+        is_capped=stored.is_capped,
     )
 
 

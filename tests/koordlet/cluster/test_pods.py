@@ -96,6 +96,35 @@ def test_a_pod_is_admitted_once_the_kubelet_has_taken_it_and_until_it_ends():
     assert not pods_on_node.describe(pod(phase="Failed")).is_admitted
 
 
+ID = "containerd://" + "a" * 64
+RAN = {"containerID": ID, "state": {"running": {"startedAt": STARTED}}}
+PULLS = {"state": {"waiting": {"reason": "ImagePullBackOff"}}}
+LOOPS = {"containerID": ID, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 7}
+
+
+@pytest.mark.parametrize(
+    ("phase", "statuses", "has_started", "is_waiting"),
+    [
+        ("Pending", None, False, False),
+        ("Pending", [PULLS], False, True),
+        ("Pending", [RAN, PULLS], False, True),  # one container runs, another one has no image
+        ("Pending", [LOOPS], True, True),  # init containers run again after a reboot
+        ("Running", [LOOPS], True, True),
+        ("Running", [RAN, LOOPS], True, True),
+        ("Running", [RAN], True, False),
+        ("Running", [RAN, {"containerID": ID, "state": {"terminated": {"exitCode": 0}}}], True, False),
+        ("Running", None, True, False),  # nothing is known but the phase
+        ("", None, True, False),
+    ],
+)
+def test_a_pod_has_started_once_all_of_its_main_containers_have(phase, statuses, has_started, is_waiting):
+    sidecars = [{"name": "s", **RAN}]
+    wire = msgspec.to_builtins(pod(phase=phase))
+    wire["status"] |= {"containerStatuses": statuses, "initContainerStatuses": sidecars}
+    described = pods_on_node.describe(msgspec.convert(wire, pods.Pod))
+    assert (described.has_started, described.is_waiting) == (has_started, is_waiting)
+
+
 def test_a_static_pod_is_known_by_the_uid_in_its_cgroups():
     table = table_of(mirror("etcd", "u-1", "abc"), pod("a", "u-2"))
     assert names_by_uid(table) == {"abc": "etcd", "u-2": "a"}

@@ -69,6 +69,17 @@ async def test_only_objects_of_the_own_node_are_listed():
     assert selectors == {PODS: "spec.nodeName=n1", NODES: "metadata.name=n1", NODE_METRICS: "metadata.name=n1"}
 
 
+@pytest.mark.parametrize("missing", ["cpu", "memory"])
+async def test_a_capacity_of_0_is_not_known(missing):
+    """A kubelet that cannot read the machine reports it. A peak of at most 0 would offer all that Prod requests."""
+    without = {**NODE, "status": {**NODE["status"], "capacity": {"cpu": "4", "memory": "8Gi", missing: "0"}}}
+    async with apiserver.running() as server:
+        script(server, node=without)
+        async with watching(server, all_synced) as view:
+            assert view.capacity is None
+            assert view.allocatable == (3500, 7 << 30)
+
+
 async def test_a_changed_spec_takes_effect_with_its_generation():
     async with apiserver.running() as server:
         newer = node_metric("6", 3, predictPolicy={"n": 3})

@@ -1,9 +1,11 @@
+import math
+
 import pytest
 
 from koordlet.collectors import node_pressure, pod_pressure
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.interface import Measurement
-from koordlet.samples import Resource
+from koordlet.samples import Resource, UsageSample
 
 
 class Measured:
@@ -20,6 +22,20 @@ class Measured:
 
 def throttled(**ratios):
     return Measured(pod_pressure.THROTTLED_RATIO, *(Measurement(value, pod_uid=uid) for uid, value in ratios.items()))
+
+
+def waits(**seconds):
+    """Return the collector of cgroup v2: each pod waited so long for memory."""
+    found = [
+        Measurement(value, (resource, kind), uid)
+        for uid, waited_seconds in seconds.items()
+        for resource, kind, value in (("memory", "some", waited_seconds), ("memory", "full", 0.0), ("io", "some", 1e6))
+    ]
+    return Measured(pod_pressure.WAITED_SECONDS, *found)
+
+
+def usage_of(cores, used_bytes):
+    return {uid: UsageSample(cores.get(uid, 0.0), used_bytes.get(uid, 0.0)) for uid in {*cores, *used_bytes}}
 
 
 def waited(seconds, kind="some"):
@@ -39,7 +55,7 @@ def waited(seconds, kind="some"):
     ],
 )
 def test_cpu_usage_is_held_down_where_throttled_pods_have_a_tenth_of_it(ratios, cores, is_capped):
-    found = CappedUsage().resources(0.0, [throttled(**ratios)], cores)
+    found = CappedUsage().resources(0.0, [throttled(**ratios)], usage_of(cores, {}))
     assert found == ({Resource.CPU} if is_capped else set())
 
 
@@ -66,3 +82,50 @@ def test_a_gap_in_the_readings_begins_again():
     usage.resources(0.0, [waited(0.0)], {})
     usage.resources(30.0, [], {})
     assert not usage.resources(60.0, [waited(60.0)], {})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "used_bytes", "is_short"),
+    [
+        ({"a": 6.0}, {"a": 1.0, "b": 9.0}, True),
+        ({"a": 5.9}, {"a": 1.0, "b": 9.0}, False),  # of a minute
+        ({"a": 60.0}, {"a": 0.9, "b": 9.0}, False),  # a tenth of the usage
+        ({"a": 6.0, "b": 6.0}, {"a": 0.5, "b": 0.5, "c": 9.0}, True),
+        ({"mid": 60.0, "a": 0.0}, {"a": 1.0}, False),  # waits for its own limit
+        ({"a": 60.0}, {"a": math.nan}, False),
+        ({"a": 60.0}, {"a": 1.0, "b": math.nan}, True),
+        ({"a": -5.0}, {"a": 1.0}, False),  # a new group
+    ],
+)
+def test_memory_is_held_down_where_pods_that_wait_for_it_have_a_tenth_of_the_usage(seconds, used_bytes, is_short):
+    usage, before = CappedUsage(), dict.fromkeys(seconds, 100.0)
+    pods = usage_of({}, used_bytes)
+    assert not usage.resources(0.0, [waits(**before)], pods)
+    after = {uid: before[uid] + seconds[uid] for uid in seconds}
+    assert not usage.resources(30.0, [waits(**after)], pods)
+    assert usage.resources(60.0, [waits(**after)], pods) == ({Resource.MEMORY} if is_short else set())
+    assert usage.resources(90.0, [waits(**after)], pods) == ({Resource.MEMORY} if is_short else set())
+    assert not usage.resources(120.0, [waits(**after)], pods)
+
+
+def test_a_pod_is_read_once_a_minute_and_no_reading_counts_twice_or_never():
+    usage, expected = CappedUsage(), []
+    for number in range(21):
+        seconds = number // 2 * 7.0 if number <= 10 else 35.0  # 7 s of each minute until the fifth
+        found = usage.resources(30.0 * number, [waits(a=seconds)], usage_of({}, {"a": 1.0}))
+        expected.append(bool(found))
+    assert expected == [False] * 2 + [True] * 10 + [False] * 9
+
+
+def test_a_mid_pod_that_thrashes_hides_nothing_of_prod_where_the_kernel_counts_the_pressure_of_pods():
+    usage, pods = CappedUsage(), usage_of({}, {"prod": 1.0})
+    for number in range(10):
+        mid = waits(mid=20.0 * number, prod=0.0)
+        assert not usage.resources(30.0 * number, [waited(20.0 * number), mid], pods)
+
+
+def test_a_new_pod_is_compared_with_its_first_reading():
+    usage, pods = CappedUsage(), usage_of({}, {"new": 1.0})
+    usage.resources(0.0, [waits(old=0.0)], pods)
+    assert not usage.resources(60.0, [waits(old=0.0, new=50.0)], pods)
+    assert usage.resources(120.0, [waits(old=0.0, new=100.0)], pods)

@@ -220,6 +220,15 @@ def test_without_a_sample_of_the_system_nothing_is_recorded():
     assert labels(node) == before
 
 
+def test_a_capacity_of_0_is_no_unit():
+    server = PredictionServer(CALIBRATED)
+    server.train(START, class_series.series_of(Snapshot(START, SYSTEM, SYSTEM, {}), {}, Reserved(1.0, 4.0 * GIB)))
+    server.calibrate(START, [], WholeAmounts(0, 0))
+    assert server.export_calibration() is None
+    server.calibrate(START, [], CAPACITY)
+    assert state_format.decode(state_format.encode(server.export_calibration())).units[Resource.CPU] == 16.0
+
+
 def test_a_forgotten_history_is_forgotten_here_too():
     node = known()
     node.server.forget()

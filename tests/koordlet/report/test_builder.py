@@ -38,7 +38,7 @@ async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
     agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
     agent.view = node.cluster
     agent.view.resource_version = "1"
-    agent.view.set_resource_version = lambda _version: None
+    agent.view.note_write = lambda _sent, _stored: None
     looks = 0
     for second in range(600):
         node.run(1)

@@ -3,6 +3,7 @@
 import pytest
 
 from koordlet.cli.limiter import file_values
+from koordlet.cli.limiter.file_values import FileValue
 from koordlet.cli.limiter.input_file import MOST_CPU_MILLIS, MOST_MEMORY_BYTES, Amounts
 
 VALUES = (file_values.cpu_v1, file_values.memory_v1, file_values.cpu_v2, file_values.memory_v2)
@@ -67,3 +68,22 @@ def test_the_largest_number_of_v1_is_unlimited():
     assert file_values.is_equal("memory.limit_in_bytes", "9223372036854771712", "-1")
     assert not file_values.is_equal("memory.limit_in_bytes", "65536", "-1")
     assert not file_values.is_equal("cpu.cfs_quota_us", "9223372036854771712", "-1")
+
+
+@pytest.mark.parametrize(
+    ("file", "used", "present", "expected"),
+    [
+        ("memory.high", 1000, "max", 1000),  # amounts in grains
+        ("memory.max", 950, "max", 1000),
+        ("memory.limit_in_bytes", 950, "140737488355327", 1000),
+        ("memory.high", 1000, "1200", 1000),
+        ("memory.high", 1000, "800", 800),  # it has grown beyond it, and is not given more
+        ("memory.high", 1000, "100", 200),  # a limit below the wanted one is not of this pod
+    ],
+)
+def test_while_memory_is_in_use_a_limit_follows_the_usage_down_and_never_up(file, used, present, expected):
+    grain = 65_536
+    wanted = FileValue(file, str(200 * grain), 200 * grain)
+    now = present if present == "max" else str(int(present) * grain)
+    found = file_values.while_in_use(wanted, used * grain, now)
+    assert found == (file, str(expected * grain), expected * grain)

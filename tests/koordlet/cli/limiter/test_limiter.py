@@ -147,33 +147,50 @@ def test_a_value_that_another_program_resets_is_written_again_within_ten_seconds
 
 
 @pytest.mark.parametrize("files", [V1, V2])
-def test_a_limit_below_the_usage_is_not_written_and_reported_until_it_fits(tmp_path, caplog, files):
+def test_a_limit_below_the_usage_follows_it_down_and_is_reported_until_it_fits(tmp_path, caplog, files):
     tree = Tree(tmp_path, files)
     mid = tree.pod(A)
     usage = mid / ("memory.usage_in_bytes" if files is V1 else "memory.current")
-    usage.write_text(str(100 * MIB))
+    kills = "memory.limit_in_bytes" if files is V1 else "memory.max"
     tree.order(a=(500, 64 * MIB))
-    before = {name: value for name, value in tree.values(mid).items() if name.startswith("memory")}
-    for _ in range(3):
+    for used, limit in ((950, 1000), (990, 1000), (5000, 1000), (190, 200), (300, 200)):
+        usage.write_text(str(used * MIB))
         (problem,) = tree.round().items()
-    assert problem[0] == f"memory of pod {A}"
-    assert "is not written" in problem[1]
-    assert len([each for each in caplog.records if "is not written" in each.message]) == 1
-    assert {name: value for name, value in tree.values(mid).items() if name.startswith("memory")} == before
+        assert problem[0] == f"memory of pod {A}"
+        assert "it uses more than memory." in problem[1]
+        assert tree.values(mid)[kills] == str(limit * MIB)
+        assert tree.values(mid).get("memory.high", str(limit * MIB * 95 // 100)) == str(limit * MIB * 95 // 100)
+    assert len([each for each in caplog.records if "it uses more than" in each.message]) == 1
     assert tree.values(mid).get("cpu.cfs_quota_us", "50000") == "50000", "CPU does not wait for memory"
     usage.write_text(str(10 * MIB))
     assert tree.round() == {}
-    assert tree.values(mid)["memory.limit_in_bytes" if files is V1 else "memory.max"] == str(64 * MIB)
+    assert tree.values(mid)[kills] == str(64 * MIB)
 
 
-def test_page_cache_does_not_prevent_a_limit_but_memory_max_waits_until_it_is_reclaimed(tmp_path):
+@pytest.mark.parametrize("files", [V1, V2])
+def test_a_limit_that_follows_the_usage_is_restored_by_the_next_limiter_too(tmp_path, files):
+    tree = Tree(tmp_path, files)
+    mid = tree.pod(A)
+    before = tree.values(mid)
+    (mid / ("memory.usage_in_bytes" if files is V1 else "memory.current")).write_text(str(100 * MIB))
+    tree.order(a=(0, 64 * MIB))
+    tree.round()
+    tree.start()
+    tree.order()
+    assert tree.round() == {}
+    now = {name: value for name, value in tree.values(mid).items() if name in ("memory.max", "memory.high")}
+    assert now == {name: before[name] for name in now}
+    assert int(tree.values(mid).get("memory.limit_in_bytes", -1)) == -1
+
+
+def test_page_cache_does_not_prevent_a_limit_but_memory_max_follows_as_it_is_reclaimed(tmp_path):
     tree = Tree(tmp_path, V2)
     mid = tree.pod(A)
     (mid / "memory.current").write_text(str(100 * MIB))
     (mid / "memory.stat").write_text(f"anon 0\ninactive_file {90 * MIB}\n")
     tree.order(a=(0, 64 * MIB))
     tree.round()
-    assert (tree.values(mid)["memory.high"], tree.values(mid)["memory.max"]) == ("63700992", "max")
+    assert (tree.values(mid)["memory.high"], int(tree.values(mid)["memory.max"]) // MIB) == ("63700992", 105)
     (mid / "memory.current").write_text(str(60 * MIB))
     tree.round()
     assert tree.values(mid)["memory.max"] == str(64 * MIB)

@@ -26,7 +26,8 @@ def run(calibration, steps, rows, offset=0.0):
     """Return the peak after each step."""
     peaks = []
     for step in steps:
-        calibration.tick(BEGIN_SECONDS + offset + STEP_SECONDS * step, rows, USAGE[step], int(rows.max()) + 1)
+        now_seconds = BEGIN_SECONDS + offset + STEP_SECONDS * step
+        calibration.tick(now_seconds, rows, USAGE[step], int(rows.max()) + 1, target_share=0.01)
         if not calibration.is_watching:
             calibration.watch(load_of(rows, offset))
         peaks.append(calibration.peak(load_of(rows, offset), 0.2, 0.01))

@@ -27,7 +27,7 @@ def run(calibration, steps, keys=KEYS):
     peaks = []
     for step in steps:
         usage = {resource: USAGE[step][: len(keys)] * CAPACITY[resource] for resource in RESOURCES}
-        calibration.tick(1.7e9 + 300 * step, keys, usage, capacity=CAPACITY, horizon_seconds=3600.0)
+        calibration.tick(1.7e9 + 300 * step, keys, usage, capacity=CAPACITY, horizon_seconds=3600.0, target_percent=1.0)
         for resource, each in calibration.resources.items():
             found = calibration.calibrated(resource, warm(resource, keys), 0.0, 0.5 * CAPACITY[resource])
             if not each.is_watching:
@@ -61,7 +61,7 @@ def test_250_pods_take_less_than_400_kibibytes():
     keys = [UNRESERVED_SYSTEM, *(pod_key(f"{number:08d}-0000-4000-8000-000000000000") for number in range(250))]
     calibration = NodeCalibration()
     usage = {resource: np.full(len(keys), 0.001) * CAPACITY[resource] for resource in RESOURCES}
-    calibration.tick(1.7e9, keys, usage, capacity=CAPACITY, horizon_seconds=3600.0)
+    calibration.tick(1.7e9, keys, usage, capacity=CAPACITY, horizon_seconds=3600.0, target_percent=1.0)
     assert len(state_format.encode(calibration.export())) < 400 * 1024
 
 
