@@ -106,6 +106,17 @@ class NodeTurn:
             return None
         return times.parse_rfc3339_or_none(self.record.time)
 
+    def has_stayed(self, now: dt.datetime) -> bool:
+        """Check whether the drain or the departure that closed the node is long over, and no report shows a shortage.
+
+        Neither needed a report, so the end of neither waits for one: some nodes never send one that shows requests.
+        """
+        if self.record is None or self.record.trigger not in (Trigger.DRAIN, Trigger.LEAVING) or self.triggers:
+            return False
+        last = times.parse_rfc3339_or_none(self.record.time)
+        is_recent = last is not None and dt.timedelta() <= now - last < self.policy.readmit_after
+        return not is_recent and not self.watched.reports
+
 
 class Reconciled(NamedTuple):
     """A reconcile of a node: what its newest report shows, its policy, its annotation."""
@@ -197,8 +208,8 @@ class Turns:
         """Return the nodes that may accept new Mid pods again.
 
         A node that no longer evicts has nothing to wait for; the others also wait until another eviction is permitted,
-        so that a new leader always finds the time of the last one. Reports do not reopen a node that leaves, nor one
-        that only Mid pods keep.
+        so that a new leader always finds the time of the last one. Neither reports nor time reopen a node that leaves,
+        or one that only Mid pods keep.
         """
         return [turn for name in self._closed if self._may_reopen(turn := self._nodes[name], now)]
 
@@ -208,7 +219,9 @@ class Turns:
             return True
         if turn.departure.is_leaving or turn.is_emptied:
             return False
-        return not turn.policy.drains and now >= turn.not_before and turn.watched.may_readmit(turn.policy, now)
+        if turn.policy.drains or now < turn.not_before:
+            return False
+        return turn.watched.may_readmit(turn.policy, now) or turn.has_stayed(now)
 
     def any_evicts(self) -> bool:
         """Check whether any node that is short or closed is to evict."""
