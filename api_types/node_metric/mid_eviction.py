@@ -35,7 +35,7 @@ class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, froz
     uid: str = ""
     """UID of the pod."""
     trigger: str = ""
-    """Stable code of the cause."""
+    """Stable code of the cause that decides when the node opens again."""
 
 
 def encode(record: MidEvictionRecord) -> str:

@@ -283,7 +283,8 @@ class Evictor:
     async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
         """Record the eviction on the node, then request it."""
         now = self._clock()
-        await self._records.close(turn, plan.triggers[0], pod=victim.key, uid=victim.uid)
+        cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
+        await self._records.close(turn, cause, pod=victim.key, uid=victim.uid)
         self._pace_of(turn).attempted(now)
         turn.attempted(now, turn.interval(now))
         try:

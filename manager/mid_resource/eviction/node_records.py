@@ -17,6 +17,7 @@ from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
+from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.turns import NodeTurn, Turns
 from manager.mid_resource.node_events import Event
 
@@ -70,8 +71,9 @@ class NodeRecords:
         """Write the annotation, before a pod is evicted where `pod` names one. Raises errors.ApiServerError."""
         now = self._clock()
         time = times.format_rfc3339(now)
-        since = turn.record.since if turn.record else time
-        record = MidEvictionRecord(time=time, since=since, pod=pod, uid=uid, trigger=trigger)
+        since, before = (turn.record.since, turn.record.trigger) if turn.record else (time, "")
+        cause = shortage.recorded(before, trigger)
+        record = MidEvictionRecord(time=time, since=since, pod=pod, uid=uid, trigger=cause)
         await self._annotate(turn, mid_eviction.encode(record))
         self._turns.closed(turn, record, now)
 

@@ -154,9 +154,10 @@ class Turns:
         if given.departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
         turn.departure = given.departure
-        turn.watched = shortage.watched(turn.watched, given.seen, given.policy)
         if record is not None and (turn.record is None or record.time > turn.record.time):
             turn.record = record
+        closed_by = turn.record.trigger if turn.record else ""
+        turn.watched = shortage.watched(turn.watched, given.seen, given.policy, closed_by)
         if (last := turn.last_eviction()) is not None:
             turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)

@@ -90,3 +90,28 @@ async def test_a_node_that_is_short_after_its_departure_was_called_off_stays_clo
     assert short.annotation() is not None
     await minutes(short, 1, lambda short: short.status(calculated=(3000, 10_000)))
     assert short.annotation() is None
+
+
+@pytest.mark.parametrize("percent", [66, 80])
+async def test_the_memory_that_prod_alone_uses_keeps_no_node_closed_that_cpu_closed(short, percent):
+    await short.start()
+    for index in range(3):
+        short.add_pod(f"m{index}", 1000, 10)
+    memory = (200 * percent, 10)
+    await short.minutes(3, calculated=(2000, 2000), memory=memory)
+    assert short.annotation()["trigger"] == "MidCPUShort"
+    short.end_pods()
+    await short.minutes(7, calculated=(5000, 2000), memory=memory)
+    assert (len(short.evicted), short.annotation()) == (1, None)
+
+
+async def test_a_node_that_its_memory_closed_opens_only_below_the_threshold_by_the_share(short):
+    await short.start()
+    short.add_pod("a", 3000, 3000)
+    await short.minutes(3, memory=(11_000, 3_001), calculated=(2000, 10_000))
+    assert (short.evicted, short.annotation()["trigger"]) == (["a"], "NodeMemoryHigh"), "short of both"
+    short.end_pods()
+    await short.minutes(10, memory=(12_800, 0))
+    assert short.annotation() is not None, "64 % of it; 110 % of that are 70 %"
+    await short.minutes(7, memory=(12_700, 0))
+    assert short.annotation() is None
