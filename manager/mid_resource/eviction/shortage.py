@@ -45,8 +45,11 @@ TRIGGER_OF: Final[Mapping[str, Trigger]] = {names.MID_CPU: Trigger.MID_CPU, name
 def recorded(before: str, cause: str) -> str:
     """Return the cause to record for an eviction on a node that was closed by `before`, empty for an open one.
 
-    A recorded cause decides when the node opens. Among shortages, that of the node's memory has the strictest rule.
+    A recorded cause decides when the node opens. One that is emptied stays so, whatever else evicts there meanwhile.
+    Among shortages, that of the node's memory has the strictest rule.
     """
+    if before in EMPTIED:
+        return before
     return before if before == Trigger.NODE_MEMORY and cause in TRIGGER_OF.values() else cause
 
 

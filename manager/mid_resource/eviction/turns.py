@@ -52,6 +52,9 @@ class NodeTurn:
     def triggers(self) -> frozenset[Trigger]:
         """Return the causes that count now: one that concerns every Mid pod, else the shortages.
 
+        While the emptying of a node is interrupted, its pods stay unless the memory of the node is high: without Prod
+        next to nothing is calculated for it, which is no need of Prod.
+
         A scrape reads them in a thread of its own, while the annotation changes.
         """
         record = self.record
@@ -61,10 +64,11 @@ class NodeTurn:
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
+        lasting = self.watched.lasting(self.policy)
+        if record is None or record.trigger not in shortage.EMPTIED:
+            return lasting
         waits = self.policy.is_frozen or self.departure.closed is Closed.CORDONED
-        if record is not None and record.trigger in shortage.EMPTIED and not waits:
-            return frozenset({Trigger(record.trigger)})
-        return self.watched.lasting(self.policy)
+        return lasting & {Trigger.NODE_MEMORY} if waits else frozenset({Trigger(record.trigger)})
 
     @property
     def is_emptied(self) -> bool:
