@@ -32,6 +32,7 @@ from manager.mid_resource.eviction.pace import ClusterPace, Refusals
 from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
+from manager.mid_resource.eviction.results import result_of
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
 from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
@@ -53,7 +54,6 @@ SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
 """Time after which a pod that still terminates is named."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
-_DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
 
 class Evictor:
@@ -311,7 +311,7 @@ class Evictor:
         self, turn: NodeTurn, plan: Plan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
-        result = _result_of(error)
+        result = result_of(error)
         if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
             result = Result.REFUSED
         self._count(plan, result)
@@ -367,19 +367,3 @@ def _time_for_others(turn: NodeTurn) -> dt.timedelta:
     A node that leaves has no such time, and its turns are shorter.
     """
     return dt.timedelta() if Trigger.LEAVING in turn.triggers else 2 * NEXT_POD * turn.mid_pods
-
-
-def _result_of(error: errors.ApiServerError) -> Result:
-    """Return what an error of the Eviction API means."""
-    match error:
-        case errors.NotFound() | errors.Conflict():
-            return Result.GONE
-        case errors.Forbidden():
-            return Result.FORBIDDEN
-        case errors.Throttled() if any(cause.reason == _DISRUPTION_BUDGET for cause in error.causes):
-            return Result.REFUSED
-        case errors.Throttled():
-            return Result.FAILED
-        case errors.StatusError(status=500 | 400 | 422):
-            return Result.REFUSED  # 500: more than one budget for the pod
-    return Result.FAILED
