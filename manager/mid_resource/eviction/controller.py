@@ -35,13 +35,12 @@ from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.results import result_of
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
-from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
+from manager.mid_resource.eviction.turns import ROUND, NodeTurn, Reconciled, Turns
 from manager.mid_resource.node_events import Event
 from manager.slo_config.strategy import Configuration
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS: Final = 1.0
 RIGHTS_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
@@ -143,7 +142,7 @@ class Evictor:
         """Work until cancelled."""
         asked, wanted = self._clock(), self._wants_right()
         while True:
-            await self._sleep(TICK_SECONDS)
+            await self._sleep(ROUND.total_seconds())
             now, wanted_before, wanted = self._clock(), wanted, self._wants_right()
             try:
                 is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
@@ -169,14 +168,31 @@ class Evictor:
         await self._emptying.work(most, now)
         due = self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
-        await self._work_on_all(leaving, self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(), now))
+        await self._work_on_leaving(leaving, now)
         for pace, evicts in ((self._pace, True), (self._advice_pace, False)):
             others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
-            await self._work_on_all(others, pace.room(self._per_minute(), now))
+            await self._work_on_all(others, pace.room(self._per_minute(drains=self._drains()), now))
 
-    async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> None:
+    async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
+        """Evict a pod of each node that leaves, then more of those that have many; a drain does not change the rate.
+
+        What takes longer than the pause between two rounds is left to the next one: other nodes have their turn.
+        """
+        wanted = {turn.name: turn.pods_at_once(now) for turn in leaving}
+        again, done = leaving, 0
+        while again and self._clock() - now < ROUND:
+            room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self._clock())
+            evicted, done = await self._work_on_all(again, room), done + 1
+            again = [turn for turn in evicted if wanted[turn.name] > done]
+
+    async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> list[NodeTurn]:
+        """Work on as many nodes as there is room for; return those that were evicted from."""
+        evicted: list[NodeTurn] = []
         for start in range(0, min(room, len(due)), AT_ONCE):
-            await asyncio.gather(*(self._work_on(turn) for turn in due[start : min(start + AT_ONCE, room)]))
+            chunk = due[start : min(start + AT_ONCE, room)]
+            results = await asyncio.gather(*(self._work_on(turn) for turn in chunk))
+            evicted += [turn for turn, is_evicted in zip(chunk, results, strict=True) if is_evicted]
+        return evicted
 
     def _restore(self, now: dt.datetime) -> None:
         """Restore the rates from the last eviction on each node, of whichever leader."""
@@ -186,39 +202,42 @@ class Evictor:
             known = (times.parse_rfc3339_or_none(time) for time in found)
             pace.restore(time for time in known if time is not None and time <= now)
 
-    def _per_minute(self) -> int:
+    def _drains(self) -> bool:
         configured = self._configuration()
-        return policy.cluster_per_minute(
-            configured.evictions_per_minute if configured else None,
-            len(self._cache.nodes),
-            drains=configured is not None and configured.emergency == "drain",
-        )
+        return configured is not None and configured.emergency == "drain"
 
-    async def _work_on(self, turn: NodeTurn) -> None:
-        """Evict one pod of a node, or advise it; a node that cannot be read waits."""
+    def _per_minute(self, *, drains: bool) -> int:
+        configured = self._configuration()
+        per_minute = configured.evictions_per_minute if configured else None
+        return policy.cluster_per_minute(per_minute, len(self._cache.nodes), drains=drains)
+
+    async def _work_on(self, turn: NodeTurn) -> bool:
+        """Evict one pod of a node, or advise it; a node that cannot be read waits. Return whether one was evicted."""
         turn.attempted(self._clock(), _short_pause(turn))
         try:
-            await self._attempt(turn)
+            return await self._attempt(turn)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot evict a Mid pod: %s", turn.name, error)
+            return False
 
-    async def _attempt(self, turn: NodeTurn) -> None:
+    async def _attempt(self, turn: NodeTurn) -> bool:
         chosen = await self._choose(turn)
         if chosen is None:
-            return
+            return False
         plan, found = chosen
         turn.mid_pods = len(found.staying)
         await self._name_slow_pods(turn, found)
         if not found.staying and {Trigger.LEAVING, *EMPTIED} & set(plan.triggers):
-            return  # nothing is left to do there
+            return False  # nothing is left to do there
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
             await self._records.event_once(turn, Event("Warning", messages.NO_VICTIM, text), plan.nothing)
         elif turn.policy.evicts and await self._rights.in_namespace(plan.victim.namespace):
-            await self._evict(turn, plan, plan.victim)
+            return await self._evict(turn, plan, plan.victim)
         else:
             await self._advise(turn, plan, plan.victim)
+        return False
 
     async def _choose(self, turn: NodeTurn) -> tuple[Plan, NodePods] | None:
         """Read the report and the pods of a node again and choose a pod; None where nothing is to be done."""
@@ -280,8 +299,8 @@ class Evictor:
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
 
-    async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
-        """Record the eviction on the node, then request it."""
+    async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> bool:
+        """Record the eviction on the node, then request it; return whether the apiserver accepted it."""
         now = self._clock()
         cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
         await self._records.close(turn, cause, pod=victim.key, uid=victim.uid)
@@ -292,7 +311,7 @@ class Evictor:
                 await objects.evict(self._api, victim.name, namespace=victim.namespace, uid=victim.uid)
         except errors.ApiServerError as error:
             await self._not_evicted(turn, plan, victim, error, now)
-            return
+            return False
         self._count(plan, Result.EVICTED)
         self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
@@ -306,6 +325,7 @@ class Evictor:
         await self._recorder.event(
             about, "Warning", messages.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
         )
+        return True
 
     async def _not_evicted(
         self, turn: NodeTurn, plan: Plan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime

@@ -7,6 +7,7 @@ keep the evictions of the cluster to itself, whatever its agent reports or its t
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,6 +22,10 @@ from manager.mid_resource.reasons import Closed
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 LEAVE_WITHIN: Final = dt.timedelta(seconds=60)
 """Half of the shortest notice of a spot interruption that leaves time for grace periods, which is 120 s."""
+ROUND: Final = dt.timedelta(seconds=1)
+"""Time between two rounds of evictions."""
+MOST_AT_ONCE: Final = 8
+"""Most pods of a node in one round: several hundred within LEAVE_WITHIN."""
 _URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
 """Order of the causes, of which all others have 1."""
 
@@ -58,12 +63,12 @@ class NodeTurn:
         A scrape reads them in a thread of its own, while the annotation changes.
         """
         record = self.record
-        if self.policy.drains:
-            return frozenset({Trigger.DRAIN})
         if self.policy.mode == "off":
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
+        if self.policy.drains:
+            return frozenset({Trigger.DRAIN})
         lasting = self.watched.lasting(self.policy)
         if record is None or record.trigger not in shortage.EMPTIED:
             return lasting
@@ -91,6 +96,14 @@ class NodeTurn:
             left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
             return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
         return usual / DRAIN_FACTOR if shortage.EMPTIED & triggers else usual
+
+    def pods_at_once(self, now: dt.datetime) -> int:
+        """Return how many pods may be asked to go in one round, where those of a node that leaves have little time."""
+        if Trigger.LEAVING not in self.triggers or not self.policy.evicts:
+            return 1
+        interval = self.interval(now)
+        wanted = math.ceil(ROUND / interval) if interval else MOST_AT_ONCE
+        return min(wanted, MOST_AT_ONCE, max(self.mid_pods, 1))
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""
