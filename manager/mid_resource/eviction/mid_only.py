@@ -37,7 +37,7 @@ _MID_ONLY: Final = 1
 """Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
-"""Pause after an autoscaler kept such a node, or its Mid pods stayed."""
+"""Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
 
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
@@ -110,7 +110,7 @@ class _Known:
     underused_since: dt.datetime | None = None
     """Time of the first of the reports since which all of them showed little Prod."""
     not_before: dt.datetime | None = None
-    """End of the pause after an autoscaler kept the node."""
+    """End of the pause after the node was opened again."""
     mid_pods: tuple[Candidate, ...] = ()
     progress: Progress = field(default_factory=Progress)
     """Whether its Mid pods leave, if it is closed."""
@@ -234,9 +234,14 @@ class Survey:
         if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
         if why := _why_given_up(known, trigger, last, now):
+            self.leave_alone(name, now)
+        return why
+
+    def leave_alone(self, name: str, now: dt.datetime) -> None:
+        """Record that a closed node opens again although only Mid pods keep it: its grace begins after a pause."""
+        if (known := self._nodes.get(name)) is not None:
             known.not_before = now + LEFT_ALONE_FOR
             known.since = known.since and known.not_before
-        return why
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
         """Return the nodes whose grace is over, the cheapest first.

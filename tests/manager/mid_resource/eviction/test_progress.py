@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, texts
+from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start, texts
 
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 HOUR = int(STUCK_AFTER.total_seconds() // 60)
@@ -73,3 +73,20 @@ async def test_a_pod_of_the_mid_band_that_returns_again_and_again_holds_the_turn
     evictions = len(short.evicted)
     await short.minutes(60, nodes=("n1", "n2"), per_round=30, **PLENTY)
     assert len(short.evicted) == evictions, "it is left alone for an hour"
+
+
+async def test_a_pod_for_which_the_right_is_missing_makes_the_pods_of_others_leave_once_an_hour_at_most(short):
+    """It is placed by `spec.nodeName`, opens the node, and ends once others have come back."""
+    await start(short, AT_ONCE, may_evict=("tenant",))
+    evicted = []
+    for turn in range(3):
+        await short.minutes(50, **PLENTY)
+        evicted.append(len(short.evicted))
+        short.end_pods()
+        short.add_pod("foot", 0, 0, namespace="hostile", spec={"containers": [{"resources": {}}]})
+        await short.minutes(2, **PLENTY)
+        assert short.annotation() is None
+        for index in range(0 if turn else 2):
+            short.add_pod(f"back-{index}")
+        short.server.remove("pods", "foot", "hostile")
+    assert evicted == [2, 2, 4]
