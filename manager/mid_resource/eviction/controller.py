@@ -32,7 +32,7 @@ from manager.mid_resource.eviction.pace import ClusterPace, Refusals
 from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
-from manager.mid_resource.eviction.results import result_of
+from manager.mid_resource.eviction.results import NEXT_POD, result_of, short_pause, time_for_others
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
 from manager.mid_resource.eviction.turns import ROUND, NodeTurn, Reconciled, Turns
@@ -44,10 +44,6 @@ log = logging.getLogger(__name__)
 RIGHTS_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
-NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
-"""Pause of a node of which no pod can go, or whose pods cannot be read."""
-NEXT_POD: Final = dt.timedelta(seconds=10)
-"""Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
 SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
@@ -213,7 +209,7 @@ class Evictor:
 
     async def _work_on(self, turn: NodeTurn) -> bool:
         """Evict one pod of a node, or advise it; a node that cannot be read waits. Return whether one was evicted."""
-        turn.attempted(self._clock(), _short_pause(turn))
+        turn.attempted(self._clock(), short_pause(turn))
         try:
             return await self._attempt(turn)
         except errors.ApiServerError as error:
@@ -346,7 +342,7 @@ class Evictor:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
             case Result.REFUSED:
-                pause = self._refusals.add(victim.uid, now, max(asked, _time_for_others(turn)))
+                pause = self._refusals.add(victim.uid, now, max(asked, time_for_others(turn)))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
@@ -372,18 +368,3 @@ class Evictor:
 
     def _why(self, plan: Plan, turn: NodeTurn) -> str:
         return messages.why(plan, turn.watched.newest, turn.watched.since, turn.departure)
-
-
-def _short_pause(turn: NodeTurn) -> dt.timedelta:
-    """Return the pause after an attempt that evicts nothing and is not refused."""
-    if Trigger.LEAVING in turn.triggers and turn.mid_pods:
-        return NEXT_POD
-    return min(NOTHING_TO_DO, turn.policy.node_interval)
-
-
-def _time_for_others(turn: NodeTurn) -> dt.timedelta:
-    """Return how long a refused pod waits at least, so that every other pod of the node has its turn before it.
-
-    A node that leaves has no such time, and its turns are shorter.
-    """
-    return dt.timedelta() if Trigger.LEAVING in turn.triggers else 2 * NEXT_POD * turn.mid_pods
