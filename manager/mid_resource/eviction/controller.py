@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 RIGHTS_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
+SET_BACK: Final = dt.timedelta(seconds=5)
+"""A clock that is set back by less than this only lengthens the pauses by as much."""
 SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
@@ -96,6 +98,8 @@ class Evictor:
         self._evicted: OrderedDict[str, dt.datetime] = OrderedDict()
         """UIDs of pods whose eviction was accepted, or that were gone: a list from a cache may not show it yet."""
         self._is_restored = False
+        self._worked: dt.datetime | None = None
+        """Time of the last round."""
         telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
     def observe(self, case: Case, calculated: Target, requests_from: str) -> None:
@@ -157,6 +161,9 @@ class Evictor:
         if not self._is_restored:
             self._restore(now)
             self._is_restored = True
+        if self._worked is not None and now < self._worked - SET_BACK:
+            self._clock_set_back(now)
+        self._worked = now
         for turn in self._turns.to_reopen(now):
             await self._records.reopen(turn)
         configured = self._configuration()
@@ -169,6 +176,14 @@ class Evictor:
             others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
             await self._work_on_all(others, pace.room(self._per_minute(drains=self._drains()), now))
 
+    def _clock_set_back(self, now: dt.datetime) -> None:
+        """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
+        log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
+        for each in (self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals):
+            each.clock_set_back(now)
+        self._emptying.clock_set_back()
+        self._evicted = OrderedDict((uid, min(time, now)) for uid, time in self._evicted.items())
+
     async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
         """Evict a pod of each node that leaves, then more of those that have many; a drain does not change the rate.
 
@@ -176,7 +191,7 @@ class Evictor:
         """
         wanted = {turn.name: turn.pods_at_once(now) for turn in leaving}
         again, done = leaving, 0
-        while again and self._clock() - now < ROUND:
+        while again and dt.timedelta() <= self._clock() - now < ROUND:
             room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self._clock())
             evicted, done = await self._work_on_all(again, room), done + 1
             again = [turn for turn in evicted if wanted[turn.name] > done]

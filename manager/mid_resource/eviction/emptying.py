@@ -55,6 +55,7 @@ class Emptying:
         self._survey = Survey()
         self._worked: dt.datetime | None = None
         self.forget = self._survey.forget
+        self.clock_set_back = self._survey.clock_set_back
 
     def observe(self, case: Case, calculated: Target, policy: EvictionPolicy) -> None:
         """Take note of what the Mid controller calculated for a node."""

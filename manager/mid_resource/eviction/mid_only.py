@@ -173,6 +173,10 @@ class Survey:
         """Drop a node that is gone."""
         self._nodes.pop(name, None)
 
+    def clock_set_back(self) -> None:
+        """Begin as a new leader does, with what the reports show."""
+        self._nodes = {name: _Known(known.reported) for name, known in self._nodes.items()}
+
     def reported(self, name: str) -> Reported | None:
         """Return the newest reconcile of a node."""
         known = self._nodes.get(name)
@@ -288,7 +292,7 @@ def _why_given_up(known: _Known, trigger: str, last: dt.datetime, now: dt.dateti
         if not known.progress.is_stuck(now):
             return ""
         return f"its Mid pods stayed, or others came, for {STUCK_AFTER.total_seconds() / 60:g} minutes"
-    if trigger == mid_eviction.MID_ONLY or known.listed is None or now - last < REMOVED_WITHIN:
+    if trigger == mid_eviction.MID_ONLY or known.listed is None or abs(now - last) < REMOVED_WITHIN:
         return ""
     return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
 

@@ -102,6 +102,6 @@ class NodeRecords:
         """Record an Event on a node, once an hour for the same subject."""
         now, key = self._clock(), (turn.uid, event.reason, about)
         last = self._reported.get(key)
-        if last is None or now - last >= REPORTED_AGAIN:
+        if last is None or not dt.timedelta() <= now - last < REPORTED_AGAIN:
             remember(self._reported, key, now)
             await self.event(turn, event)

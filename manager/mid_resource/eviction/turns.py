@@ -171,16 +171,24 @@ class Turns:
         if given.departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
         turn.departure = given.departure
-        if record is not None and (turn.record is None or record.time > turn.record.time):
+        is_new = record is not None and (turn.record is None or record.time > turn.record.time)
+        if is_new:
             turn.record = record
         closed_by = turn.record.trigger if turn.record else ""
         turn.watched = shortage.watched(turn.watched, given.seen, given.policy, closed_by)
-        if (last := turn.last_eviction()) is not None:
+        if (last := turn.last_eviction()) is not None and (is_new or last <= now):  # else the clock was set back
             turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)
         if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
             del self._nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Begin every pause again: none is longer than it was."""
+        for turn in self._nodes.values():
+            turn.last_attempt, turn.begun = min(turn.last_attempt, now), min(turn.begun, now)
+            turn.leaves_since = min(turn.leaves_since, now)
+            turn.not_before = min(turn.not_before, now + turn.interval(now))
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Count the node among those that are short, and those that are closed, or not."""
