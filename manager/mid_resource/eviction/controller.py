@@ -206,12 +206,9 @@ class Evictor:
         return evicted
 
     def _restore(self, now: dt.datetime) -> None:
-        """Restore the rates from the last eviction on each node, of whichever leader."""
-        recorded = [record for _, record in self._records.all() if record.pod]
-        for pace, leaves in ((self._pace, False), (self._leaving_pace, True)):
-            found = [each.time for each in recorded if (each.trigger == Trigger.LEAVING) is leaves]
-            known = (times.parse_rfc3339_or_none(time) for time in found)
-            pace.restore(time for time in known if time is not None and time <= now)
+        """Restore the rates from what is recorded on each node, of whichever leader."""
+        for pace, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
+            pace.restore(self._records.evictions(of_leaving=of_leaving, now=now))
 
     def _drains(self) -> bool:
         configured = self._configuration()

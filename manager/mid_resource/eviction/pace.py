@@ -18,6 +18,8 @@ ATTEMPTS_PER_EVICTION: Final = 3
 FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
 LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
 _MOST_REFUSED: Final = 20_000
+MOST_RECENT: Final = 600
+"""More than a node evicts within a minute; its annotation may name any number."""
 
 
 class ClusterPace:

@@ -50,6 +50,8 @@ class NodeTurn:
     departure: Departure = STAYS
     leaves_since: dt.datetime = _NEVER
     """Time at which this process first saw that the node leaves."""
+    recent: tuple[dt.datetime, ...] = ()
+    """Times of the evictions of the last minute that this process requested."""
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
 
@@ -112,6 +114,7 @@ class NodeTurn:
     def was_refused(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record that the newest attempt evicted nothing: another pod may go after this pause."""
         self.refused = self.record.time if self.record else ""
+        self.recent = self.recent[:-1]
         self.attempted(now, pause)
 
     def last_eviction(self) -> dt.datetime | None:
