@@ -35,7 +35,9 @@ class MidEvictionRecord(msgspec.Struct, rename="camel", omit_defaults=True, froz
     uid: str = ""
     """UID of the pod."""
     trigger: str = ""
-    """Stable code of the cause."""
+    """Stable code of the cause that decides when the node opens again."""
+    recent: int = 0
+    """Evictions on the node within the minute before this one."""
 
 
 def encode(record: MidEvictionRecord) -> str:

@@ -32,28 +32,25 @@ from manager.mid_resource.eviction.pace import ClusterPace, Refusals
 from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
+from manager.mid_resource.eviction.results import NEXT_POD, result_of, short_pause, time_for_others
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
-from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
+from manager.mid_resource.eviction.turns import ROUND, NodeTurn, Reconciled, Turns
 from manager.mid_resource.node_events import Event
 from manager.slo_config.strategy import Configuration
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS: Final = 1.0
 RIGHTS_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
-NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
-"""Pause of a node of which no pod can go, or whose pods cannot be read."""
-NEXT_POD: Final = dt.timedelta(seconds=10)
-"""Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
+SET_BACK: Final = dt.timedelta(seconds=5)
+"""A clock that is set back by less than this only lengthens the pauses by as much."""
 SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
 """Time after which a pod that still terminates is named."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
-_DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
 
 class Evictor:
@@ -101,6 +98,8 @@ class Evictor:
         self._evicted: OrderedDict[str, dt.datetime] = OrderedDict()
         """UIDs of pods whose eviction was accepted, or that were gone: a list from a cache may not show it yet."""
         self._is_restored = False
+        self._worked: dt.datetime | None = None
+        """Time of the last round."""
         telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
     def observe(self, case: Case, calculated: Target, requests_from: str) -> None:
@@ -143,7 +142,7 @@ class Evictor:
         """Work until cancelled."""
         asked, wanted = self._clock(), self._wants_right()
         while True:
-            await self._sleep(TICK_SECONDS)
+            await self._sleep(ROUND.total_seconds())
             now, wanted_before, wanted = self._clock(), wanted, self._wants_right()
             try:
                 is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
@@ -162,6 +161,9 @@ class Evictor:
         if not self._is_restored:
             self._restore(now)
             self._is_restored = True
+        if self._worked is not None and now < self._worked - SET_BACK:
+            self._clock_set_back(now)
+        self._worked = now
         for turn in self._turns.to_reopen(now):
             await self._records.reopen(turn)
         configured = self._configuration()
@@ -169,56 +171,81 @@ class Evictor:
         await self._emptying.work(most, now)
         due = self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
-        await self._work_on_all(leaving, self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(), now))
+        await self._work_on_leaving(leaving, now)
         for pace, evicts in ((self._pace, True), (self._advice_pace, False)):
             others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
-            await self._work_on_all(others, pace.room(self._per_minute(), now))
+            await self._work_on_all(others, pace.room(self._per_minute(drains=self._drains()), now))
 
-    async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> None:
+    def _clock_set_back(self, now: dt.datetime) -> None:
+        """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
+        log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
+        for each in (self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals):
+            each.clock_set_back(now)
+        self._emptying.clock_set_back()
+        self._evicted = OrderedDict((uid, min(time, now)) for uid, time in self._evicted.items())
+
+    async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
+        """Evict a pod of each node that leaves, then more of those that have many; a drain does not change the rate.
+
+        What takes longer than the pause between two rounds is left to the next one: other nodes have their turn.
+        """
+        wanted = {turn.name: turn.pods_at_once(now) for turn in leaving}
+        again, done = leaving, 0
+        while again and dt.timedelta() <= self._clock() - now < ROUND:
+            room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self._clock())
+            evicted, done = await self._work_on_all(again, room), done + 1
+            again = [turn for turn in evicted if wanted[turn.name] > done]
+
+    async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> list[NodeTurn]:
+        """Work on as many nodes as there is room for; return those that were evicted from."""
+        evicted: list[NodeTurn] = []
         for start in range(0, min(room, len(due)), AT_ONCE):
-            await asyncio.gather(*(self._work_on(turn) for turn in due[start : min(start + AT_ONCE, room)]))
+            chunk = due[start : min(start + AT_ONCE, room)]
+            results = await asyncio.gather(*(self._work_on(turn) for turn in chunk))
+            evicted += [turn for turn, is_evicted in zip(chunk, results, strict=True) if is_evicted]
+        return evicted
 
     def _restore(self, now: dt.datetime) -> None:
-        """Restore the rates from the last eviction on each node, of whichever leader."""
-        recorded = [record for _, record in self._records.all() if record.pod]
-        for pace, leaves in ((self._pace, False), (self._leaving_pace, True)):
-            found = [each.time for each in recorded if (each.trigger == Trigger.LEAVING) is leaves]
-            known = (times.parse_rfc3339_or_none(time) for time in found)
-            pace.restore(time for time in known if time is not None and time <= now)
+        """Restore the rates from what is recorded on each node, of whichever leader."""
+        for pace, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
+            pace.restore(self._records.evictions(of_leaving=of_leaving, now=now))
 
-    def _per_minute(self) -> int:
+    def _drains(self) -> bool:
         configured = self._configuration()
-        return policy.cluster_per_minute(
-            configured.evictions_per_minute if configured else None,
-            len(self._cache.nodes),
-            drains=configured is not None and configured.emergency == "drain",
-        )
+        return configured is not None and configured.emergency == "drain"
 
-    async def _work_on(self, turn: NodeTurn) -> None:
-        """Evict one pod of a node, or advise it; a node that cannot be read waits."""
-        turn.attempted(self._clock(), _short_pause(turn))
+    def _per_minute(self, *, drains: bool) -> int:
+        configured = self._configuration()
+        per_minute = configured.evictions_per_minute if configured else None
+        return policy.cluster_per_minute(per_minute, len(self._cache.nodes), drains=drains)
+
+    async def _work_on(self, turn: NodeTurn) -> bool:
+        """Evict one pod of a node, or advise it; a node that cannot be read waits. Return whether one was evicted."""
+        turn.attempted(self._clock(), short_pause(turn))
         try:
-            await self._attempt(turn)
+            return await self._attempt(turn)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot evict a Mid pod: %s", turn.name, error)
+            return False
 
-    async def _attempt(self, turn: NodeTurn) -> None:
+    async def _attempt(self, turn: NodeTurn) -> bool:
         chosen = await self._choose(turn)
         if chosen is None:
-            return
+            return False
         plan, found = chosen
         turn.mid_pods = len(found.staying)
         await self._name_slow_pods(turn, found)
         if not found.staying and {Trigger.LEAVING, *EMPTIED} & set(plan.triggers):
-            return  # nothing is left to do there
+            return False  # nothing is left to do there
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
             await self._records.event_once(turn, Event("Warning", messages.NO_VICTIM, text), plan.nothing)
         elif turn.policy.evicts and await self._rights.in_namespace(plan.victim.namespace):
-            await self._evict(turn, plan, plan.victim)
+            return await self._evict(turn, plan, plan.victim)
         else:
             await self._advise(turn, plan, plan.victim)
+        return False
 
     async def _choose(self, turn: NodeTurn) -> tuple[Plan, NodePods] | None:
         """Read the report and the pods of a node again and choose a pod; None where nothing is to be done."""
@@ -280,10 +307,11 @@ class Evictor:
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
 
-    async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
-        """Record the eviction on the node, then request it."""
+    async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> bool:
+        """Record the eviction on the node, then request it; return whether the apiserver accepted it."""
         now = self._clock()
-        await self._records.close(turn, plan.triggers[0], pod=victim.key, uid=victim.uid)
+        cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
+        await self._records.close(turn, cause, pod=victim.key, uid=victim.uid)
         self._pace_of(turn).attempted(now)
         turn.attempted(now, turn.interval(now))
         try:
@@ -291,7 +319,7 @@ class Evictor:
                 await objects.evict(self._api, victim.name, namespace=victim.namespace, uid=victim.uid)
         except errors.ApiServerError as error:
             await self._not_evicted(turn, plan, victim, error, now)
-            return
+            return False
         self._count(plan, Result.EVICTED)
         self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
@@ -305,12 +333,13 @@ class Evictor:
         await self._recorder.event(
             about, "Warning", messages.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
         )
+        return True
 
     async def _not_evicted(
         self, turn: NodeTurn, plan: Plan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
-        result = _result_of(error)
+        result = result_of(error)
         if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
             result = Result.REFUSED
         self._count(plan, result)
@@ -325,7 +354,7 @@ class Evictor:
             case Result.GONE:
                 remember(self._evicted, victim.uid, now)
             case Result.REFUSED:
-                pause = self._refusals.add(victim.uid, now, max(asked, _time_for_others(turn)))
+                pause = self._refusals.add(victim.uid, now, max(asked, time_for_others(turn)))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
@@ -351,34 +380,3 @@ class Evictor:
 
     def _why(self, plan: Plan, turn: NodeTurn) -> str:
         return messages.why(plan, turn.watched.newest, turn.watched.since, turn.departure)
-
-
-def _short_pause(turn: NodeTurn) -> dt.timedelta:
-    """Return the pause after an attempt that evicts nothing and is not refused."""
-    if Trigger.LEAVING in turn.triggers and turn.mid_pods:
-        return NEXT_POD
-    return min(NOTHING_TO_DO, turn.policy.node_interval)
-
-
-def _time_for_others(turn: NodeTurn) -> dt.timedelta:
-    """Return how long a refused pod waits at least, so that every other pod of the node has its turn before it.
-
-    A node that leaves has no such time, and its turns are shorter.
-    """
-    return dt.timedelta() if Trigger.LEAVING in turn.triggers else 2 * NEXT_POD * turn.mid_pods
-
-
-def _result_of(error: errors.ApiServerError) -> Result:
-    """Return what an error of the Eviction API means."""
-    match error:
-        case errors.NotFound() | errors.Conflict():
-            return Result.GONE
-        case errors.Forbidden():
-            return Result.FORBIDDEN
-        case errors.Throttled() if any(cause.reason == _DISRUPTION_BUDGET for cause in error.causes):
-            return Result.REFUSED
-        case errors.Throttled():
-            return Result.FAILED
-        case errors.StatusError(status=500 | 400 | 422):
-            return Result.REFUSED  # 500: more than one budget for the pod
-    return Result.FAILED

@@ -55,6 +55,7 @@ class Emptying:
         self._survey = Survey()
         self._worked: dt.datetime | None = None
         self.forget = self._survey.forget
+        self.clock_set_back = self._survey.clock_set_back
 
     def observe(self, case: Case, calculated: Target, policy: EvictionPolicy) -> None:
         """Take note of what the Mid controller calculated for a node."""
@@ -101,19 +102,26 @@ class Emptying:
             return
         await self._list(emptied, now)
         for name, record in emptied.items():
-            reported, last = self._survey.reported(name), times.parse_rfc3339_or_none(record.time) or now
-            why = self._survey.why_reopened(name, record.trigger, last, now)
-            try:
-                why = why or await self._why_not_allowed(self._survey.mid_pods(name))
-            except errors.ApiServerError as error:
-                log.warning("node %s: cannot ask whether its pods may be evicted: %s", name, error)
-            if reported is not None and why:
+            if (reported := self._survey.reported(name)) and (why := await self._why_reopened(name, record, now)):
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
         for choice in self._choices(most, now):
             try:
                 await self._act(choice, most, now)
             except errors.ApiServerError as error:
                 log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
+
+    async def _why_reopened(self, name: str, record: MidEvictionRecord, now: dt.datetime) -> str:
+        """Return why an emptied node opens again; empty where it stays closed."""
+        last = times.parse_rfc3339_or_none(record.time) or now
+        if why := self._survey.why_reopened(name, record.trigger, last, now):
+            return why
+        try:
+            why = await self._why_not_allowed(self._survey.mid_pods(name))
+        except errors.ApiServerError as error:
+            log.warning("node %s: cannot ask whether its pods may be evicted: %s", name, error)
+        if why:
+            self._survey.leave_alone(name, now)  # else a tenant makes the pods of others go round
+        return why
 
     async def _list(self, emptied: Collection[str], now: dt.datetime) -> None:
         """List the pods of the nodes that are due."""

@@ -66,11 +66,13 @@ def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
         return "the node accepts new Mid pods again once another pod runs there"
     if trigger == Trigger.UNDERUSED:
         return "the node accepts new Mid pods again once its other pods request more, or the autoscaler keeps it"
-    stays = "it stays and " if trigger == Trigger.LEAVING else ""
-    return (
-        f"the node accepts new Mid pods again once {stays}{policy.readmit_percent} % of what its Mid pods request are "
-        f"calculated for {policy.readmit_after.total_seconds():g} s"
-    )
+    seconds = f"{policy.readmit_after.total_seconds():g} s"
+    calm = f"{policy.readmit_percent} % of what its Mid pods request are calculated for {seconds}"
+    if trigger in (Trigger.DRAIN, Trigger.LEAVING):
+        over = "it stays" if trigger == Trigger.LEAVING else "the drain is over"
+        later = f"{seconds} after its last eviction if no report shows a shortage"
+        return f"the node accepts new Mid pods again once {over} and {calm}, or {later}"
+    return f"the node accepts new Mid pods again once {calm}"
 
 
 def mid_only(choice: Choice, most: int, why_not: str = "") -> str:

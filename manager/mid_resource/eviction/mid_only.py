@@ -21,13 +21,14 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.graces import Graces
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms
 from manager.mid_resource.reasons import Closed
 
@@ -35,12 +36,8 @@ _NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 _MID_ONLY: Final = 1
 """Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
-REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
-"""Time within which an autoscaler removes an underused node that is empty of Mid pods, or keeps it for good."""
-STUCK_AFTER: Final = dt.timedelta(hours=1)
-"""Time for which all Mid pods of a closed node stay, as where budgets refuse: then another node has its turn."""
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
-"""Pause after an autoscaler kept such a node, or its Mid pods stayed."""
+"""Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
 
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
@@ -113,10 +110,10 @@ class _Known:
     underused_since: dt.datetime | None = None
     """Time of the first of the reports since which all of them showed little Prod."""
     not_before: dt.datetime | None = None
-    """End of the pause after an autoscaler kept the node."""
+    """End of the pause after the node was opened again."""
     mid_pods: tuple[Candidate, ...] = ()
-    same_since: dt.datetime | None = None
-    """Time of its closing, or of the first of the lists since which all of them showed these Mid pods."""
+    progress: Progress = field(default_factory=Progress)
+    """Whether its Mid pods leave, if it is closed."""
 
 
 class MidOnly(NamedTuple):
@@ -165,7 +162,8 @@ class Survey:
         known.reported = reported
         if reported.is_left_alone or not reported.may_be_emptied:
             # what was found before counts no longer
-            known.listed = known.since = known.underused_since = known.same_since = None
+            known.listed = known.since = known.underused_since = None
+            known.progress = Progress()
         elif not reported.is_underused:
             known.underused_since = None
         elif known.underused_since is None:
@@ -174,6 +172,10 @@ class Survey:
     def forget(self, name: str) -> None:
         """Drop a node that is gone."""
         self._nodes.pop(name, None)
+
+    def clock_set_back(self) -> None:
+        """Begin as a new leader does, with what the reports show."""
+        self._nodes = {name: _Known(known.reported) for name, known in self._nodes.items()}
 
     def reported(self, name: str) -> Reported | None:
         """Return the newest reconcile of a node."""
@@ -201,8 +203,8 @@ class Survey:
 
     def closed(self, name: str, now: dt.datetime) -> None:
         """Record that a node was closed: from now on its Mid pods are evicted."""
-        if name in self._nodes:
-            self._nodes[name].same_since = now
+        if (known := self._nodes.get(name)) is not None:
+            known.progress.begin((pod.uid for pod in known.mid_pods), now)
 
     def attempted(self, name: str, now: dt.datetime) -> None:
         """Record that the pods of a node are being listed."""
@@ -215,10 +217,8 @@ class Survey:
         if known is None:
             return
         known.listed, known.prod_when_listed = now, known.reported.prod
-        before = {pod.uid for pod in known.mid_pods}
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
-        if known.same_since is None or {pod.uid for pod in known.mid_pods} != before:
-            known.same_since = now
+        known.progress.listed((pod.uid for pod in known.mid_pods), now)
         known.since = None if known.keepers else known.since or now
 
     def mid_pods(self, name: str) -> tuple[Candidate, ...]:
@@ -238,9 +238,14 @@ class Survey:
         if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
         if why := _why_given_up(known, trigger, last, now):
+            self.leave_alone(name, now)
+        return why
+
+    def leave_alone(self, name: str, now: dt.datetime) -> None:
+        """Record that a closed node opens again although only Mid pods keep it: its grace begins after a pause."""
+        if (known := self._nodes.get(name)) is not None:
             known.not_before = now + LEFT_ALONE_FOR
             known.since = known.since and known.not_before
-        return why
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
         """Return the nodes whose grace is over, the cheapest first.
@@ -284,9 +289,10 @@ class Survey:
 def _why_given_up(known: _Known, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
     """Return what did not happen to a closed node in its time; empty where it has time left."""
     if known.mid_pods:
-        stay = known.same_since is not None and now - known.same_since >= STUCK_AFTER
-        return f"its Mid pods could not be evicted within {STUCK_AFTER.total_seconds() / 60:g} minutes" if stay else ""
-    if trigger == mid_eviction.MID_ONLY or known.listed is None or now - last < REMOVED_WITHIN:
+        if not known.progress.is_stuck(now):
+            return ""
+        return f"its Mid pods stayed, or others came, for {STUCK_AFTER.total_seconds() / 60:g} minutes"
+    if trigger == mid_eviction.MID_ONLY or known.listed is None or abs(now - last) < REMOVED_WITHIN:
         return ""
     return f"no autoscaler has removed it within {REMOVED_WITHIN.total_seconds() / 60:g} minutes"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -17,6 +18,10 @@ from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
+from manager.mid_resource import departure
+from manager.mid_resource.eviction import shortage
+from manager.mid_resource.eviction.pace import MOST_RECENT, WINDOW
+from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.eviction.turns import NodeTurn, Turns
 from manager.mid_resource.node_events import Event
 
@@ -66,13 +71,27 @@ class NodeRecords:
             if record is not None:
                 yield name, record
 
+    def evictions(self, *, of_leaving: bool, now: dt.datetime) -> Iterator[dt.datetime]:
+        """Yield the times of the evictions that are recorded, of whichever leader, on nodes that leave or on others.
+
+        Those of the minute before the last one count as of its time: a rate that is not used up is safer than two.
+        """
+        for name, record in self.all():
+            node, last = self._cache.nodes.get(name), times.parse_rfc3339_or_none(record.time)
+            leaves = record.trigger == Trigger.LEAVING or (node is not None and departure.of(node).is_leaving)
+            if record.pod and leaves is of_leaving and last is not None and last <= now:
+                yield from itertools.repeat(last, 1 + min(max(record.recent, 0), MOST_RECENT))
+
     async def close(self, turn: NodeTurn, trigger: str, *, pod: str = "", uid: str = "") -> None:
         """Write the annotation, before a pod is evicted where `pod` names one. Raises errors.ApiServerError."""
         now = self._clock()
         time = times.format_rfc3339(now)
-        since = turn.record.since if turn.record else time
-        record = MidEvictionRecord(time=time, since=since, pod=pod, uid=uid, trigger=trigger)
+        since, before = (turn.record.since, turn.record.trigger) if turn.record else (time, "")
+        cause = shortage.recorded(before, trigger)
+        recent = tuple(each for each in turn.recent if now - WINDOW < each <= now)
+        record = MidEvictionRecord(time, since, pod, uid, cause, len(recent))
         await self._annotate(turn, mid_eviction.encode(record))
+        turn.recent = (*recent, now) if pod else recent
         self._turns.closed(turn, record, now)
 
     async def reopen(self, turn: NodeTurn) -> bool:
@@ -100,6 +119,6 @@ class NodeRecords:
         """Record an Event on a node, once an hour for the same subject."""
         now, key = self._clock(), (turn.uid, event.reason, about)
         last = self._reported.get(key)
-        if last is None or now - last >= REPORTED_AGAIN:
+        if last is None or not dt.timedelta() <= now - last < REPORTED_AGAIN:
             remember(self._reported, key, now)
             await self.event(turn, event)

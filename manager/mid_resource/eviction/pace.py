@@ -18,6 +18,8 @@ ATTEMPTS_PER_EVICTION: Final = 3
 FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
 LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
 _MOST_REFUSED: Final = 20_000
+MOST_RECENT: Final = 600
+"""More than a node evicts within a minute; its annotation may name any number."""
 
 
 class ClusterPace:
@@ -38,6 +40,11 @@ class ClusterPace:
                 known.popleft()
         room = min(per_minute - len(self._evictions), ATTEMPTS_PER_EVICTION * per_minute - len(self._attempts))
         return max(room, 0)
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Count what happened at a later time as of now."""
+        self._evictions = deque(min(time, now) for time in self._evictions)
+        self._attempts = deque(min(time, now) for time in self._attempts)
 
     def attempted(self, now: dt.datetime) -> None:
         """Record an attempt, which counts as an eviction until it is known to be refused."""
@@ -83,6 +90,12 @@ class Refusals:
         if now > known.until + 2 * LONGEST_REFUSAL:
             del self._refused[uid]
         return now < known.until
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Begin every pause again."""
+        self._refused = {
+            uid: _Refusal(known.pause, min(known.until, now + known.pause)) for uid, known in self._refused.items()
+        }
 
     def forget(self, uid: str) -> None:
         """Drop a pod that is gone."""

@@ -65,7 +65,7 @@ class Rights:
     async def _may_evict(self, namespace: str) -> bool:
         known = self._known.get(namespace)
         now = self._now()
-        if known is not None and now - known[1] < KNOWN_FOR:
+        if known is not None and dt.timedelta() <= now - known[1] < KNOWN_FOR:
             return known[0]
         wanted = {"namespace": namespace, "verb": "create", "resource": "pods", "subresource": "eviction"}
         body = {

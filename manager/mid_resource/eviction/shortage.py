@@ -42,6 +42,17 @@ TRIGGER_OF: Final[Mapping[str, Trigger]] = {names.MID_CPU: Trigger.MID_CPU, name
 """The trigger of a shortage of each Mid resource."""
 
 
+def recorded(before: str, cause: str) -> str:
+    """Return the cause to record for an eviction on a node that was closed by `before`, empty for an open one.
+
+    A recorded cause decides when the node opens. One that is emptied stays so, whatever else evicts there meanwhile.
+    Among shortages, that of the node's memory has the strictest rule.
+    """
+    if before in EMPTIED:
+        return before
+    return before if before == Trigger.NODE_MEMORY and cause in TRIGGER_OF.values() else cause
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What one usable report shows. Amounts are by Mid name, in milli-cores and bytes."""
@@ -73,14 +84,18 @@ class Observation:
             and self.mid_memory_used * 100 >= LEAST_MID_SHARE_PERCENT * self.memory_capacity
         )
 
-    def is_calm(self, policy: EvictionPolicy) -> bool:
-        """Check whether the node has enough beyond what its Mid pods request, and memory below the threshold."""
+    def is_calm(self, policy: EvictionPolicy, closed_by: str = "") -> bool:
+        """Check whether the node has enough beyond what its Mid pods request.
+
+        Where its memory closed it, that has to be below the threshold by the same share: new Mid pods use memory too.
+        Other nodes only need not be short of it, whatever Prod alone uses.
+        """
         share = policy.readmit_percent
         if any(self.calculated[mid] * 100 < share * amount for mid, amount in self.allocated.items()):
             return False
         threshold = policy.memory_threshold_percent
-        if threshold is None or self.memory_used is None:
-            return True
+        if closed_by != Trigger.NODE_MEMORY or threshold is None or self.memory_used is None:
+            return not self._memory_is_high(policy)
         return self.memory_used * share < threshold * self.memory_capacity
 
 
@@ -111,8 +126,11 @@ class Watched:
         return self.newest.sample - self.calm_since >= policy.readmit_after
 
 
-def watched(before: Watched, seen: Observation | None, policy: EvictionPolicy) -> Watched:
-    """Return the state after a report, which is None where it shows nothing. A sample counts once."""
+def watched(before: Watched, seen: Observation | None, policy: EvictionPolicy, closed_by: str = "") -> Watched:
+    """Return the state after a report, which is None where it shows nothing. A sample counts once.
+
+    `closed_by` is the cause that closed the node; empty where it is open.
+    """
     if seen is None:
         return Watched(newest=before.newest)
     last = before.newest
@@ -125,7 +143,7 @@ def watched(before: Watched, seen: Observation | None, policy: EvictionPolicy) -
         newest=seen,
         reports={trigger: before.reports.get(trigger, 0) + 1 for trigger in shown},
         since={trigger: before.since.get(trigger, seen.sample) for trigger in shown},
-        calm_since=(before.calm_since or seen.sample) if seen.is_calm(policy) else None,
+        calm_since=(before.calm_since or seen.sample) if seen.is_calm(policy, closed_by) else None,
     )
 
 

@@ -7,6 +7,7 @@ keep the evictions of the cluster to itself, whatever its agent reports or its t
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,6 +22,10 @@ from manager.mid_resource.reasons import Closed
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 LEAVE_WITHIN: Final = dt.timedelta(seconds=60)
 """Half of the shortest notice of a spot interruption that leaves time for grace periods, which is 120 s."""
+ROUND: Final = dt.timedelta(seconds=1)
+"""Time between two rounds of evictions."""
+MOST_AT_ONCE: Final = 8
+"""Most pods of a node in one round: several hundred within LEAVE_WITHIN."""
 _URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
 """Order of the causes, of which all others have 1."""
 
@@ -45,6 +50,8 @@ class NodeTurn:
     departure: Departure = STAYS
     leaves_since: dt.datetime = _NEVER
     """Time at which this process first saw that the node leaves."""
+    recent: tuple[dt.datetime, ...] = ()
+    """Times of the evictions of the last minute that this process requested."""
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
 
@@ -52,19 +59,23 @@ class NodeTurn:
     def triggers(self) -> frozenset[Trigger]:
         """Return the causes that count now: one that concerns every Mid pod, else the shortages.
 
+        While the emptying of a node is interrupted, its pods stay unless the memory of the node is high: without Prod
+        next to nothing is calculated for it, which is no need of Prod.
+
         A scrape reads them in a thread of its own, while the annotation changes.
         """
         record = self.record
-        if self.policy.drains:
-            return frozenset({Trigger.DRAIN})
         if self.policy.mode == "off":
             return frozenset()
         if self.departure.is_leaving:
             return frozenset({Trigger.LEAVING})
+        if self.policy.drains:
+            return frozenset({Trigger.DRAIN})
+        lasting = self.watched.lasting(self.policy)
+        if record is None or record.trigger not in shortage.EMPTIED:
+            return lasting
         waits = self.policy.is_frozen or self.departure.closed is Closed.CORDONED
-        if record is not None and record.trigger in shortage.EMPTIED and not waits:
-            return frozenset({Trigger(record.trigger)})
-        return self.watched.lasting(self.policy)
+        return lasting & {Trigger.NODE_MEMORY} if waits else frozenset({Trigger(record.trigger)})
 
     @property
     def is_emptied(self) -> bool:
@@ -88,6 +99,14 @@ class NodeTurn:
             return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
         return usual / DRAIN_FACTOR if shortage.EMPTIED & triggers else usual
 
+    def pods_at_once(self, now: dt.datetime) -> int:
+        """Return how many pods may be asked to go in one round, where those of a node that leaves have little time."""
+        if Trigger.LEAVING not in self.triggers or not self.policy.evicts:
+            return 1
+        interval = self.interval(now)
+        wanted = math.ceil(ROUND / interval) if interval else MOST_AT_ONCE
+        return min(wanted, MOST_AT_ONCE, max(self.mid_pods, 1))
+
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""
         self.last_attempt, self.not_before = now, now + pause
@@ -95,6 +114,7 @@ class NodeTurn:
     def was_refused(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record that the newest attempt evicted nothing: another pod may go after this pause."""
         self.refused = self.record.time if self.record else ""
+        self.recent = self.recent[:-1]
         self.attempted(now, pause)
 
     def last_eviction(self) -> dt.datetime | None:
@@ -105,6 +125,17 @@ class NodeTurn:
         if self.record is None or self.record.time == self.refused:
             return None
         return times.parse_rfc3339_or_none(self.record.time)
+
+    def has_stayed(self, now: dt.datetime) -> bool:
+        """Check whether the drain or the departure that closed the node is long over, and no report shows a shortage.
+
+        Neither needed a report, so the end of neither waits for one: some nodes never send one that shows requests.
+        """
+        if self.record is None or self.record.trigger not in (Trigger.DRAIN, Trigger.LEAVING) or self.triggers:
+            return False
+        last = times.parse_rfc3339_or_none(self.record.time)
+        is_recent = last is not None and dt.timedelta() <= now - last < self.policy.readmit_after
+        return not is_recent and not self.watched.reports
 
 
 class Reconciled(NamedTuple):
@@ -143,15 +174,24 @@ class Turns:
         if given.departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
         turn.departure = given.departure
-        turn.watched = shortage.watched(turn.watched, given.seen, given.policy)
-        if record is not None and (turn.record is None or record.time > turn.record.time):
+        is_new = record is not None and (turn.record is None or record.time > turn.record.time)
+        if is_new:
             turn.record = record
-        if (last := turn.last_eviction()) is not None:
+        closed_by = turn.record.trigger if turn.record else ""
+        turn.watched = shortage.watched(turn.watched, given.seen, given.policy, closed_by)
+        if (last := turn.last_eviction()) is not None and (is_new or last <= now):  # else the clock was set back
             turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)
         if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
             del self._nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Begin every pause again: none is longer than it was."""
+        for turn in self._nodes.values():
+            turn.last_attempt, turn.begun = min(turn.last_attempt, now), min(turn.begun, now)
+            turn.leaves_since = min(turn.leaves_since, now)
+            turn.not_before = min(turn.not_before, now + turn.interval(now))
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Count the node among those that are short, and those that are closed, or not."""
@@ -197,8 +237,8 @@ class Turns:
         """Return the nodes that may accept new Mid pods again.
 
         A node that no longer evicts has nothing to wait for; the others also wait until another eviction is permitted,
-        so that a new leader always finds the time of the last one. Reports do not reopen a node that leaves, nor one
-        that only Mid pods keep.
+        so that a new leader always finds the time of the last one. Neither reports nor time reopen a node that leaves,
+        or one that only Mid pods keep.
         """
         return [turn for name in self._closed if self._may_reopen(turn := self._nodes[name], now)]
 
@@ -208,7 +248,9 @@ class Turns:
             return True
         if turn.departure.is_leaving or turn.is_emptied:
             return False
-        return not turn.policy.drains and now >= turn.not_before and turn.watched.may_readmit(turn.policy, now)
+        if turn.policy.drains or now < turn.not_before:
+            return False
+        return turn.watched.may_readmit(turn.policy, now) or turn.has_stayed(now)
 
     def any_evicts(self) -> bool:
         """Check whether any node that is short or closed is to evict."""

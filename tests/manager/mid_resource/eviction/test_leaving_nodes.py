@@ -1,7 +1,10 @@
 """A node that is about to be removed gives up its Mid pods in time; one that is cordoned keeps them."""
 
+import itertools
+
 import pytest
 
+from tests.fakes import cluster
 from tests.manager.evictions import EVICT, TENANT, budget_refuses
 
 DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
@@ -45,8 +48,8 @@ async def test_its_mid_pods_leave_within_a_minute_in_order_and_no_room_is_publis
     assert short.evicted == ["first", "m0", "m1", "m2", "m3"]
     texts = [each["message"] for each in short.server.all("events") if each["reason"] == "MidPodEvicted"]
     assert "evicted from n1: the node is about to be removed (taint karpenter.sh/disrupted)" in texts
-    assert any(text.endswith("once it stays and 110 % of what its Mid pods request are calculated for 300 s")
-               for text in texts)  # fmt: skip
+    assert any(text.endswith("once it stays and 110 % of what its Mid pods request are calculated for 300 s, or 300 s "
+                             "after its last eviction if no report shows a shortage") for text in texts)  # fmt: skip
     await seconds(short, 60)
     assert "MidEvictionWithoutPod" not in short.reasons(), "a node without Mid pods is done"
 
@@ -56,6 +59,51 @@ async def test_all_of_many_pods_leave_in_time_whatever_the_interval_of_a_node_is
     await change(short, DISRUPTED)
     await seconds(short, 61)
     assert len(short.evicted) == 9
+
+
+@pytest.mark.parametrize("emergency", ["none", "drain"])
+async def test_all_of_a_full_node_leave_within_a_minute_where_the_rate_permits_it(short, emergency):
+    document = {"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 11}}
+    await start(short, pods=110, document=document)
+    await change(short, DISRUPTED)
+    short.world.configure({**document, "midEmergency": emergency})
+    await short.world.config.refresh()
+    await short.world.settle()
+    evicted = []
+    for _ in range(60):
+        await seconds(short, 1)
+        evicted.append(len(short.evicted))
+    assert evicted[-1] == 110
+    assert max(after - before for before, after in itertools.pairwise([0, *evicted])) <= 3, "no burst"
+    assert {each["message"].partition(": ")[2].partition(" (")[0] for each in short.server.all("events")
+            if each["reason"] == "MidPodEvicted"} >= {"the node is about to be removed"}  # fmt: skip
+
+
+@pytest.mark.parametrize("emergency", ["none", "drain"])
+async def test_the_rate_of_nodes_that_leave_bounds_the_pods_of_a_full_one(short, emergency):
+    await start(short, pods=110, document={**EVICT, "midEmergency": emergency})
+    await change(short, DISRUPTED)
+    evicted = []
+    for _ in range(3):
+        await seconds(short, 60)
+        evicted.append(len(short.evicted))
+    assert evicted == [50, 100, 110]
+
+
+async def test_a_pod_whose_eviction_fails_is_tried_once_in_a_round(short):
+    await start(short, pods=110, document={"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 50}})
+    await change(short, DISRUPTED)
+    await seconds(short, 3)
+    failed = []
+
+    def fails(request):
+        if request.path.endswith("/eviction"):
+            failed.append(request.path)
+            raise cluster.Refusal(503, "ServiceUnavailable", "", "no answer")
+
+    short.server.on_write = fails
+    await seconds(short, 5)
+    assert 1 <= len(failed) <= 5
 
 
 async def test_other_nodes_do_not_wait_for_one_that_leaves(short):

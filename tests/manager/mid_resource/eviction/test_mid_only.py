@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from api_types import names
 from manager.mid_resource.eviction import graces, mid_only, policy
 from manager.mid_resource.eviction.graces import Graces
-from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, REMOVED_WITHIN, Reported, Step, Survey
+from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, Reported, Step, Survey
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
+from manager.mid_resource.eviction.progress import REMOVED_WITHIN
 from manager.mid_resource.eviction.room import Room, Rooms
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Closed

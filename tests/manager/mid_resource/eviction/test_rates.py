@@ -1,5 +1,14 @@
 """Rates of the whole cluster."""
 
+import json
+
+import pytest
+
+from tests.manager.evictions import ANNOTATION, EVICT, budget_refuses
+from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start
+
+LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+
 
 async def test_the_cluster_has_one_rate(short):
     nodes = [f"n{number}" for number in range(20)]
@@ -28,3 +37,70 @@ async def test_advice_has_the_rate_of_evictions_because_it_reads_as_much(short):
     await short.minutes(3, nodes=nodes)
     assert short.advices() == 20
     assert {each["involvedObject"]["name"] for each in short.server.all("events")} >= set(nodes)
+
+
+async def seconds(short, count):
+    for _ in range(count):
+        await short.round()
+        short.pass_seconds(1)
+
+
+async def change_leader(short):
+    short.world.evictor = short.world.new_evictor()
+    short.world.evictor.on_pods_changed = short.world.evicted_on.append
+    await short.world.settle()
+
+
+async def test_a_new_leader_counts_all_evictions_of_a_node_that_is_emptied(short):
+    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "clusterPerMinute": 3}}
+    await start(short, bound, pods=8)
+    for _ in range(30):
+        if (short.annotation() or {}).get("recent", 0) < 2:
+            await short.report(**PLENTY)
+            await seconds(short, 12)
+    assert short.annotation()["recent"] == 2
+    before = len(short.evicted)
+    await change_leader(short)
+    await seconds(short, 24)
+    assert len(short.evicted) == before
+    await seconds(short, 48)
+    assert len(short.evicted) > before
+
+
+async def test_a_new_leader_counts_all_evictions_of_a_node_that_leaves(short):
+    await short.start()
+    for index in range(110):
+        short.add_pod(f"m{index}", 10, 10)
+    await short.report(calculated=(8000, 16_000))
+    short.server.patch("nodes", "n1", LEAVES)
+    await short.world.settle()
+    await seconds(short, 25)
+    assert len(short.evicted) > 40
+    await change_leader(short)
+    await seconds(short, 34)
+    assert len(short.evicted) == 50
+    await seconds(short, 120)
+    assert len(short.evicted) == 110
+
+
+async def test_what_budgets_refuse_is_no_recent_eviction(short):
+    await short.start(EVICT)
+    for index in range(20):
+        short.add_pod(f"m{index}", 10, 10)
+    await short.report(calculated=(8000, 16_000))
+    budget_refuses(short.server)
+    short.server.patch("nodes", "n1", LEAVES)
+    await short.world.settle()
+    await seconds(short, 20)
+    assert short.attempts() > 5
+    assert "recent" not in short.annotation()
+
+
+@pytest.mark.parametrize(("recent", "evictions"), [(-7, 1), (0, 1), (3, 4), (10**15, 601)])
+async def test_no_annotation_records_more_evictions_than_a_node_can_have(short, recent, evictions):
+    await short.start()
+    record = {"time": "2026-11-21T12:00:00Z", "since": "2026-11-21T12:00:00Z", "pod": "tenant/a", "recent": recent}
+    short.server.patch("nodes", "n1", {"metadata": {"annotations": {ANNOTATION: json.dumps(record)}}})
+    await short.world.settle()
+    found = short.world.evictor._records.evictions(of_leaving=False, now=short.world.now)
+    assert len(list(found)) == evictions

@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from api_types import names
-from manager.mid_resource.eviction import policy
+from manager.mid_resource.eviction import policy, shortage
 from manager.mid_resource.eviction.shortage import Observation, Trigger
 from manager.slo_config import strategy
 
@@ -35,9 +35,32 @@ def test_a_node_is_calm_from_the_share_beyond_the_requests_on(calculated, calm):
 
 
 @pytest.mark.parametrize(("used", "calm"), [(None, True), (0, True), (639, True), (640, False), (1000, False)])
-def test_a_node_whose_memory_is_known_is_calm_below_the_threshold_by_the_same_share(used, calm):
-    assert seen(memory_used=used).is_calm(POLICY) is calm
-    assert seen(memory_used=used).is_calm(WITHOUT_A_THRESHOLD)
+def test_a_node_that_its_memory_closed_is_calm_below_the_threshold_by_the_same_share(used, calm):
+    assert seen(memory_used=used).is_calm(POLICY, Trigger.NODE_MEMORY) is calm
+    assert seen(memory_used=used).is_calm(WITHOUT_A_THRESHOLD, Trigger.NODE_MEMORY)
+
+
+@pytest.mark.parametrize("closed_by", ["", Trigger.MID_CPU, Trigger.DRAIN])
+@pytest.mark.parametrize(("of_mid", "calm"), [(49, True), (50, False)])
+def test_another_node_is_calm_unless_it_is_short_of_memory(closed_by, of_mid, calm):
+    assert seen(memory_used=1000, mid_memory_used=of_mid).is_calm(POLICY, closed_by) is calm
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "recorded"),
+    [
+        ("", "MidCPUShort", "MidCPUShort"),
+        ("MidCPUShort", "NodeMemoryHigh", "NodeMemoryHigh"),
+        ("NodeMemoryHigh", "MidCPUShort", "NodeMemoryHigh"),
+        ("NodeMemoryHigh", "MidMemoryShort", "NodeMemoryHigh"),
+        ("NodeMemoryHigh", "MidOnlyNode", "MidOnlyNode"),
+        ("NodeMemoryHigh", "Drain", "Drain"),
+        ("MidOnlyNode", "NodeMemoryHigh", "MidOnlyNode"),
+        ("UnderusedNode", "NodeLeaving", "UnderusedNode"),
+    ],
+)
+def test_the_cause_that_is_recorded_is_the_one_that_decides_when_the_node_opens(before, cause, recorded):
+    assert shortage.recorded(before, cause) == recorded
 
 
 @pytest.mark.parametrize(

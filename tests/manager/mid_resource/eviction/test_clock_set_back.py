@@ -1,0 +1,97 @@
+"""A clock of the manager that ran an hour ahead and is set right: no pause, rate or grace lasts for that hour."""
+
+import datetime as dt
+
+from tests.manager.evictions import EVICT
+from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start, start_of_emptying
+
+LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+HOUR = dt.timedelta(hours=1)
+
+
+def set_back(short):
+    short.world.now -= HOUR
+    short.server.now -= HOUR
+
+
+async def seconds(short, count):
+    for _ in range(count):
+        await short.round()
+        short.pass_seconds(1)
+
+
+async def test_the_pods_of_a_node_that_leaves_go_within_a_minute_of_it(short):
+    await short.start()
+    for index in range(10):
+        short.add_pod(f"m{index}")
+    await short.report(calculated=(10_000, 16_000))
+    short.server.patch("nodes", "n1", LEAVES)
+    await short.world.settle()
+    await seconds(short, 20)
+    before = len(short.evicted)
+    assert before < 10
+    set_back(short)
+    await short.world.settle()
+    await seconds(short, 61)
+    assert len(short.evicted) == 10
+
+
+async def test_the_rate_of_the_cluster_holds_and_opens_again_after_a_minute(short):
+    nodes = [f"n{number}" for number in range(12)]
+    await short.start({**EVICT, "midEmergency": "drain", "midEviction": {"mode": "evict", "clusterPerMinute": 1}},
+                      nodes=nodes)  # fmt: skip
+    for node in nodes:
+        short.add_pod(f"{node}-a", node=node)
+        await short.world.settle(node)
+    await short.round()
+    assert len(short.evicted) == 10
+    set_back(short)
+    await seconds(short, 59)
+    assert len(short.evicted) == 10, "it counts as of the time to which the clock was set"
+    await seconds(short, 2)
+    assert len(short.evicted) == 12
+
+
+async def test_a_node_keeps_its_pause_and_no_more(short):
+    await short.start({"enable": True, "midEmergency": "drain", "midEviction": {"mode": "evict"}})
+    for name in "abc":
+        short.add_pod(name)
+    await short.world.settle()
+    await short.round()
+    assert len(short.evicted) == 1
+    set_back(short)
+    await short.world.settle()
+    await seconds(short, 12)
+    assert len(short.evicted) == 1
+    await short.world.settle()
+    await seconds(short, 2)
+    assert len(short.evicted) == 2
+
+
+async def test_a_right_that_is_taken_back_closes_the_gate(short):
+    await short.start()
+    assert short.world.rights.everywhere
+    set_back(short)
+    short.server.may_evict = set()
+    await short.world.evictor.check_rights()
+    assert not short.world.rights.everywhere
+
+
+async def test_a_node_that_prod_came_back_to_opens(short):
+    await start_of_emptying(short)
+    await short.minutes(2, **PLENTY)
+    short.end_pods()
+    set_back(short)
+    await short.minutes(1, **PLENTY)
+    assert short.closed() == "MidOnly"
+    short.add_prod_pod()
+    await short.minutes(3, **PLENTY)
+    assert short.closed() == ""
+
+
+async def test_a_node_is_emptied_after_its_grace(short):
+    await start(short, AT_ONCE)
+    await short.minutes(1, **PLENTY)
+    set_back(short)
+    await short.minutes(5, **PLENTY)
+    assert len(short.evicted) == 2

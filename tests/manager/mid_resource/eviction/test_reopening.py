@@ -1,0 +1,117 @@
+"""When a closed node accepts new Mid pods again."""
+
+import pytest
+
+from tests.manager.conftest import allocated, amounts
+from tests.manager.evictions import EVICT
+
+STATIC = {**EVICT, "midReclaimMode": "static", "midStaticCPUReservedPercent": 50, "midStaticMemoryReservedPercent": 50}
+UNALLOCATED = {**EVICT, "midUnallocatedPercent": 50}
+DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+
+
+def with_a_prediction(short):
+    return short.status(calculated=(4000, 10_000))
+
+
+def of_static_mode(short):
+    mid_cpu, mid_memory = short.requested("n1")
+    return {"allocated": allocated(mid_cpu=mid_cpu, mid_memory=mid_memory)}
+
+
+def of_koordinators_agent(short):
+    """Return a report without requests."""
+    usage = {"nodeUsage": {"resources": {"cpu": "1", "memory": "1k"}}}
+    return {"nodeMetric": usage, "prodReclaimableMetric": amounts("4", "8k")}
+
+
+def without_a_prediction(short):
+    return {key: value for key, value in short.status().items() if key != "prodPeakMetric"}
+
+
+async def configure(short, document):
+    short.world.configure(document)
+    await short.world.config.refresh()
+    await short.world.settle()
+
+
+async def minutes(short, count, status):
+    for _ in range(count):
+        short.world.report("n1", seconds_ago=1, **status(short))
+        await short.world.settle()
+        for _ in range(6):
+            await short.round()
+            short.pass_seconds(10)
+
+
+async def begin_and_end(short, document, status, cause):
+    """Let two Mid pods be evicted for a cause that is over a moment later."""
+    await short.start(document)
+    for index in range(2):
+        short.add_pod(f"m{index}")
+    await minutes(short, 2, status)
+    if cause == "drain":
+        await configure(short, {**document, "midEmergency": "drain"})
+    else:
+        short.server.patch("nodes", "n1", DISRUPTED)
+    await minutes(short, 3, status)
+    assert len(short.evicted) == 2
+    short.end_pods()
+    if cause == "drain":
+        await configure(short, document)
+    else:
+        short.server.patch("nodes", "n1", {"spec": {"taints": None}})
+        await short.world.settle()
+
+
+@pytest.mark.parametrize("cause", ["drain", "leaving"])
+@pytest.mark.parametrize(
+    ("document", "status"),
+    [
+        (EVICT, with_a_prediction),
+        (STATIC, of_static_mode),
+        (EVICT, of_koordinators_agent),
+        (UNALLOCATED, without_a_prediction),
+    ],
+)
+async def test_a_drain_or_a_departure_that_is_over_closes_no_node_without_end(short, document, status, cause):
+    await begin_and_end(short, document, status, cause)
+    assert short.annotation() is not None
+    await minutes(short, 6, status)
+    assert (short.annotation(), short.closed()) == (None, "")
+    assert short.world.mid_of()[0] > 0
+
+
+async def test_a_node_that_is_short_after_its_departure_was_called_off_stays_closed(short):
+    of_daemon_set = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}
+    short.add_pod("stays", 3000, **of_daemon_set)
+    await begin_and_end(short, EVICT, with_a_prediction, "leaving")
+    await minutes(short, 12, lambda short: short.status(calculated=(2999, 10_000)))
+    assert short.annotation() is not None
+    await minutes(short, 1, lambda short: short.status(calculated=(3000, 10_000)))
+    assert short.annotation() is None
+
+
+@pytest.mark.parametrize("percent", [66, 80])
+async def test_the_memory_that_prod_alone_uses_keeps_no_node_closed_that_cpu_closed(short, percent):
+    await short.start()
+    for index in range(3):
+        short.add_pod(f"m{index}", 1000, 10)
+    memory = (200 * percent, 10)
+    await short.minutes(3, calculated=(2000, 2000), memory=memory)
+    assert short.annotation()["trigger"] == "MidCPUShort"
+    short.end_pods()
+    await short.minutes(7, calculated=(5000, 2000), memory=memory)
+    assert (len(short.evicted), short.annotation()) == (1, None)
+
+
+async def test_a_node_that_its_memory_closed_opens_only_below_the_threshold_by_the_share(short):
+    await short.start()
+    short.add_pod("a", 3000, 3000)
+    await short.minutes(3, memory=(11_000, 3_001), calculated=(2000, 10_000))
+    assert (short.evicted, short.annotation()["trigger"]) == (["a"], "NodeMemoryHigh"), "short of both"
+    short.end_pods()
+    await short.minutes(10, memory=(12_800, 0))
+    assert short.annotation() is not None, "64 % of it; 110 % of that are 70 %"
+    await short.minutes(7, memory=(12_700, 0))
+    assert short.annotation() is None
