@@ -112,6 +112,7 @@ def hpas(
         found.create(UNLIMITED, _mid(UNLIMITED, suite, node), UTILIZATION)
         found.create(BY_VALUE, limited, AVERAGE)
         yield found
+        cluster.run("delete", "hpa,deployments", "--all", "--namespace", namespace, "--cascade=foreground", "--wait")
 
 
 def test_by_utilization_a_prod_deployment_is_scaled(hpas: Hpas) -> None:
