@@ -48,7 +48,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ include "koord-suite.serviceAccountName" . | quote }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ (index . 0).Release.Namespace | quote }}
   labels:
     {{- include "koord-suite.labels" . | nindent 4 }}
   {{- with $own.annotations }}
@@ -61,7 +61,7 @@ automountServiceAccountToken: false
 
 {{/* The service account of a part, as the subject of a binding. Call with (list $ PART). */}}
 {{- define "koord-suite.subject" -}}
-- {kind: ServiceAccount, name: {{ include "koord-suite.serviceAccountName" . | quote }}, namespace: {{ (index . 0).Release.Namespace }}}
+- {kind: ServiceAccount, name: {{ include "koord-suite.serviceAccountName" . | quote }}, namespace: {{ (index . 0).Release.Namespace | quote }}}
 {{- end }}
 
 {{/* Fields of a Deployment, or of a StatefulSet, whose FIELD is updateStrategy. Call with (list VALUES FIELD). */}}
