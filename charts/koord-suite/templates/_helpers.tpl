@@ -203,11 +203,11 @@ Volumes of metrics providers, with their secrets and with their kept measurement
 .Values.scheduler.plugin.
 */}}
 {{- define "koord-suite.providerVolumes" -}}
-{{- if and .enabled .tokenSecret.name -}}
+{{- if .tokenSecret.name -}}
 - name: provider-secrets
   secret: {secretName: {{ .tokenSecret.name | quote }}}
 {{ end -}}
-{{- if and .enabled .keepMeasurements -}}
+{{- if .keepMeasurements -}}
 - name: measurements
   emptyDir: {}
 {{- end -}}
