@@ -76,7 +76,10 @@ def test_helm_never_deletes_what_others_depend_on_unless_a_value_says_so(kind, v
 def test_the_crd_is_the_generated_one():
     (rendered,) = chart.render("crds.keep=false").of_kind("CustomResourceDefinition").values()
     (kept,) = chart.render().of_kind("CustomResourceDefinition").values()
+    labels = rendered["metadata"].pop("labels")
     assert rendered == crd_manifest.manifest()
+    assert labels["app.kubernetes.io/part-of"] == "koord-suite"
+    assert kept["metadata"]["labels"] == labels
     assert {**kept, "metadata": {"name": rendered["metadata"]["name"]}} == rendered
 
 
