@@ -58,3 +58,29 @@ def test_objects_that_only_a_cluster_gets_have_a_namespace_in_quotes():
     files = (chart.FOLDER / "templates").rglob("*.*")
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     assert [line for line in lines if "amespace: {{" in line and "| quote }}" not in line] == []
+
+
+class Strict(yaml.SafeLoader):
+    """Loader that refuses a mapping with a key twice, which helm and the API server read in their own ways."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise AssertionError(f"twice, from line {node.start_mark.line}: {twice}")
+        return super().construct_mapping(node, deep)
+
+
+def test_no_key_occurs_twice_and_the_label_of_one_kind_decides():
+    keys = ["release", "app\\.kubernetes\\.io/name", "pod-security\\.kubernetes\\.io/enforce"]
+    kinds = [f"monitoring.{kind}.labels" for kind in ("dashboards", "podMonitors", "rules")]
+    common = [f"commonLabels.{key}=common" for key in [*keys, "rbac\\.authorization\\.k8s\\.io/aggregate-to-view"]]
+    settings = [*EVERYTHING, *common, *(f"{kind}.{key}=own" for kind in kinds for key in keys)]
+    on = [word for value in settings for word in ("--set", value)]
+    result = chart.run_helm("template", str(chart.FOLDER), "--namespace", chart.NAMESPACE, *on)
+    assert result.returncode == 0, result.stderr
+    objects = [item for item in yaml.load_all(result.stdout, Strict) if item]
+    monitoring = [item for item in objects if item["kind"] in ("PodMonitor", "PrometheusRule")]
+    assert {item["metadata"]["labels"]["release"] for item in monitoring} == {"own"}
+    assert not {item["metadata"]["labels"]["app.kubernetes.io/name"] for item in objects} & {"own", "common"}
+    (limiter,) = [item for item in objects if item["kind"] == "Namespace"]
+    assert limiter["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"

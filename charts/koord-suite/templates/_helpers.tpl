@@ -4,15 +4,19 @@ app.kubernetes.io/name: {{ index . 1 }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end }}
 
-{{/* Labels of every object: the suite's own, and commonLabels beside them. Call with (list $ "koordlet"). */}}
+{{/*
+Labels of every object: the suite's own, those of one kind of object, and commonLabels; the first of these decides. Call
+with (list $ "koordlet") or (list $ "koordlet" .podLabels).
+*/}}
 {{- define "koord-suite.labels" -}}
 {{- $root := index . 0 -}}
+{{- $more := gt (len .) 2 | ternary (last .) nil | default dict -}}
 {{- $own := include "koord-suite.selectorLabels" . | fromYaml -}}
 {{- $_ := set $own "app.kubernetes.io/part-of" ($root.Values.nameOverride | default "koord-suite") -}}
 {{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
-{{- merge $own $root.Values.commonLabels | toYaml -}}
+{{- merge $own $more $root.Values.commonLabels | toYaml -}}
 {{- end }}
 
 {{/*

@@ -3,12 +3,6 @@ What the values of a part set in its workload and its pods: one template for eac
 the name of the workload, which is also its label app.kubernetes.io/name.
 */}}
 
-{{/* Labels of the pods: podLabels never replace those that the selectors use. Call with (list $ PART .podLabels). */}}
-{{- define "koord-suite.podLabels" -}}
-{{- $labels := include "koord-suite.labels" (list (index . 0) (index . 1)) | fromYaml -}}
-{{- merge $labels (index . 2 | default dict) | toYaml -}}
-{{- end }}
-
 {{/* Values of the service accounts by PART, as YAML. Those of the hooks have none. */}}
 {{- define "koord-suite.serviceAccounts" -}}
 koordlet: {{- toYaml .Values.koordlet.serviceAccount | nindent 2 }}
