@@ -122,3 +122,13 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/*
+The nodes of `affinity`, for pods with the manager's values that are not its replicas: affinity to pods is about those, and
+would keep a hook from the only node. Call with VALUES.
+*/}}
+{{- define "koord-suite.nodeAffinity" -}}
+{{- with get (.affinity | default dict) "nodeAffinity" -}}
+nodeAffinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
