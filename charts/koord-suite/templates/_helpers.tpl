@@ -16,7 +16,7 @@ with (list $ "koordlet") or (list $ "koordlet" .podLabels).
 {{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
-{{- merge $own $more $root.Values.commonLabels | toYaml -}}
+{{- merge $own $more ($root.Values.commonLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{/*
@@ -52,7 +52,7 @@ imagePullPolicy: {{ $image.pullPolicy }}
 
 {{/* Version of kube-scheduler: of its tag where that is one, else of the cluster. */}}
 {{- define "koord-suite.kubeSchedulerVersion" -}}
-{{- $tag := .Values.scheduler.image.tag -}}
+{{- $tag := .Values.scheduler.image.tag | default "" -}}
 {{ if regexMatch "^v?[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ regexFind "[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ else }}{{ include "koord-suite.kubernetesTag" . | trimPrefix "v" }}{{ end }}
 {{- end }}
 
