@@ -341,6 +341,12 @@ def test_prometheus_annotations_name_the_port_of_each_part():
     assert rendered.of_kind("DaemonSet")["koordlet"]["spec"]["template"]["metadata"]["annotations"]["team"] == "a"
 
 
+def test_a_pod_without_a_port_of_metrics_has_no_prometheus_annotations():
+    rendered = chart.render("prometheusAnnotations=true", "scheduler.plugin.enabled=false")
+    template = rendered.of_kind("Deployment")["koord-scheduler"]["spec"]["template"]
+    assert list(template["metadata"]["annotations"]) == ["checksum/config"]
+
+
 def test_the_soak_runs_every_program_with_the_environment_of_its_container():
     containers = chart.render().containers()
     for name, program in {

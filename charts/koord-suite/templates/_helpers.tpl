@@ -62,10 +62,10 @@ imagePullPolicy: {{ $image.pullPolicy }}
 - --log-level={{ .Values.logLevel }}
 {{- end }}
 
-{{/* Annotations of a pod. Call with (list $ .Values.koordlet.podAnnotations $port). */}}
+{{/* Annotations of a pod; a port of 0 is none. Call with (list $ .Values.koordlet.podAnnotations $port). */}}
 {{- define "koord-suite.podAnnotations" -}}
 {{- $annotations := index . 1 | default dict | deepCopy -}}
-{{- if (index . 0).Values.prometheusAnnotations -}}
+{{- if and (index . 0).Values.prometheusAnnotations (index . 2) -}}
 {{- $scrape := dict "prometheus.io/scrape" "true" "prometheus.io/port" (index . 2 | toString) "prometheus.io/path" "/metrics" -}}
 {{- $annotations = merge $annotations $scrape -}}
 {{- end -}}
