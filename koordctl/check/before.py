@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from koordctl.check import rights
@@ -11,7 +11,8 @@ from koordctl.check.results import Result, found, passed, skipped
 from koordctl.check.seen import SeenBefore
 
 _ENFORCED: Final = "pod-security.kubernetes.io/enforce"
-_PART_OF: Final = "app.kubernetes.io/part-of"
+_PART_OF: Final = "app.kubernetes.io/part-of"  # which nameOverride of the chart replaces
+_CHART: Final = "helm.sh/chart"
 _OWN: Final = "koord-suite"
 
 
@@ -38,9 +39,14 @@ def _pod_security(seen: SeenBefore, namespace: str) -> Result:
 
 
 def _other(seen: SeenBefore) -> Result:
-    others = [what for what, labels in seen.owned.items() if labels.get(_PART_OF) != _OWN]
+    others = [what for what, labels in seen.owned.items() if not _is_own(labels)]
     if others:
         return found("OtherKoordinator", ", ".join(others))
     if seen.unread:
         return skipped("OtherKoordinator", f"not read: {'; '.join(seen.unread)}")
     return passed("OtherKoordinator", "no object of another installation")
+
+
+def _is_own(labels: Mapping[str, str]) -> bool:
+    """Return whether an object is of this chart."""
+    return labels.get(_PART_OF) == _OWN or labels.get(_CHART, "").startswith(f"{_OWN}-")

@@ -43,6 +43,22 @@ def test_it_listens_over_tls_on_the_port_of_the_service():
     assert service["selector"].items() <= labels.items()
 
 
+@pytest.mark.parametrize("sidecar", ["true", "false"])
+def test_every_mount_has_a_volume_also_without_the_sidecar(sidecar):
+    provided = ("scheduler.plugin.tokenSecret.name=tokens", "scheduler.plugin.keepMeasurements=true")
+    rendered = chart.render(*ON, *provided, f"scheduler.plugin.enabled={sidecar}")
+    for workload, pod in rendered.workloads().items():
+        volumes = {volume["name"] for volume in pod.get("volumes", [])}
+        mounts = {
+            mount["name"]
+            for container in [*pod.get("initContainers", []), *pod["containers"]]
+            for mount in container.get("volumeMounts", [])
+        }
+        assert mounts <= volumes, workload
+        if workload in (EXTENDER, "koord-scheduler"):
+            assert volumes <= mounts, workload
+
+
 def test_it_reads_its_certificate_and_the_client_authority_from_the_secrets():
     rendered = chart.render(*ON)
     chosen = extender_settings(rendered)

@@ -283,3 +283,30 @@ def test_the_right_to_evict_is_granted_by_value_only_and_only_where_it_is_named(
 def test_the_extender_reads_one_config_map():
     role = chart.render().of_kind("Role")["koord-suite-scheduler-plugin"]
     assert verbs(role) == {("", "configmaps", "koord-manager-last-good-config"): READ}
+
+
+def test_the_page_names_every_resource_that_a_token_may_read_or_write():
+    on = ("admission.mode=webhook", "console.enabled=true", "loadWatcher.enabled=true", "extenderService.enabled=true")
+    secrets = ("extenderService.serverCertificateSecret=a", "extenderService.callersAuthoritySecret=b")
+    rights = ("koordlet.suppression.enabled=true", "manager.eviction.namespaces={batch}")
+    rendered = chart.render(*on, *secrets, *rights)
+    page = (chart.ROOT / "docs" / "how-to" / "least-privilege.md").read_text(encoding="utf-8")
+    parts = [part.lower() for part in re.split(r"\n(?=[-|] |\n)", page)]
+    words = {"selfsubjectaccessreviews": "whether it may evict", "deployments/scale": "may scale"}
+    for account, (kind, name) in bound(rendered):
+        if (role := rendered.of_kind(kind).get(name)) is None:
+            continue  # one of the cluster's own kube-scheduler
+        text = " ".join(part for part in parts if f"`{account}`" in part)
+        for rule in role["rules"]:
+            for resource in rule["resources"]:
+                assert words.get(resource, re.sub("s$", "", resource)) in text, (account, resource)
+            if rule["resources"] == ["pods"] and "patch" in rule["verbs"]:
+                assert "koord-suite-extender" in text, account
+
+
+def bound(rendered):
+    """Yield the name of each service account with the kind and the name of each of its roles."""
+    bindings = [*rendered.of_kind("ClusterRoleBinding").values(), *rendered.of_kind("RoleBinding").values()]
+    for binding in bindings:
+        for subject in binding["subjects"]:
+            yield subject["name"], (binding["roleRef"]["kind"], binding["roleRef"]["name"])

@@ -104,6 +104,9 @@ def test_each_replica_has_a_volume_of_its_own():
     folder, _, _ = watcher_settings(rendered).database_file.rpartition("/")
     mounts = {mount["mountPath"]: mount["name"] for mount in container(rendered)["volumeMounts"]}
     assert mounts[folder] == claim["metadata"]["name"]
+    assert "persistentVolumeClaimRetentionPolicy" not in spec
+    page = (chart.ROOT / "docs" / "how-to" / "uninstall.md").read_text(encoding="utf-8")
+    assert f"`{claim['metadata']['name']}-{WATCHER}-0`" in page.partition("## What stays")[2]
     assert spec["serviceName"] in rendered.of_kind("Service")
     assert watcher_settings(rendered).database_hours == 2
 

@@ -12,7 +12,7 @@ from tests.charts.chart import FOLDER, Rendered, render, run_helm
 MONITORS = "monitoring.podMonitors.enabled=true"
 EVERY_PART = (
     "admission.mode=webhook", "extenderService.enabled=true", "extenderService.serverCertificateSecret=a",
-    "extenderService.callersAuthoritySecret=b", "loadWatcher.enabled=true",
+    "extenderService.callersAuthoritySecret=b", "loadWatcher.enabled=true", "console.enabled=true",
 )  # fmt: skip
 DASHBOARDS = "monitoring.dashboards.enabled=true"
 
@@ -28,7 +28,7 @@ def test_every_workload_has_a_monitor_that_finds_its_pods_and_port() -> None:
     monitors = rendered.of_kind("PodMonitor")
     workloads = {**rendered.of_kind("DaemonSet"), **rendered.of_kind("Deployment"), **rendered.of_kind("StatefulSet")}
     assert set(monitors) == set(workloads)
-    assert len(monitors) == 6
+    assert len(monitors) == 7
     for name, monitor in monitors.items():
         assert monitor["spec"]["selector"] == workloads[name]["spec"]["selector"]
         (endpoint,) = monitor["spec"]["podMetricsEndpoints"]

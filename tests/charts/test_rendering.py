@@ -76,7 +76,10 @@ def test_helm_never_deletes_what_others_depend_on_unless_a_value_says_so(kind, v
 def test_the_crd_is_the_generated_one():
     (rendered,) = chart.render("crds.keep=false").of_kind("CustomResourceDefinition").values()
     (kept,) = chart.render().of_kind("CustomResourceDefinition").values()
+    labels = rendered["metadata"].pop("labels")
     assert rendered == crd_manifest.manifest()
+    assert labels["app.kubernetes.io/part-of"] == "koord-suite"
+    assert kept["metadata"]["labels"] == labels
     assert {**kept, "metadata": {"name": rendered["metadata"]["name"]}} == rendered
 
 
@@ -336,6 +339,12 @@ def test_prometheus_annotations_name_the_port_of_each_part():
     }
     assert ports == {"koordlet": "9316", "koord-manager": "9317", "koord-scheduler": "10262"}
     assert rendered.of_kind("DaemonSet")["koordlet"]["spec"]["template"]["metadata"]["annotations"]["team"] == "a"
+
+
+def test_a_pod_without_a_port_of_metrics_has_no_prometheus_annotations():
+    rendered = chart.render("prometheusAnnotations=true", "scheduler.plugin.enabled=false")
+    template = rendered.of_kind("Deployment")["koord-scheduler"]["spec"]["template"]
+    assert list(template["metadata"]["annotations"]) == ["checksum/config"]
 
 
 def test_the_soak_runs_every_program_with_the_environment_of_its_container():

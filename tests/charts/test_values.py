@@ -71,6 +71,9 @@ def test_the_default_values_are_valid():
         ("scheduler.plugin.httpTimeout", "0ms"),
         ("scheduler.plugin.weight", 0),
         ("extenderService", {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": ""}),
+        ("extenderService.port", 10262),
+        ("extenderService.port", 10263),
+        ("console.pagePort", 9319),
         ("koordlet.image.digest", "sha256:abc"),
         ("koordlet.podLabels", {"team": "a b"}),
         ("manager.serviceAccount.name", "default"),
@@ -105,10 +108,12 @@ def test_a_mistake_in_the_values_is_rejected(path, value):
         "sloControllerConfig.onUpgrade",
         "koordlet.enabled",
         "koordlet.httpPort",
+        "koordlet.limiter",
         "koordlet.stateHostPath",
         "manager.image.repository",
         "manager.uninstall.timeoutSeconds",
         "scheduler.name",
+        "scheduler.queue",
         "scheduler.plugin.httpTimeout",
         "scheduler.plugin.image.pullPolicy",
         "loadWatcher.port",
@@ -123,7 +128,16 @@ def test_a_required_value_cannot_be_removed_by_null(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["koordlet.affinity", "koordlet.podAnnotations", "manager.image.tag", "manager.resources"]
+    "path",
+    [
+        "commonLabels",
+        "koordlet.affinity",
+        "koordlet.podAnnotations",
+        "manager.affinity",
+        "manager.image.tag",
+        "manager.resources",
+        "scheduler.image.tag",
+    ],
 )
 def test_an_optional_value_can_be_removed_by_null(path):
     assert chart.render(f"{path}=null").workloads()

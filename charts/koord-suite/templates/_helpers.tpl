@@ -4,15 +4,19 @@ app.kubernetes.io/name: {{ index . 1 }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end }}
 
-{{/* Labels of every object: the suite's own, and commonLabels beside them. Call with (list $ "koordlet"). */}}
+{{/*
+Labels of every object: the suite's own, those of one kind of object, and commonLabels; the first of these decides. Call
+with (list $ "koordlet") or (list $ "koordlet" .podLabels).
+*/}}
 {{- define "koord-suite.labels" -}}
 {{- $root := index . 0 -}}
+{{- $more := gt (len .) 2 | ternary (last .) nil | default dict -}}
 {{- $own := include "koord-suite.selectorLabels" . | fromYaml -}}
 {{- $_ := set $own "app.kubernetes.io/part-of" ($root.Values.nameOverride | default "koord-suite") -}}
 {{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
-{{- merge $own $root.Values.commonLabels | toYaml -}}
+{{- merge $own $more ($root.Values.commonLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{/*
@@ -48,7 +52,7 @@ imagePullPolicy: {{ $image.pullPolicy }}
 
 {{/* Version of kube-scheduler: of its tag where that is one, else of the cluster. */}}
 {{- define "koord-suite.kubeSchedulerVersion" -}}
-{{- $tag := .Values.scheduler.image.tag -}}
+{{- $tag := .Values.scheduler.image.tag | default "" -}}
 {{ if regexMatch "^v?[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ regexFind "[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ else }}{{ include "koord-suite.kubernetesTag" . | trimPrefix "v" }}{{ end }}
 {{- end }}
 
@@ -58,10 +62,10 @@ imagePullPolicy: {{ $image.pullPolicy }}
 - --log-level={{ .Values.logLevel }}
 {{- end }}
 
-{{/* Annotations of a pod. Call with (list $ .Values.koordlet.podAnnotations $port). */}}
+{{/* Annotations of a pod; a port of 0 is none. Call with (list $ .Values.koordlet.podAnnotations $port). */}}
 {{- define "koord-suite.podAnnotations" -}}
 {{- $annotations := index . 1 | default dict | deepCopy -}}
-{{- if (index . 0).Values.prometheusAnnotations -}}
+{{- if and (index . 0).Values.prometheusAnnotations (index . 2) -}}
 {{- $scrape := dict "prometheus.io/scrape" "true" "prometheus.io/port" (index . 2 | toString) "prometheus.io/path" "/metrics" -}}
 {{- $annotations = merge $annotations $scrape -}}
 {{- end -}}
@@ -203,11 +207,11 @@ Volumes of metrics providers, with their secrets and with their kept measurement
 .Values.scheduler.plugin.
 */}}
 {{- define "koord-suite.providerVolumes" -}}
-{{- if and .enabled .tokenSecret.name -}}
+{{- if .tokenSecret.name -}}
 - name: provider-secrets
   secret: {secretName: {{ .tokenSecret.name | quote }}}
 {{ end -}}
-{{- if and .enabled .keepMeasurements -}}
+{{- if .keepMeasurements -}}
 - name: measurements
   emptyDir: {}
 {{- end -}}

@@ -3,12 +3,6 @@ What the values of a part set in its workload and its pods: one template for eac
 the name of the workload, which is also its label app.kubernetes.io/name.
 */}}
 
-{{/* Labels of the pods: podLabels never replace those that the selectors use. Call with (list $ PART .podLabels). */}}
-{{- define "koord-suite.podLabels" -}}
-{{- $labels := include "koord-suite.labels" (list (index . 0) (index . 1)) | fromYaml -}}
-{{- merge $labels (index . 2 | default dict) | toYaml -}}
-{{- end }}
-
 {{/* Values of the service accounts by PART, as YAML. Those of the hooks have none. */}}
 {{- define "koord-suite.serviceAccounts" -}}
 koordlet: {{- toYaml .Values.koordlet.serviceAccount | nindent 2 }}
@@ -48,7 +42,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ include "koord-suite.serviceAccountName" . | quote }}
-  namespace: {{ (index . 0).Release.Namespace }}
+  namespace: {{ (index . 0).Release.Namespace | quote }}
   labels:
     {{- include "koord-suite.labels" . | nindent 4 }}
   {{- with $own.annotations }}
@@ -61,7 +55,7 @@ automountServiceAccountToken: false
 
 {{/* The service account of a part, as the subject of a binding. Call with (list $ PART). */}}
 {{- define "koord-suite.subject" -}}
-- {kind: ServiceAccount, name: {{ include "koord-suite.serviceAccountName" . | quote }}, namespace: {{ (index . 0).Release.Namespace }}}
+- {kind: ServiceAccount, name: {{ include "koord-suite.serviceAccountName" . | quote }}, namespace: {{ (index . 0).Release.Namespace | quote }}}
 {{- end }}
 
 {{/* Fields of a Deployment, or of a StatefulSet, whose FIELD is updateStrategy. Call with (list VALUES FIELD). */}}
@@ -126,5 +120,15 @@ topologySpreadConstraints:
 {{- /* Without a selector a constraint counts no pod. */}}
 - {{ hasKey . "labelSelector" | ternary . (merge (deepCopy .) $selector) | toYaml | nindent 2 | trim }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The nodes of `affinity`, for pods with the manager's values that are not its replicas: affinity to pods is about those, and
+would keep a hook from the only node. Call with VALUES.
+*/}}
+{{- define "koord-suite.nodeAffinity" -}}
+{{- with get (.affinity | default dict) "nodeAffinity" -}}
+nodeAffinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}

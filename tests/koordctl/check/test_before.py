@@ -1,6 +1,7 @@
 """`koordctl check --pre`: what decides about an installation."""
 
 import argparse
+import copy
 import datetime as dt
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from api_types.node_metric import crd_manifest
 from apiserver_client import session
 from koordctl.check import command
+from tests.charts import chart
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
@@ -46,8 +48,21 @@ async def test_its_own_objects_are_no_obstacle(server):
     assert lines["OtherKoordinator"][0] == "passed"
 
 
+@pytest.mark.parametrize("setting", ["nameOverride=", "nameOverride=acme", "commonLabels.team=a"])
+async def test_what_the_chart_installs_and_keeps_is_no_obstacle(server, setting):
+    rendered = chart.render(setting)
+    for kind, plural in [
+        ("CustomResourceDefinition", "customresourcedefinitions"),
+        ("PriorityClass", "priorityclasses"),
+    ]:
+        for item in rendered.of_kind(kind).values():
+            server.add(plural, copy.deepcopy(item))
+    assert (await run(server))[1]["OtherKoordinator"][0] == "passed"
+
+
 async def test_objects_of_another_installation_are_named(server):
-    server.add("priorityclasses", {"metadata": {"name": "koord-mid"}, "value": 7000})
+    other = {"helm.sh/chart": "koordinator-1.6.0", "app.kubernetes.io/part-of": "koordinator"}
+    server.add("priorityclasses", {"metadata": {"name": "koord-mid", "labels": other}, "value": 7000})
     code, lines = await run(server)
     assert code == 0
     assert lines["OtherKoordinator"] == ("warning", "PriorityClass koord-mid")
