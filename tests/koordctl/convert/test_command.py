@@ -119,3 +119,10 @@ def test_templates_of_helm_are_refused_with_the_fix(capsys, write):
     code, _, err = run(capsys, write("chart", "kind: Pod\nspec: {{ .Values.spec }}\n"))
     assert code == 1
     assert "templates rendered first" in err
+
+
+def test_aliases_that_expand_to_too_many_values_are_refused(write, capsys):
+    text = "kind: List\nx0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))
+    code, out, err = run(capsys, "--diff", write("bomb", f"{text}items: *x39\n"))
+    assert (code, out) == (1, "")
+    assert "want the values written out" in err
