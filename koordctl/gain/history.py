@@ -6,6 +6,7 @@ Raises CannotRead and BadQuery of koordctl.backtest.prometheus.
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
@@ -131,17 +132,7 @@ class _Found:
         """Return the share of the time in which Prod was above its predicted peak."""
         rows = []
         for resource in ("cpu", "memory"):
-            seconds = [
-                {
-                    labels.get("node") or labels.get("instance", ""): value
-                    for labels, value in self._prometheus.instant(
-                        f"max by (node, instance) (increase(koordlet_prod_peak_{of}_seconds_total"
-                        f'{{resource="{resource}"}}[{window}s]))',
-                        self._asked.end,
-                    )
-                }
-                for of in ("exceeded", "compared")
-            ]
+            seconds = [self._prod_seconds(of, resource, window) for of in ("exceeded", "compared")]
             above, compared = seconds
             whole = sum(compared.values())
             if not whole:
@@ -152,6 +143,17 @@ class _Found:
         if not rows:
             self.missing.append("koordlet_prod_peak_compared_seconds_total: no series in this time")
         return rows
+
+    def _prod_seconds(self, of: str, resource: str, window: int) -> dict[str, float]:
+        """Return seconds by node, added up over its agents: each new pod of the agent has another address."""
+        query = (
+            f"max by (node, instance) (increase(koordlet_prod_peak_{of}_seconds_total"
+            f'{{resource="{resource}"}}[{window}s]))'
+        )
+        found: dict[str, float] = defaultdict(float)
+        for labels, value in self._prometheus.instant(query, self._asked.end):
+            found[labels.get("node") or labels.get("instance", "")] += value
+        return found
 
     def days(self) -> list[Day]:
         """Return the core-seconds of each UTC day."""

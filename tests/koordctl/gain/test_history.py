@@ -45,6 +45,13 @@ def samples():
         for node, factor in (("n1", 0.0), ("n2", 1.0)):
             own = rate * factor if name == "exceeded" else rate
             yield from growing(f"koordlet_prod_peak_{name}_seconds_total", own, node=node, resource="cpu")
+    for number in (1, 2):  # two pods of the agent of n3, one after the other; the first one saw Prod above its peak
+        begin = START + (number - 1) * DAY
+        for name, rate in (("exceeded", 0.2 if number == 1 else 0.0), ("compared", 1.0)):
+            labels = {"node": "n3", "instance": f"10.0.0.{3 - number}:9316", "resource": "memory"}
+            yield from growing(
+                f"koordlet_prod_peak_{name}_seconds_total", rate, start=begin, until=begin + DAY, **labels
+            )
     yield from growing("koord_manager_namespace_mid_evicted_pods_total", 5 / (2 * DAY), namespace="etl")
 
 
@@ -54,10 +61,10 @@ def constant(name, value, until=END, **labels):
             yield Sample(name, {**labels, "prometheus_replica": replica}, at, value)
 
 
-def growing(name, rate, **labels):
+def growing(name, rate, start=START, until=END, **labels):
     for replica in ("a", "b"):
-        for at in range(START - STEP, END + 1, STEP):
-            yield Sample(name, {**labels, "prometheus_replica": replica}, at, rate * (at - START + STEP))
+        for at in range(start - STEP, until + 1, STEP):
+            yield Sample(name, {**labels, "prometheus_replica": replica}, at, rate * (at - start + STEP))
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +111,11 @@ def test_what_it_risked(url, capsys):
     assert forecasts == {
         "predictor": "calibrated", "resource": "cpu", "violationRatio": 0.02, "savingsRatio": 0.4, "promised": 0.01,
     }  # fmt: skip
-    (peak,) = found["prodAbovePeak"]
+    peak, of_memory = found["prodAbovePeak"]
     assert peak["ratio"] == pytest.approx(0.05, rel=0.01)
     assert (peak["worst"], peak["worstRatio"]) == ("n2", pytest.approx(0.1, rel=0.01))
+    assert (of_memory["resource"], of_memory["worst"]) == ("memory", "n3")
+    assert of_memory["worstRatio"] == pytest.approx(0.1, rel=0.01), "both pods of the agent count"
     assert found["withdrawn"] == {"SampleTooOld": pytest.approx(1, rel=0.1)}
     assert {each["name"]: each["evictedPods"] for each in found["namespaces"]} == {"etl": 5, HOSTILE: None}
 
