@@ -21,6 +21,9 @@ _STEPS: Final = 2_000
 _LEAST_STEP_SECONDS: Final = 60
 _DAY: Final = 86_400
 _REASONS: Final = "SampleTooOld|NeverReported|NodeMetricMissing|CalculatedWithoutPrediction|NoPrediction|ReportRefused"
+_GAP: Final = 0.01
+"""Share of the time without samples that is stated."""
+MANAGER, AGENTS = "the manager", "agents"
 _ONCE: Final = "max without (prometheus, prometheus_replica, replica) ({})"
 """One of the equal series of several Prometheus replicas."""
 
@@ -37,13 +40,15 @@ def read(prometheus: Prometheus, asked: TimeRange, source: str) -> Gain:
     """Read and add up everything."""
     window = asked.step_seconds * asked.steps
     found = _Found(prometheus, asked)
-    offered = Amounts(*(found.total(f"sum (max by (node) (koord_manager_node_mid_{of}))") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
-    allocatable = Amounts(*(found.total(f"sum ({_ONCE.format(f'koordlet_allocatable_{of}')})") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
+    offered = Amounts(*(found.total(MANAGER, f"sum (max by (node) (koord_manager_node_mid_{of}))") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
+    allocatable = Amounts(*(found.total(AGENTS, f"sum ({_ONCE.format(f'koordlet_allocatable_{of}')})") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
     namespaces = found.namespaces(window)
     withdrawn = found.by_label(f'max by (reason) (koord_manager_nodes{{reason=~"{_REASONS}"}})', "reason")
     return Gain(
         source,
         float(window),
+        found.seconds_of(MANAGER),
+        found.seconds_of(AGENTS),
         offered,
         allocatable,
         namespaces,
@@ -63,6 +68,7 @@ class _Found:
         self._asked = asked
         self.missing: list[str] = []
         self._daily: dict[str, FloatArray] = {}
+        self._has_samples = {of: np.zeros(asked.steps, dtype=bool) for of in (MANAGER, AGENTS)}
 
     def _series(self, query: str) -> list[Series]:
         return self._prometheus.range(query, self._asked)
@@ -70,9 +76,24 @@ class _Found:
     def _integral(self, values: FloatArray) -> float:
         return float(np.nansum(values)) * self._asked.step_seconds
 
-    def total(self, query: str) -> float | None:
-        """Return the time integral of a query with one series; None without one."""
+    def _of(self, of: str, query: str) -> list[Series]:
+        """Return the series of a query, and note at which steps there are samples of the manager or of agents."""
         found = self._series(query)
+        for each in found:
+            self._has_samples[of] |= ~np.isnan(each.values)
+        return found
+
+    def seconds_of(self, of: str) -> float:
+        """Return the seconds with samples. States a gap of a hundredth; a part without any series is stated already."""
+        steps = int(np.count_nonzero(self._has_samples[of]))
+        if 0 < steps < (1 - _GAP) * self._asked.steps:
+            hours, all_hours = (each * self._asked.step_seconds / 3600 for each in (steps, self._asked.steps))
+            self.missing.append(f"{all_hours - hours:.3g} of {all_hours:.3g} hours, without samples of {of}; means are over the others")  # fmt: skip  # noqa: E501
+        return float(steps * self._asked.step_seconds)
+
+    def total(self, of: str, query: str) -> float | None:
+        """Return the time integral of a query with one series; None without one."""
+        found = self._of(of, query)
         if not found:
             self.missing.append(f"{query}: no series in this time")
             return None
@@ -89,7 +110,7 @@ class _Found:
         parts: dict[str, dict[str, float]] = {}
         for of in ("requested_cpu_cores", "requested_memory_bytes", "used_cpu_cores", "used_memory_bytes", "suppressed_cpu_cores"):  # fmt: skip  # noqa: E501
             metric = f"koordlet_namespace_mid_{of}"
-            series = self._series(f"sum by (namespace) ({_ONCE.format(metric)})")
+            series = self._of(AGENTS, f"sum by (namespace) ({_ONCE.format(metric)})")
             if not series:
                 self.missing.append(f"{metric}: no series in this time")
             parts[of] = {each.labels.get("namespace", ""): self._integral(each.values) for each in series}

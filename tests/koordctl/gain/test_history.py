@@ -123,10 +123,20 @@ def test_what_it_risked(url, capsys):
 def test_what_is_missing_is_named(url, capsys):
     assert ask(url) == 0
     shown = capsys.readouterr()
+    assert "without samples" not in shown.err
     assert "not shown: koordlet_namespace_mid_suppressed_cpu_cores: no series in this time" in shown.err
     assert shown.out.startswith("What Mid resources gave in 2 days, from http://127.0.0.1:")
     assert re.search(r"^etl +384\.0 +96\.0 +192\.0 +48\.0 +- +5$", shown.out, re.MULTILINE)
     assert "Mid on offer, mean   30.0 cores (30 %), 2.0 GiB (10 %)" in shown.out
+
+
+def test_means_are_over_the_time_with_samples(url, capsys):
+    assert ask(url, "--since=8d") == 0
+    shown = capsys.readouterr()
+    assert "Mid on offer, mean   30.0 cores (30 %), 2.0 GiB (10 %)" in shown.out
+    assert "Mid used, mean       5.0 cores (5 %), 2.0 GiB (10 %)" in shown.out
+    for of in ("the manager", "agents"):
+        assert f"not shown: 144 of 192 hours, without samples of {of}; means are over the others" in shown.err
 
 
 def test_the_page_holds_everything_and_loads_nothing(url, capsys):
