@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import msgspec
 
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric.evaluation_report import WirePrediction
 from api_types.node_metric.mid_report import WireResources
 from manager.cache import store
@@ -121,6 +123,12 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
     reporting_component: str = ""
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+    @property
+    def time(self) -> dt.datetime | None:
+        """Return the time of the newest occurrence; None where its author states none."""
+        return times.parse_rfc3339_or_none(self.last_timestamp or self.event_time)
 
 
 class PodCondition(msgspec.Struct, frozen=True):
