@@ -91,6 +91,16 @@ class Workload(msgspec.Struct, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
+    @property
+    def ready(self) -> int:
+        """Return the number of pods that are ready."""
+        return self.status.number_ready or self.status.ready_replicas
+
+    @property
+    def wanted(self) -> int:
+        """Return the number of pods that should be ready, also those that could not be created."""
+        return max(self.status.desired_number_scheduled, self.spec.replicas or 0, self.status.replicas)
+
 
 class PriorityClass(msgspec.Struct, frozen=True):
     """A PriorityClass."""
