@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--since", type=since, default=7 * 86_400.0, metavar="TIME", help="time before now, such as 12h, 7d or 4w (default: 7d)")  # fmt: skip  # noqa: E501
     add("--token-file", type=Path, metavar="FILE", help="file with a bearer token for Prometheus")
     add("--ca-file", type=Path, metavar="FILE", help="certificates that Prometheus is checked with")
-    add("--timeout", type=float, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
+    add("--timeout", type=command.seconds, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
 
 
 def since(text: str) -> float:
