@@ -69,10 +69,29 @@ class NodeMetricWithPods(NodeMetric, frozen=True, gc=False):
     status: PodReport | None = None
 
 
+class Container(msgspec.Struct, frozen=True):
+    """Arguments of a container."""
+
+    args: list[str] | None = None
+
+
+class PodTemplateSpec(msgspec.Struct, frozen=True):
+    """Containers of a pod template."""
+
+    containers: list[Container] | None = None
+
+
+class PodTemplate(msgspec.Struct, frozen=True):
+    """Template of the pods of a workload."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True):
-    """Replicas that a Deployment wants."""
+    """Replicas that a Deployment wants, and what runs in them."""
 
     replicas: int | None = None
+    template: PodTemplate = PodTemplate()
 
 
 class WorkloadStatus(msgspec.Struct, rename="camel", frozen=True):
@@ -100,6 +119,11 @@ class Workload(msgspec.Struct, frozen=True):
     def wanted(self) -> int:
         """Return the number of pods that should be ready, also those that could not be created."""
         return max(self.status.desired_number_scheduled, self.spec.replicas or 0, self.status.replicas)
+
+    def argument(self, flag: str) -> str:
+        """Return the value of `flag=value` among the arguments, of the last one as programs do; empty without one."""
+        arguments = [each for one in self.spec.template.spec.containers or () for each in one.args or ()]
+        return next((each.partition("=")[2] for each in reversed(arguments) if each.startswith(f"{flag}=")), "")
 
 
 class PriorityClass(msgspec.Struct, frozen=True):
