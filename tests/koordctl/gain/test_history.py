@@ -19,6 +19,18 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def samples():
+    """Yield the samples of the suite, and such of a tenant's pod that has metrics of the same names."""
+    metrics = set()
+    for each in of_the_suite():
+        metrics.add(each.name)
+        yield each
+    labels = {"job": "tenant", "node": "n9", "instance": "10.9.9.9:80", "namespace": "forged", "predictor": "forged"}
+    for metric in metrics:
+        for at in range(START, END + 1, 10 * STEP):
+            yield Sample(metric, {**labels, "resource": "cpu", "reason": "SampleTooOld"}, at, 9e6 * (at - START + 1))
+
+
+def of_the_suite():
     """Yield two nodes and two namespaces, each series twice, as of two replicas of Prometheus."""
     for name, of_nodes in {
         "koord_manager_node_mid_cpu_cores": {"n1": 10, "n2": 20},
@@ -89,7 +101,7 @@ def at_the_end(monkeypatch):
 
 
 def ask(url, *flags):
-    return koordctl.main(["gain", "--since=2d", f"--prometheus={url}", *flags])
+    return koordctl.main(["gain", "--since=2d", f"--prometheus={url}", "--selector={job!='tenant'}", *flags])
 
 
 def test_core_hours_and_gib_hours_by_namespace(url, capsys):
@@ -137,6 +149,18 @@ def test_means_are_over_the_time_with_samples(url, capsys):
     assert "Mid used, mean       5.0 cores (5 %), 2.0 GiB (10 %)" in shown.out
     for of in ("the manager", "agents"):
         assert f"not shown: 144 of 192 hours, without samples of {of}; means are over the others" in shown.err
+
+
+def test_without_a_selector_all_series_count(url, capsys):
+    assert ask(url, "--selector=", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "forged" in {each["name"] for each in found["namespaces"]}
+    assert found["offered"]["cpu"] > 1e6
+
+
+def test_a_wrong_selector_is_named(url, capsys):
+    assert ask(url, "--selector=job=", "-o", "json") == 3
+    assert "check --selector" in capsys.readouterr().err
 
 
 def test_the_page_holds_everything_and_loads_nothing(url, capsys):
