@@ -28,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add(
         "--prometheus", metavar="URL", default="", help="Prometheus with the metrics of the suite, for a day of history"
     )
+    add("--prometheus-selector", metavar="MATCHERS", default="", help="label matchers of all series, such as job=~'koordlet|koord-manager'")  # fmt: skip  # noqa: E501
 
 
 def _port(text: str) -> int:
@@ -64,7 +65,7 @@ def _serve(options: Namespace, to: Connection) -> int:
     pages = PagesApp(
         poller,
         lambda api, pod: records.read(api, options.namespace, caller, pod),
-        Prometheus(options.prometheus) if options.prometheus else None,
+        Prometheus(options.prometheus, options.prometheus_selector) if options.prometheus else None,
     )
     url = f"http://127.0.0.1:{opened.getsockname()[1]}/?token={token}"
     sys.stdout.write(f"{url}\n")
