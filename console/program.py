@@ -39,7 +39,8 @@ async def run(chosen: ConsoleSettings) -> None:
         registry=registry,
     )
     opened = server.listen(chosen.page_port)
-    pages = PagesApp(poller, _no_records, Prometheus(chosen.prometheus) if chosen.prometheus else None)
+    history = Prometheus(chosen.prometheus, chosen.prometheus_selector) if chosen.prometheus else None
+    pages = PagesApp(poller, _no_records, history)
     endpoint.start()
     poller.start()
     log.info("pages on 127.0.0.1:%d: kubectl port-forward reaches them", opened.getsockname()[1])

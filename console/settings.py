@@ -29,6 +29,8 @@ class ConsoleSettings(settings.Settings):
     """Seconds between two reads of all nodes and reports; a read of a large cluster makes them more."""
     prometheus: str = ""
     """URL of a Prometheus with the metrics of the suite, for a day of history; empty uses the memory only."""
+    prometheus_selector: str = ""
+    """Label matchers of all series, such as job=~'koordlet|koord-manager': keeps out those of tenants."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

@@ -92,13 +92,13 @@ def of_node(node: NodeState) -> Iterator[Finding]:
 def of_installation(found: Installation, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the findings about the installation that a snapshot shows; `check` has more."""
     agent, manager, scheduler = (found.workloads.get(name) for name in (AGENT, MANAGER, SCHEDULER))
-    if agent and not 0 < agent.status.desired_number_scheduled == agent.status.number_ready:
-        ready, wanted = agent.status.number_ready, agent.status.desired_number_scheduled
+    if agent and not 0 < agent.wanted == agent.ready:
+        ready, wanted = agent.ready, agent.wanted
         yield Finding(KINDS["AgentsReady"], detail=f"ready on {ready} of {wanted} nodes")
-    if manager and not manager.status.ready_replicas:
-        yield Finding(KINDS["ManagerReady"], detail=f"0 of {manager.status.replicas} ready")
-    if scheduler and not scheduler.status.ready_replicas:
-        yield Finding(KINDS["SchedulerReady"], detail=f"0 of {scheduler.status.replicas} ready")
+    if manager and not manager.ready:
+        yield Finding(KINDS["ManagerReady"], detail=f"0 of {manager.wanted} ready")
+    if scheduler and not scheduler.ready:
+        yield Finding(KINDS["SchedulerReady"], detail=f"0 of {scheduler.wanted} ready")
     if manager and not found.leader and not snapshot.is_unread(f"leases/{MANAGER}"):
         yield Finding(KINDS["Leader"], detail=f"the Lease {MANAGER} has no holder")
     versions = found.versions()

@@ -26,8 +26,8 @@ from manager.leader_election import lease
 from manager.slo_config import evaluation
 
 T = TypeVar("T")
-CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG)
 WORKLOADS: Final = {AGENT: resources.DAEMON_SETS, MANAGER: resources.DEPLOYMENTS, SCHEDULER: resources.DEPLOYMENTS}
+_MANAGER: Final = f"{resources.DEPLOYMENTS.plural}/{MANAGER}"
 _VERSION: Final = errors.Call("GET", "/version", "get", "version")
 
 
@@ -208,13 +208,15 @@ class Reader:
             record = await objects.get(self._api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
             holder = record.spec.holder_identity or ""
             renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
+        config_map = _config_map_of(workloads.get(MANAGER))
         return Installation(
             namespace=namespace,
             kubernetes=await self.kubernetes(),
             workloads=workloads,
             leader=holder,
             renewed=renewed,
-            outcome=await self.configuration(namespace),
+            outcome=await self.configuration(namespace, config_map),
+            config_map=config_map,
             kept_in=LAST_GOOD_CONFIG,
         )
 
@@ -225,10 +227,23 @@ class Reader:
             return found.git_version.removeprefix("v")
         return ""
 
-    async def configuration(self, namespace: str) -> evaluation.Outcome | None:
-        """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read."""
-        current, stored = [await self._config_map(namespace, name) for name in CONFIG_MAPS]
-        if any(each.what == f"configmaps/{names.SLO_CONTROLLER_CONFIG}" and each.is_right for each in self.unread):
+    async def config_map(self, namespace: str) -> str:
+        """Read the name of the ConfigMap that the manager reads, an argument of its Deployment."""
+        found = None
+        with self.attempt(_MANAGER, is_optional=True):
+            found = await objects.get(
+                self._api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.Workload
+            )
+        return _config_map_of(found)
+
+    async def configuration(self, namespace: str, config_map: str) -> evaluation.Outcome | None:
+        """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read.
+
+        None as well where it is not there, and its name is only a guess.
+        """
+        current, stored = [await self._config_map(namespace, name) for name in (config_map, LAST_GOOD_CONFIG)]
+        is_guess = any(each.what == _MANAGER and each.is_right for each in self.unread)
+        if any(each.what == f"configmaps/{config_map}" and (each.is_right or is_guess) for each in self.unread):
             return None
         before = evaluation.restore(stored.data if stored else None)
         return evaluation.evaluate(before, current.data if current else None, exists=current is not None)
@@ -267,3 +282,8 @@ class Reader:
             self._on_progress(resource.plural, count)
         if unreadable:
             self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why))
+
+
+def _config_map_of(manager: wire.Workload | None) -> str:
+    """Return the ConfigMap that a manager reads; the chart's default where its Deployment does not state it."""
+    return (manager.argument("--config-map") if manager else "") or names.SLO_CONTROLLER_CONFIG

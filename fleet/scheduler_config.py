@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from api_types.kubernetes import yaml_text
 from api_types.mid_pods import quota
 from fleet.node_state import UNKNOWN, Amounts
 
@@ -40,13 +41,13 @@ class SchedulerConfig(NamedTuple):
 def read(text: str) -> SchedulerConfig:
     """Read a document: a profile, or a whole KubeSchedulerConfiguration."""
     try:
-        document = yaml.safe_load(text)
+        (document,) = list(yaml_text.load_all(text)) or [None]
         if document is None:
             return SchedulerConfig()
         profile = _profile(document)
         default = Amounts(*quota.of_document(_args(profile, _QUOTAS).get("defaultQuota") or {}))
         return SchedulerConfig(default, _usage_limit(profile))
-    except (yaml.YAMLError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
+    except (yaml.YAMLError, ValueError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
         return SchedulerConfig()
 
 

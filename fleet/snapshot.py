@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from api_types import names
 from fleet import wire
 from fleet.node_state import NodeState
 from fleet.pod_state import PodState
@@ -39,6 +40,8 @@ class Installation:
     renewed: dt.datetime | None = None
     outcome: Outcome | None = None
     """Configuration; None where it was not read."""
+    config_map: str = names.SLO_CONTROLLER_CONFIG
+    """ConfigMap that the manager reads."""
     kept_in: str = ""
     """ConfigMap of the last valid document."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import msgspec
 
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric.evaluation_report import WirePrediction
 from api_types.node_metric.mid_report import WireResources
 from manager.cache import store
@@ -67,10 +69,29 @@ class NodeMetricWithPods(NodeMetric, frozen=True, gc=False):
     status: PodReport | None = None
 
 
+class Container(msgspec.Struct, frozen=True):
+    """Arguments of a container."""
+
+    args: list[str] | None = None
+
+
+class PodTemplateSpec(msgspec.Struct, frozen=True):
+    """Containers of a pod template."""
+
+    containers: list[Container] | None = None
+
+
+class PodTemplate(msgspec.Struct, frozen=True):
+    """Template of the pods of a workload."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True):
-    """Replicas that a Deployment wants."""
+    """Replicas that a Deployment wants, and what runs in them."""
 
     replicas: int | None = None
+    template: PodTemplate = PodTemplate()
 
 
 class WorkloadStatus(msgspec.Struct, rename="camel", frozen=True):
@@ -88,6 +109,21 @@ class Workload(msgspec.Struct, frozen=True):
     metadata: pods.ObjectMeta = pods.ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def ready(self) -> int:
+        """Return the number of pods that are ready."""
+        return self.status.number_ready or self.status.ready_replicas
+
+    @property
+    def wanted(self) -> int:
+        """Return the number of pods that should be ready, also those that could not be created."""
+        return max(self.status.desired_number_scheduled, self.spec.replicas or 0, self.status.replicas)
+
+    def argument(self, flag: str) -> str:
+        """Return the value of `flag=value` among the arguments, of the last one as programs do; empty without one."""
+        arguments = [each for one in self.spec.template.spec.containers or () for each in one.args or ()]
+        return next((each.partition("=")[2] for each in reversed(arguments) if each.startswith(f"{flag}=")), "")
 
 
 class PriorityClass(msgspec.Struct, frozen=True):
@@ -121,6 +157,12 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
     reporting_component: str = ""
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+    @property
+    def time(self) -> dt.datetime | None:
+        """Return the time of the newest occurrence; None where its author states none."""
+        return times.parse_rfc3339_or_none(self.last_timestamp or self.event_time)
 
 
 class PodCondition(msgspec.Struct, frozen=True):

@@ -1,15 +1,22 @@
-"""Write objects as YAML that the parsers of Kubernetes read back unchanged.
+"""Read YAML whose aliases are harmless, and write objects as YAML that the parsers of Kubernetes read back unchanged.
 
-They follow YAML 1.1 where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is a boolean to them.
+The aliases of a few lines can expand to more values than any program can visit: each doubles the one before. The size
+of a document is counted before its values are made.
+
+The parsers of Kubernetes follow YAML 1.1 where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is
+a boolean to them.
 Repeated values are written in full instead of as anchors, which people read with difficulty.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
 
+_MOST_ALIASED_VALUES: Final = 100_000
 _BOOLEANS_TO_OTHERS: Final = frozenset({"y", "Y", "n", "N"})
 
 
@@ -29,3 +36,52 @@ _Dumper.add_representer(str, _text)
 def dump(value: Any) -> str:
     """Write plain values as YAML, keys in their order."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+class TooManyAliases(yaml.YAMLError):
+    """The aliases of a document expand to too many values, or contain themselves."""
+
+
+def nodes(text: str) -> Iterator[yaml.Node]:
+    """Yield the root node of each document. Raises yaml.YAMLError, TooManyAliases included, and RecursionError."""
+    for node in yaml.compose_all(text, yaml.SafeLoader):
+        if node is not None:
+            _check(node)
+            yield node
+
+
+def load_all(text: str) -> Iterator[Any]:
+    """Yield the values of the documents. Raises as `nodes`, and ValueError for an impossible date."""
+    loader = yaml.SafeLoader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                _check(node)
+                yield loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _check(root: yaml.Node) -> None:
+    sizes: dict[int, float] = {}
+    if _size(root, sizes) - len(sizes) > _MOST_ALIASED_VALUES:
+        raise TooManyAliases(
+            f"its aliases (*) expand to more than {_MOST_ALIASED_VALUES} values; want the values written out"
+        )
+
+
+def _size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Return the number of values of a node, each counted as often as it is referred to; infinite in a circle."""
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
+        sizes[id(node)] = 1 + sum(_size(each, sizes) for each in _children(node))
+    return sizes[id(node)]
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from (key, value)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -25,6 +26,9 @@ from manager.slo_config.evaluation import Outcome
 
 T = TypeVar("T")
 _MOST_LISTED: Final = 500
+_OF_NODES: Final = "default"
+"""Namespace of Events on objects that have none."""
+_BY_MANAGER: Final = f"reportingComponent={REPORTER}"
 
 
 async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[Snapshot, float | None]:
@@ -72,26 +76,56 @@ async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:
     return Listed(tuple(pod for pod in listed.items if not pod.spec.node_name), listed.unread)
 
 
-async def manager_events(api: session.Session, now: dt.datetime) -> Listed[wire.Event]:
-    """Read the Events of the manager, the newest first."""
-    return await _events(api, now, f"reportingComponent={REPORTER}")
+async def manager_events(api: session.Session, namespace: str, now: dt.datetime) -> Listed[wire.Event]:
+    """Read the Events of the manager about nodes and about the suite, the newest first; `namespace` is the suite's.
+
+    Tenants may write Events in their namespaces, also under the name of the manager. None of these is read: a pod that
+    was evicted there is named by an Event on its node as well.
+    """
+    places = sorted({_OF_NODES, namespace})
+    read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.Event, namespace=each) for each in places]
+    found = [each for one in read for each in one.items or ()]
+    unread = tuple(dict.fromkeys(each for one in read for each in one.unread))
+    is_read = any(one.items is not None for one in read)
+    return Listed(tuple(_newest(found, now)[:_MOST_LISTED]) if is_read else None, unread)
 
 
 async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wire.Event]:
-    """Read the Events about pods that found no node, the newest first."""
-    return await _events(api, now, "reason=FailedScheduling")
+    """Read the Events about pods that found no node: the newest of each namespace first, then the second ones.
 
-
-async def _events(api: session.Session, now: dt.datetime, selector: str) -> Listed[wire.Event]:
+    So the Events of one namespace never hide those of the others.
+    """
+    selector = "involvedObject.kind=Pod,reason=FailedScheduling"
     listed = await _listed(api, now, resources.EVENTS, selector, wire.Event)
     if listed.items is None:
         return listed
-    newest = sorted(listed.items, key=lambda each: each.last_timestamp or each.event_time or "", reverse=True)
-    return Listed(tuple(newest[:_MOST_LISTED]), listed.unread)
+    ranks: dict[str, int] = Counter()
+    ranked = []
+    for each in _newest(listed.items, now):
+        ranks[each.metadata.namespace] += 1
+        ranked.append((ranks[each.metadata.namespace], each))
+    ranked.sort(key=lambda pair: pair[0])
+    return Listed(tuple(each for _, each in ranked[:_MOST_LISTED]), listed.unread)
+
+
+def _newest(found: Sequence[wire.Event], now: dt.datetime) -> list[wire.Event]:
+    """Sort Events, the newest first. A time in the future counts as now."""
+
+    def seconds(event: wire.Event) -> float:
+        time = event.time
+        return min(time, now).timestamp() if time else 0.0
+
+    return sorted(found, key=seconds, reverse=True)
 
 
 async def _listed(
-    api: session.Session, now: dt.datetime, resource: resources.Resource, selector: str, decode: type[T]
+    api: session.Session,
+    now: dt.datetime,
+    resource: resources.Resource,
+    selector: str,
+    decode: type[T],
+    *,
+    namespace: str | None = None,
 ) -> Listed[T]:
     """Read a list from the watch cache of the apiserver; an object that cannot be decoded is counted in `unread`."""
     reader = Reader(api, now)
@@ -99,7 +133,13 @@ async def _listed(
     items: Sequence[T] | None = None
     with reader.attempt(resource.plural):
         listed = await objects.list_all(
-            api, resource, field_selector=selector, decode=decode, from_cache=True, on_unreadable=bad.append
+            api,
+            resource,
+            namespace=namespace,
+            field_selector=selector,
+            decode=decode,
+            from_cache=True,
+            on_unreadable=bad.append,
         )
         items = listed.items
     unread = [*reader.unread, *(Unread(f"{len(bad)} {resource.plural}", str(bad[0])) for _ in bad[:1])]

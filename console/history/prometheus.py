@@ -39,8 +39,9 @@ QUERIES: Final[Mapping[str, str]] = {
     "mid": 'sum(max by (node) (koord_manager_node_mid_cpu_cores{{node!=""{node}}}))',
     "mid_requests": 'sum(max by (node) (koord_manager_node_mid_cpu_term_cores{{term="allocated"{node}}}))',
 }
-"""Query of each series. A node is chosen by the label `node`, which the monitoring objects of the chart set; the
-largest of equal series is taken, because two replicas of Prometheus may be read as one."""
+"""Query of each series. A node is chosen by the label `node`, which the monitoring objects of the chart set, and other
+matchers are in the same place; the largest of equal series is taken, because two replicas of Prometheus may be read as
+one."""
 
 
 class _Series(msgspec.Struct):
@@ -61,10 +62,11 @@ class _NoHistory(Exception):
 
 
 class Prometheus:
-    """Client of one Prometheus, for one event loop."""
+    """Client of one Prometheus, for one event loop; `selector` has label matchers that all series have to match."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, selector: str = "") -> None:
         self._url = url.rstrip("/")
+        self._selector = selector.strip("{} ")
         self._reads: OrderedDict[str, tuple[float, asyncio.Task[Mapping[str, Any]]]] = OrderedDict()
         """The read of each node and when it began, the oldest first."""
         self._slots = asyncio.Semaphore(2)
@@ -99,7 +101,7 @@ class Prometheus:
                 return _problem(self._problem)
             try:
                 async with asyncio.timeout(_READ_SECONDS):
-                    return {"prometheus_points": await self._points(f",node={json.dumps(node)}" if node else "")}
+                    return {"prometheus_points": await self._points(node)}
             except TimeoutError:
                 self._problem = f"did not answer within {_READ_SECONDS:.0f} s"
             except (httpx2.HTTPError, httpx2.InvalidURL, _NoHistory, OSError, ValueError) as error:
@@ -109,12 +111,14 @@ class Prometheus:
             return _problem(self._problem)
 
     async def _points(self, node: str) -> list[Point]:
+        chosen = [f"node={json.dumps(node)}"] if node else []
+        matchers = "".join(f",{each}" for each in (*chosen, self._selector) if each)
         end = int(time.time()) // _STEP_SECONDS * _STEP_SECONDS
         steps = range(end - _RANGE_SECONDS, end + 1, _STEP_SECONDS)
         async with httpx2.AsyncClient(
             verify=self._authorities, timeout=None, trust_env=False, follow_redirects=False
         ) as client:
-            series = [await self._series(client, QUERIES[name].format(node=node), steps) for name in SERIES]
+            series = [await self._series(client, QUERIES[name].format(node=matchers), steps) for name in SERIES]
         points = [Point(at, tuple(each.get(at) for each in series)) for at in steps]
         return [point for point in points if any(value is not None for value in point.values)]
 

@@ -65,11 +65,11 @@ def _group(reason: str, message: str, pods: Sequence[PendingPod], now: dt.dateti
     created = [times.parse_rfc3339_or_none(pod.metadata.creation_timestamp) for pod in pods]
     oldest = min((each for each in created if each), default=None)
     return {
-        "reason": reason,
+        "reason": shown.cut(reason),
         "message": message,
         "count": len(pods),
         "age": numbers.age((now - oldest).total_seconds() if oldest else None),
-        "schedulers": ", ".join(sorted({pod.spec.scheduler_name for pod in pods})[:_NAMED]),
+        "schedulers": ", ".join(sorted({shown.cut(pod.spec.scheduler_name) for pod in pods})[:_NAMED]),
         "pods": [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods[:_NAMED]],
         "more": max(len(pods) - _NAMED, 0),
     }

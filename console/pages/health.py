@@ -74,9 +74,7 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
             "version": "",
             "more": "",
         }
-    status = workload.status
-    ready = status.number_ready if name == AGENT else status.ready_replicas
-    wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+    ready, wanted = workload.ready, workload.wanted
     style, sign, word = ("ok", "✔", "ready") if 0 < ready == wanted else ("bad", "✘", "not ready")
     if 0 < ready < wanted and name != AGENT:
         style, sign, word = "warn", "!", "degraded"

@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from api_types.kubernetes import times
 from console.pages import numbers
 from fleet import wire
 from fleet.finding_kinds import KINDS, Severity
@@ -26,6 +25,9 @@ class Sign(NamedTuple):
     """The same as a sentence."""
 
 
+LONGEST_NAME: Final = 253
+"""Longest name of an object."""
+LONGEST_MESSAGE: Final = 1_000
 _OF_SEVERITY: Final = {Severity.ERROR: ("bad", "✘"), Severity.WARNING: ("warn", "!"), Severity.NOTE: ("off", "–")}  # noqa: RUF001  # the sign of what is off
 _SHORT: Final = {"Calculated": "Calculated", "CalculatedFromReclaimable": "Calculated", "Static": "Static"}
 _TEXTS: Final = {reason.value: text for reason, text in TEXTS.items()}
@@ -44,6 +46,11 @@ def sign_of(node: NodeState) -> Sign:
 def is_fine(found: Finding) -> bool:
     """Check whether a finding only repeats that the Mid resources of a node were calculated."""
     return found.kind.code in _SHORT
+
+
+def cut(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return the beginning of a text of the cluster, whose author may write any length."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class Lane(NamedTuple):
@@ -112,7 +119,6 @@ class Item(NamedTuple):
 
 
 _NAMED_NODES: Final = 5
-_LONGEST_MESSAGE: Final = 1_000
 _COMMANDS: Final = ("kubectl ", "koordctl ", "helm ")
 
 
@@ -144,13 +150,14 @@ def events(found: Iterable[wire.Event], now: dt.datetime) -> list[dict[str, Any]
 
 
 def _event(event: wire.Event, now: dt.datetime) -> dict[str, Any]:
-    time = times.parse_rfc3339_or_none(event.last_timestamp or event.event_time)
+    time, about = event.time, event.involved_object
+    name = f"{event.metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
     return {
         "age": numbers.age((now - time).total_seconds() if time else None),
-        "kind": event.involved_object.kind,
-        "name": event.involved_object.name,
-        "reason": event.reason,
+        "kind": cut(about.kind),
+        "name": cut(name, 2 * LONGEST_NAME),
+        "reason": cut(event.reason),
         "is_warning": event.type == "Warning",
-        "message": event.message[:_LONGEST_MESSAGE],
+        "message": cut(event.message, LONGEST_MESSAGE),
         "count": event.count or 1,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -111,7 +112,7 @@ class PagesApp:
         """Show the Mid of the fleet."""
         seen, now = await self._seen(), clock.utc_now()
         (events, problem), (sums, other_problem) = await asyncio.gather(
-            self._detail(("events", "manager"), lambda api: reading.manager_events(api, now)),
+            self._manager_events(now),
             self._detail(("namespaces",), lambda api: reading.by_namespace(api, self._poller.namespace, now)),
         )
         values = mid.context(seen, self._poller.history, events or Listed(None), sums or Listed(None), now)
@@ -144,7 +145,7 @@ class PagesApp:
     async def health(self, request: Request) -> Response:
         """Show the installation."""
         seen, now = await self._seen(), clock.utc_now()
-        events, problem = await self._detail(("events", "manager"), lambda api: reading.manager_events(api, now))
+        events, problem = await self._manager_events(now)
         values = health.context(seen, events or Listed(None), self._poller.namespace, now)
         return self._page("health.html", request, seen, values | {"problem": problem})
 
@@ -160,6 +161,10 @@ class PagesApp:
         if seen.currency(clock.utc_now()) is Currency.LOADING:
             await asyncio.to_thread(self._poller.first.wait, _FIRST_SECONDS)
         return self._poller.seen
+
+    async def _manager_events(self, now: dt.datetime) -> tuple[Any, str]:
+        namespace = self._poller.namespace
+        return await self._detail(("events", "manager"), lambda api: reading.manager_events(api, namespace, now))
 
     async def _detail(self, key: tuple[str, ...], read: Callable[..., Any]) -> tuple[Any, str]:
         """Return what was read, or None and why."""

@@ -14,7 +14,6 @@ from apiserver_client import errors, objects, resources, session
 from fleet import port_forward
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
-from fleet.reading import CONFIG_MAPS
 from koordctl.bundle import scrubbing
 from koordctl.bundle.archive import LARGEST_FILE_BYTES, Archive
 
@@ -46,11 +45,11 @@ class Collector:
         self._caller = caller
         self._report = report
 
-    async def collect(self) -> None:
+    async def collect(self, config_maps: Iterable[str]) -> None:
         """Collect everything that is read from the apiserver, then pages through port-forwards."""
         await self._listed("nodes.jsonl", resources.NODES)
         await self._listed("nodemetrics.jsonl", resources.NODE_METRICS)
-        for name in CONFIG_MAPS:
+        for name in config_maps:
             await self._single(f"configmaps/{name}.json", resources.CONFIG_MAPS, name)
         await self._single(f"workloads/{AGENT}.json", resources.DAEMON_SETS, AGENT)
         for name in (MANAGER, SCHEDULER):

@@ -9,6 +9,7 @@ from typing import Final
 
 from component_base import clock
 from fleet.reading import Reader
+from fleet.snapshot import LAST_GOOD_CONFIG
 from koordctl.bundle.archive import Archive
 from koordctl.bundle.collecting import Collector
 from koordctl.cli import command
@@ -62,7 +63,8 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         raise command.WrongUsage(f"--file {path}: {error.strerror}; {_WANTED}") from error
     with archive, Progress(sys.stderr) as progress:
         caller = command.caller(options)
-        await Collector(reader.api, archive, options.namespace, caller, progress.report).collect()
+        config_maps = (await reader.config_map(options.namespace), LAST_GOOD_CONFIG)
+        await Collector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
             raise command.NotRead("\n".join(f"not read: {each}" for each in archive.missing))
     return answer(path, archive)

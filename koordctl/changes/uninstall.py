@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     command.add_arguments(parser)
     command.add_namespace_argument(parser)
     asking.add_arguments(parser)
-    parser.add_argument("--timeout", type=float, default=240.0, metavar="SECONDS", help="limit of the whole uninstallation (default: 240)")  # fmt: skip  # noqa: E501
+    parser.add_argument("--timeout", type=command.seconds, default=240.0, metavar="SECONDS", help="limit of the whole uninstallation (default: 240)")  # fmt: skip  # noqa: E501
 
 
 def run(options: Namespace) -> int:

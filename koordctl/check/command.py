@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import re
 import sys
+import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -82,24 +83,27 @@ async def check(
     now: Callable[[], dt.datetime],
     sleep: Sleep,
     report: Callable[[str], None] = lambda _text: None,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Check until nothing fails or the time is over; `report` is called with what it waits for.
 
     Raises NotRead, and errors.ApiServerError.
     """
-    for turns_left in range(int(options.wait / _PAUSE_SECONDS), -1, -1):
+    deadline = monotonic() + options.wait
+    while True:
         try:
             results = await _once(api, options, now(), sleep)
         except (errors.Unreachable, errors.ServerError, errors.Throttled):
-            if not turns_left:
+            if (left := deadline - monotonic()) <= 0:
                 raise
             waits_for = "the API server"
         else:
-            if not turns_left or of.exit_code(results, options.fail_on) == FINE:
+            if of.exit_code(results, options.fail_on) == FINE or (left := deadline - monotonic()) <= 0:
                 break
             waits_for = ", ".join(each.kind.code for each in results if each.is_bad(options.fail_on))
-        report(f"waiting for {waits_for}: {turns_left * _PAUSE_SECONDS:.0f} s left")
-        await sleep(_PAUSE_SECONDS)
+        report(f"waiting for {waits_for}: {left:.0f} s left")
+        await sleep(min(_PAUSE_SECONDS, left))
     return of.answer(results, options.namespace, options.fail_on)
 
 

@@ -97,9 +97,7 @@ def _workloads(snapshot: Snapshot, installed: Installation, required: Collection
             else:
                 yield skipped(code, why or f"{absent} (optional)")
             continue
-        status = workload.status
-        ready = status.number_ready if name == AGENT else status.ready_replicas
-        wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+        ready, wanted = workload.ready, workload.wanted
         text = f"{what}: ready on {ready} of {wanted} nodes" if name == AGENT else f"{what}: {ready} of {wanted} ready"
         works = 0 < wanted == ready if name == AGENT else ready > 0
         yield passed(code, text) if works else found(code, text)

@@ -14,6 +14,7 @@ from fleet import wire
 from fleet.findings import AGENT, MANAGER
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot
+from koordctl.check import rights
 from koordctl.check.rights import INSTALLER, VIEWER, Right
 from koordctl.check.seen import Seen, SeenBefore
 from manager.leader_election import lease
@@ -45,7 +46,7 @@ async def read(
     reader = Reader(api, now)
     installed = await reader.installation(namespace)
     nodes = await reader.nodes()
-    missing = await missing_rights(api, wanted, namespace)
+    missing = await missing_rights(api, rights.with_config_map(wanted, installed.config_map), namespace)
     classes = waiting = None
     with reader.attempt("priorityclasses"):
         classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.PriorityClass)).items

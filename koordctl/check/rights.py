@@ -74,6 +74,11 @@ INSTALLER: Final = (
 """Rights that `helm install` needs with the default values; helm keeps its release in a Secret."""
 
 
+def with_config_map(rights: Iterable[Right], name: str) -> list[Right]:
+    """Return rights in which the ConfigMap of the configuration has another name."""
+    return [each._replace(name=name) if each.name == names.SLO_CONTROLLER_CONFIG else each for each in rights]
+
+
 def named(rights: Iterable[Right], namespace: str) -> str:
     """Return rights in words, those of one resource together: `get, list nodes; get leases in monitoring`."""
     verbs: dict[str, list[str]] = {}

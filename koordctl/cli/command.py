@@ -9,9 +9,11 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
 from api_types import names
 from apiserver_client import credentials, errors, session
@@ -24,6 +26,7 @@ from koordctl.cli import answer, output
 from koordctl.cli.answer import Answer
 from koordctl.cli.progress import Progress
 
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 Read = Callable[[Reader], Awaitable[Answer]]
 
 
@@ -46,7 +49,7 @@ def add_connection_arguments(parser: ArgumentParser | argparse._ArgumentGroup) -
     add = parser.add_argument
     add("--kubeconfig", metavar="FILE", help="kubeconfig file (default: as kubectl)")
     add("--context", metavar="NAME", help="context of the kubeconfig")
-    add("--request-timeout", type=_seconds, default=60.0, metavar="SECONDS", help="limit of one request, such as 30 or 1m (default: 60)")  # fmt: skip  # noqa: E501
+    add("--request-timeout", type=seconds, default=60.0, metavar="SECONDS", help="limit of one request, such as 30 or 1m (default: 60)")  # fmt: skip  # noqa: E501
     add("--as", dest="user", metavar="USER", default="", help="user to impersonate")
     add("--as-group", dest="groups", metavar="GROUP", action="append", default=[], help="group to impersonate; repeat for several")  # fmt: skip  # noqa: E501
 
@@ -63,25 +66,26 @@ def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = answer
 def add_suite_argument(parser: ArgumentParser) -> None:
     """Add the flag that names the namespace of the suite."""
     parser.add_argument(
-        "--suite-namespace", default=names.NAMESPACE, metavar="NAMESPACE", help=f"namespace of the suite (default: {names.NAMESPACE})"  # noqa: E501
+        "--suite-namespace", type=namespace, default=names.NAMESPACE, metavar="NAMESPACE", help=f"namespace of the suite (default: {names.NAMESPACE})"  # noqa: E501
     )  # fmt: skip
 
 
 def add_namespace_argument(parser: ArgumentParser) -> None:
     """Add the flag of the suite's namespace to a command about the suite."""
     parser.add_argument(
-        "-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"
-    )
+        "-n", "--namespace", type=namespace, default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"  # noqa: E501
+    )  # fmt: skip
 
 
 def add_watch_arguments(parser: ArgumentParser) -> None:
     """Add the flags of a command that repeats its answer."""
     add = parser.add_argument
     add("-w", "--watch", action="store_true", help="repeat the answer until Ctrl-C")
-    add("--interval", type=_seconds, default=5.0, metavar="SECONDS", help="time between two answers of -w (default: 5)")
+    add("--interval", type=seconds, default=5.0, metavar="SECONDS", help="time between two answers of -w (default: 5)")
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return the seconds of a limit, the type of an argument. Raises ArgumentTypeError."""
     unit = {"s": 1, "m": 60, "h": 3_600}.get(text[-1:])
     try:
         found = float(text[:-1] if unit else text) * (unit or 1)
@@ -96,6 +100,13 @@ def name(text: str) -> str:
     """Return the name of an object, the type of an argument. Raises ArgumentTypeError for an empty one."""
     if not text:
         raise ArgumentTypeError("seen an empty name, want that of an object")
+    return text
+
+
+def namespace(text: str) -> str:
+    """Return the name of a namespace, the type of an argument. Raises ArgumentTypeError."""
+    if not _NAMESPACE.fullmatch(text):
+        raise ArgumentTypeError(f"seen {text!r}, want the name of a namespace: at most 63 of a-z, 0-9 and -")
     return text
 
 

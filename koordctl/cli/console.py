@@ -6,13 +6,15 @@ import asyncio
 import secrets
 import sys
 import webbrowser
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Final
 
 from apiserver_client import errors
 from apiserver_client.connection import Connection
 from component_base import listening
 from koordctl.cli import answer, command
 
+_LAST_PORT: Final = 65_535
 _EXTRA = "koordctl console needs more packages: pip install 'koord-suite[koordctl,console]'"
 
 
@@ -21,11 +23,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     command.add_connection_arguments(parser)
     command.add_namespace_argument(parser)
-    add("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
+    add("--port", type=_port, default=0, help="port on 127.0.0.1 (default: any free one)")
     add("--no-browser", action="store_true", help="print the address only")
     add(
         "--prometheus", metavar="URL", default="", help="Prometheus with the metrics of the suite, for a day of history"
     )
+    add("--prometheus-selector", metavar="MATCHERS", default="", help="label matchers of all series, such as job=~'koordlet|koord-manager'")  # fmt: skip  # noqa: E501
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _LAST_PORT:
+        raise ArgumentTypeError(f"seen {text!r}, want a port from 0 to {_LAST_PORT}; 0 is any free one")
+    return int(text)
 
 
 def run(options: Namespace) -> int:
@@ -56,7 +65,7 @@ def _serve(options: Namespace, to: Connection) -> int:
     pages = PagesApp(
         poller,
         lambda api, pod: records.read(api, options.namespace, caller, pod),
-        Prometheus(options.prometheus) if options.prometheus else None,
+        Prometheus(options.prometheus, options.prometheus_selector) if options.prometheus else None,
     )
     url = f"http://127.0.0.1:{opened.getsockname()[1]}/?token={token}"
     sys.stdout.write(f"{url}\n")

@@ -118,9 +118,7 @@ def _parts(installed: Installation) -> Table:
             rows.append((UNKNOWN, title, name, UNKNOWN, UNKNOWN, "not found"))
             styles.append("")
             continue
-        status = workload.status
-        ready = status.number_ready if name == AGENT else status.ready_replicas
-        wanted = status.desired_number_scheduled if name == AGENT else status.replicas
+        ready, wanted = workload.ready, workload.wanted
         is_ready = 0 < ready == wanted
         leader = f"leader {installed.leader}" if name == MANAGER and installed.leader else ""
         state = leader if is_ready else "; ".join(part for part in ("not all ready", leader) if part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from api_types import names
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot
 from koordctl.cli import command, status
@@ -15,9 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the flags of the command."""
     command.add_arguments(parser)
     command.add_watch_arguments(parser)
-    parser.add_argument(
-        "-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})"
-    )
+    command.add_namespace_argument(parser)
 
 
 def run(options: Namespace) -> int:

@@ -73,7 +73,7 @@ def _of_preset(options: Namespace) -> tuple[str, str]:
 
 
 async def _present(reader: Reader, namespace: str) -> Configuration:
-    outcome = await reader.configuration(namespace)
+    outcome = await reader.configuration(namespace, await reader.config_map(namespace))
     if outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
     if outcome.configuration is not None:

@@ -9,15 +9,17 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 from api_types.mid_pods import policy, template
 from api_types.mid_pods.documents import Refused
+from koordctl.cli import output
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
 
 FINE, REFUSED, WRONG_USAGE = 0, 1, 2
 STDIN: Final = "-"
+_LONGEST_MESSAGE: Final = 2_000
 
 
 class _File(NamedTuple):
@@ -56,12 +58,12 @@ def run(options: Namespace) -> int:
         _warn(text)
     if refusals:
         return _fail("nothing was written", REFUSED)
-    _show(results, sys.stdout if options.diff else sys.stderr)
+    _write(_diff(results), sys.stdout if options.diff else sys.stderr)
     if options.in_place:
         for result in results:
             _replace(result)
     elif not options.diff:
-        sys.stdout.write(_joined(result.text for result in results))
+        _write(_joined(result.text for result in results), sys.stdout)
     return FINE
 
 
@@ -96,11 +98,19 @@ def _read(name: str) -> str:
     return content.decode()
 
 
-def _show(results: list[_Result], to: object) -> None:
+def _diff(results: list[_Result]) -> str:
+    lines: list[str] = []
     for file, text in results:
         before, after = file.text.splitlines(keepends=True), text.splitlines(keepends=True)
-        for line in difflib.unified_diff(before, after, file.name, f"{file.name} (converted)"):
-            print(line.rstrip("\r\n"), file=to)  # type: ignore[call-overload]
+        lines += difflib.unified_diff(before, after, file.name, f"{file.name} (converted)")
+    return "".join(line.rstrip("\r\n") + "\n" for line in lines)
+
+
+def _write(text: str, to: TextIO) -> None:
+    """Write UTF-8, as the files are, whatever the locale is."""
+    to.flush()
+    to.buffer.write(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
+    to.buffer.flush()
 
 
 def _joined(texts: Iterator[str]) -> str:
@@ -135,4 +145,5 @@ def _fail(text: str, code: int) -> int:
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"koordctl: {text}\n")
+    """Print a message; names in it are of manifests, which anyone may have written."""
+    sys.stderr.write(f"koordctl: {output.printable(text, _LONGEST_MESSAGE)}\n")

@@ -39,7 +39,7 @@ class _Edit(NamedTuple):
 def documents(text: str) -> list[Document]:
     """Parse a text. Raises Refused where it is not YAML."""
     try:
-        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+        nodes = list(yaml_text.nodes(text))  # before the values: it refuses too many aliases
         values = [value for value in yaml.safe_load_all(text) if value is not None]
         present = [node for node in nodes if not _is_null(node)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:

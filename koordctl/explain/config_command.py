@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from api_types import names
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
 from fleet.reading import Reader
@@ -49,7 +48,8 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
     """Explain the given configuration, or that of the cluster."""
     name, file, namespace = options.node, options.config, options.suite_namespace
     node, metric = pods.Node(), None
-    outcome = given or await reader.configuration(namespace)
+    config_map = "" if given else await reader.config_map(namespace)
+    outcome = given or await reader.configuration(namespace, config_map)
     if outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
     if name is not None:
@@ -60,7 +60,7 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
         outcome,
         node,
         metric,
-        source=file or f"ConfigMap {namespace}/{names.SLO_CONTROLLER_CONFIG}",
+        source=file or f"ConfigMap {namespace}/{config_map}",
         kept_in=LAST_GOOD_CONFIG,
         preview=file is not None,
     )

@@ -37,7 +37,7 @@ async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
     with reader.attempt(f"nodemetrics/{name}"):
         metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
     found = await explain_mid.of_objects(reader.api, seen, metric, reader.now)
-    outcome = await reader.configuration(namespace)
+    outcome = await reader.configuration(namespace, await reader.config_map(namespace))
     state = node_state.state_of(name, seen, metric, reader.now)
     explained = node.Explained(state, found, mid_terms.layers(outcome, seen))
     return node.answer(explained, command.notes(each for each in reader.unread if each.is_right))

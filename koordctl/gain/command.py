@@ -25,9 +25,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--prometheus", metavar="URL", help="Prometheus that scrapes the suite; without it only the present is shown")
     add("--since", type=since, default=7 * 86_400.0, metavar="TIME", help="time before now, such as 12h, 7d or 4w (default: 7d)")  # fmt: skip  # noqa: E501
+    add("--selector", default="", metavar="MATCHERS", help="label matchers of all series, such as job=~'koordlet|koord-manager'")  # fmt: skip  # noqa: E501
     add("--token-file", type=Path, metavar="FILE", help="file with a bearer token for Prometheus")
     add("--ca-file", type=Path, metavar="FILE", help="certificates that Prometheus is checked with")
-    add("--timeout", type=float, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
+    add("--timeout", type=command.seconds, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
 
 
 def since(text: str) -> float:
@@ -73,7 +74,7 @@ def _from_prometheus(options: Namespace) -> int:
     try:
         prometheus = client.Prometheus(server)
         try:
-            found = history.read(prometheus, asked, server.shown)
+            found = history.read(prometheus, asked, server.shown, options.selector)
         finally:
             prometheus.close()
     except (client.CannotRead, client.BadQuery) as error:

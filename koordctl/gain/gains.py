@@ -124,6 +124,10 @@ class GainDocument(Document, tag="Gain"):
     source: str
     seconds: float
     """Length of the time; 0 for now."""
+    manager_seconds: float
+    """Part of `seconds` with samples of the manager, over which the mean of `offered` is."""
+    agent_seconds: float
+    """Part of `seconds` with samples of agents, over which the means of the other amounts are."""
     unit: Literal["hours", "now"]
     offered: GainAmounts
     requested: GainAmounts
@@ -145,6 +149,10 @@ class Gain:
 
     source: str
     seconds: float = 0.0
+    manager_seconds: float = 0.0
+    """Seconds with samples of the manager, which states what is offered."""
+    agent_seconds: float = 0.0
+    """Seconds with samples of agents, which state the other amounts."""
     offered: Amounts = UNKNOWN_AMOUNTS
     allocatable: Amounts = UNKNOWN_AMOUNTS
     namespaces: Mapping[str, OfNamespace] = field(default_factory=dict)
@@ -198,17 +206,17 @@ def title(gain: Gain) -> str:
 
 def summary(gain: Gain) -> list[str]:
     """Return the lines before the table: what was offered, requested and used, and what it risked."""
-    scale = gain.seconds or 1.0
-    whole = gain.allocatable
+    agents = gain.agent_seconds or 1.0
+    whole = _mean(gain.allocatable, agents)
     lines = []
-    for what, found in (
-        ("on offer", gain.offered),
-        ("requested", gain.total("requested")),
-        ("used", gain.total("used")),
+    for what, amounts, seconds in (
+        ("on offer", gain.offered, gain.manager_seconds or 1.0),
+        ("requested", gain.total("requested"), agents),
+        ("used", gain.total("used"), agents),
     ):
-        mean = "" if not gain.seconds else ", mean"
-        cpu = f"{_number(found.cpu, scale)} cores{_share(found.cpu, whole.cpu)}"
-        memory = f"{_number(found.memory, scale * GIB)} GiB{_share(found.memory, whole.memory)}"
+        mean, found = "" if not gain.seconds else ", mean", _mean(amounts, seconds)
+        cpu = f"{_number(found.cpu)} cores{_share(found.cpu, whole.cpu)}"
+        memory = f"{_number(found.memory, GIB)} GiB{_share(found.memory, whole.memory)}"
         lines.append(f"Mid {what + mean:<16} {cpu}, {memory}")
     for each in gain.exceeded:
         worst = f"; worst node {each.worst}, {100 * each.worst_ratio:.2g} %" if each.worst else ""
@@ -224,7 +232,11 @@ def summary(gain: Gain) -> list[str]:
     return lines
 
 
-def _number(amount: float | None, scale: float) -> str:
+def _mean(amounts: Amounts, seconds: float) -> Amounts:
+    return Amounts(*(None if each is None else each / seconds for each in amounts))
+
+
+def _number(amount: float | None, scale: float = 1.0) -> str:
     return UNKNOWN if amount is None else f"{amount / scale:.1f}"
 
 
@@ -283,6 +295,8 @@ def document(gain: Gain) -> GainDocument:
     return GainDocument(
         source=gain.source,
         seconds=gain.seconds,
+        manager_seconds=gain.manager_seconds,
+        agent_seconds=gain.agent_seconds,
         unit="hours" if gain.seconds else "now",
         offered=_wire(gain, gain.offered),
         requested=_wire(gain, gain.total("requested")),

@@ -6,7 +6,9 @@ Raises CannotRead and BadQuery of koordctl.backtest.prometheus.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,9 @@ _STEPS: Final = 2_000
 _LEAST_STEP_SECONDS: Final = 60
 _DAY: Final = 86_400
 _REASONS: Final = "SampleTooOld|NeverReported|NodeMetricMissing|CalculatedWithoutPrediction|NoPrediction|ReportRefused"
+_GAP: Final = 0.01
+"""Share of the time without samples that is stated."""
+MANAGER, AGENTS = "the manager", "agents"
 _ONCE: Final = "max without (prometheus, prometheus_replica, replica) ({})"
 """One of the equal series of several Prometheus replicas."""
 
@@ -32,17 +37,18 @@ def time_range(end_seconds: float, since_seconds: float) -> TimeRange:
     return TimeRange(last - (count - 1) * step, step, count)
 
 
-def read(prometheus: Prometheus, asked: TimeRange, source: str) -> Gain:
-    """Read and add up everything."""
+def read(prometheus: Prometheus, asked: TimeRange, source: str, selector: str = "") -> Gain:
+    """Read and add up everything; `selector` has label matchers that all series have to match."""
     window = asked.step_seconds * asked.steps
-    found = _Found(prometheus, asked)
-    offered = Amounts(*(found.total(f"sum (max by (node) (koord_manager_node_mid_{of}))") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
-    allocatable = Amounts(*(found.total(f"sum ({_ONCE.format(f'koordlet_allocatable_{of}')})") for of in ("cpu_cores", "memory_bytes")))  # fmt: skip  # noqa: E501
+    found = _Found(prometheus, asked, selector)
+    offered, allocatable = found.offered(), found.allocatable()
     namespaces = found.namespaces(window)
-    withdrawn = found.by_label(f'max by (reason) (koord_manager_nodes{{reason=~"{_REASONS}"}})', "reason")
+    withdrawn = found.withdrawn()
     return Gain(
         source,
         float(window),
+        found.seconds_of(MANAGER),
+        found.seconds_of(AGENTS),
         offered,
         allocatable,
         namespaces,
@@ -57,11 +63,46 @@ def read(prometheus: Prometheus, asked: TimeRange, source: str) -> Gain:
 class _Found:
     """Queries over one time range; `missing` grows by a sentence for each metric without a series."""
 
-    def __init__(self, prometheus: Prometheus, asked: TimeRange) -> None:
+    def __init__(self, prometheus: Prometheus, asked: TimeRange, selector: str) -> None:
         self._prometheus = prometheus
         self._asked = asked
+        self._matchers = [each for each in (selector.strip("{} "),) if each]
         self.missing: list[str] = []
         self._daily: dict[str, FloatArray] = {}
+        self._has_samples = {of: np.zeros(asked.steps, dtype=bool) for of in (MANAGER, AGENTS)}
+
+    def _named(self, metric: str, *matchers: str) -> str:
+        """Return the selector of the series of a metric."""
+        found = ",".join([*matchers, *self._matchers])
+        return f"{metric}{{{found}}}" if found else metric
+
+    def offered(self) -> Amounts:
+        """Return the Mid resources of all nodes over the time."""
+        metrics = ("koord_manager_node_mid_cpu_cores", "koord_manager_node_mid_memory_bytes")
+        cpu, memory = (self._of(MANAGER, f"sum (max by (node) ({self._named(each)}))") for each in metrics)
+        if cpu:
+            self._daily["offered"] = cpu[0].values
+        return self._totals(metrics, (cpu, memory))
+
+    def allocatable(self) -> Amounts:
+        """Return the allocatable of all nodes over the time."""
+        metrics = ("koordlet_allocatable_cpu_cores", "koordlet_allocatable_memory_bytes")
+        found = [self._of(AGENTS, f"sum ({_ONCE.format(self._named(each))})") for each in metrics]
+        return self._totals(metrics, found)
+
+    def _totals(self, metrics: Sequence[str], found: Iterable[Sequence[Series]]) -> Amounts:
+        """Return the time integrals of CPU and memory, of one series each; None without one."""
+        totals = []
+        for metric, series in zip(metrics, found, strict=True):
+            if not series:
+                self.missing.append(f"{metric}: no series in this time")
+            totals.append(self._integral(series[0].values) if series else None)
+        return Amounts(*totals)
+
+    def withdrawn(self) -> dict[str, float]:
+        """Return the node-seconds of each reason for Mid resources that were withdrawn or kept."""
+        query = f"max by (reason) ({self._named('koord_manager_nodes', f'reason=~{json.dumps(_REASONS)}')})"
+        return {each.labels.get("reason", ""): self._integral(each.values) for each in self._series(query)}
 
     def _series(self, query: str) -> list[Series]:
         return self._prometheus.range(query, self._asked)
@@ -69,26 +110,27 @@ class _Found:
     def _integral(self, values: FloatArray) -> float:
         return float(np.nansum(values)) * self._asked.step_seconds
 
-    def total(self, query: str) -> float | None:
-        """Return the time integral of a query with one series; None without one."""
+    def _of(self, of: str, query: str) -> list[Series]:
+        """Return the series of a query, and note at which steps there are samples of the manager or of agents."""
         found = self._series(query)
-        if not found:
-            self.missing.append(f"{query}: no series in this time")
-            return None
-        if "node_mid_cpu_cores" in query:
-            self._daily["offered"] = found[0].values
-        return self._integral(found[0].values)
+        for each in found:
+            self._has_samples[of] |= ~np.isnan(each.values)
+        return found
 
-    def by_label(self, query: str, label: str) -> dict[str, float]:
-        """Return the time integral of each series by a label."""
-        return {each.labels.get(label, ""): self._integral(each.values) for each in self._series(query)}
+    def seconds_of(self, of: str) -> float:
+        """Return the seconds with samples. States a gap of a hundredth; a part without any series is stated already."""
+        steps = int(np.count_nonzero(self._has_samples[of]))
+        if 0 < steps < (1 - _GAP) * self._asked.steps:
+            hours, all_hours = (each * self._asked.step_seconds / 3600 for each in (steps, self._asked.steps))
+            self.missing.append(f"{all_hours - hours:.3g} of {all_hours:.3g} hours, without samples of {of}; means are over the others")  # fmt: skip  # noqa: E501
+        return float(steps * self._asked.step_seconds)
 
     def namespaces(self, window: int) -> Mapping[str, OfNamespace]:
         """Return what each namespace got."""
         parts: dict[str, dict[str, float]] = {}
         for of in ("requested_cpu_cores", "requested_memory_bytes", "used_cpu_cores", "used_memory_bytes", "suppressed_cpu_cores"):  # fmt: skip  # noqa: E501
             metric = f"koordlet_namespace_mid_{of}"
-            series = self._series(f"sum by (namespace) ({_ONCE.format(metric)})")
+            series = self._of(AGENTS, f"sum by (namespace) ({_ONCE.format(self._named(metric))})")
             if not series:
                 self.missing.append(f"{metric}: no series in this time")
             parts[of] = {each.labels.get("namespace", ""): self._integral(each.values) for each in series}
@@ -107,7 +149,7 @@ class _Found:
         }
 
     def _increase(self, metric: str, label: str, window: int) -> dict[str, float]:
-        query = f"sum by ({label}) ({_ONCE.format(f'increase({metric}[{window}s])')})"
+        query = f"sum by ({label}) ({_ONCE.format(f'increase({self._named(metric)}[{window}s])')})"
         found = self._prometheus.instant(query, self._asked.end)
         if not found:
             self.missing.append(f"{metric}: no series in this time")
@@ -115,11 +157,13 @@ class _Found:
 
     def forecasts(self) -> list[Forecasts]:
         """Return the live evaluation at the end of the time: it has a memory of its own."""
-        by = "max by (predictor, resource) (koord_manager_evaluation_{}_ratio)"
+        by = "max by (predictor, resource) ({})"
         exceeded, saved = (
             {
                 (labels.get("predictor", ""), labels.get("resource", "")): value
-                for labels, value in self._prometheus.instant(by.format(of), self._asked.end)
+                for labels, value in self._prometheus.instant(
+                    by.format(self._named(f"koord_manager_evaluation_{of}_ratio")), self._asked.end
+                )
             }
             for of in ("violations", "savings")
         )
@@ -131,17 +175,7 @@ class _Found:
         """Return the share of the time in which Prod was above its predicted peak."""
         rows = []
         for resource in ("cpu", "memory"):
-            seconds = [
-                {
-                    labels.get("node") or labels.get("instance", ""): value
-                    for labels, value in self._prometheus.instant(
-                        f"max by (node, instance) (increase(koordlet_prod_peak_{of}_seconds_total"
-                        f'{{resource="{resource}"}}[{window}s]))',
-                        self._asked.end,
-                    )
-                }
-                for of in ("exceeded", "compared")
-            ]
+            seconds = [self._prod_seconds(of, resource, window) for of in ("exceeded", "compared")]
             above, compared = seconds
             whole = sum(compared.values())
             if not whole:
@@ -152,6 +186,15 @@ class _Found:
         if not rows:
             self.missing.append("koordlet_prod_peak_compared_seconds_total: no series in this time")
         return rows
+
+    def _prod_seconds(self, of: str, resource: str, window: int) -> dict[str, float]:
+        """Return seconds by node, added up over its agents: each new pod of the agent has another address."""
+        series = self._named(f"koordlet_prod_peak_{of}_seconds_total", f'resource="{resource}"')
+        query = f"max by (node, instance) (increase({series}[{window}s]))"
+        found: dict[str, float] = defaultdict(float)
+        for labels, value in self._prometheus.instant(query, self._asked.end):
+            found[labels.get("node") or labels.get("instance", "")] += value
+        return found
 
     def days(self) -> list[Day]:
         """Return the core-seconds of each UTC day."""

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, yaml_text
 
 _BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
 """Exceptions of PyYAML: the second for an impossible date, the third for too deep nesting."""
@@ -33,6 +33,8 @@ def document_in(text: str) -> str:
     """Take the document out of a ConfigMap manifest; any other text is the document itself. Raises Unusable."""
     try:
         manifests = list(_objects(text))
+    except yaml_text.TooManyAliases as error:
+        raise Unusable(str(error)) from error
     except _BROKEN:
         return text  # broken as JSON too; the reader of the document reports the place
     for manifest in manifests:
@@ -61,7 +63,7 @@ def node_in(text: str, name: str | None) -> pods.Node:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a YAML or JSON text, those of a List one by one. Raises the exceptions of `_BROKEN`."""
-    for document in yaml.safe_load_all(text):
+    for document in yaml_text.load_all(text):
         if isinstance(document, dict):
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
             yield from (each for each in (items or [document]) if isinstance(each, dict))

@@ -56,7 +56,7 @@ class CheckResult(NamedTuple):
 def documents(text: str) -> list[Document]:
     """Extract the documents of a file. Raises NotADocument."""
     try:
-        contents = [loader.as_json(each) for each in yaml.safe_load_all(text) if each is not None]
+        contents = [loader.as_json(each) for each in yaml_text.load_all(text) if each is not None]
     except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
     except RecursionError as error:

@@ -145,3 +145,20 @@ def test_a_reader_that_closes_the_pipe_is_no_error():
     pipe = f'{{ {sys.executable} -c "{code}"; echo $? >&2; }} | true'
     ran = subprocess.run(["bash", "-c", pipe], cwd=ROOT, capture_output=True, text=True, timeout=50, check=True)
     assert ran.stderr.split() in (["0"], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "wanted"),
+    [
+        (("uninstall", "--yes", "--timeout"), ("0", "-5", "nan", "100000"), "want a number of seconds"),
+        (("gain", "--timeout"), ("0", "nan"), "want a number of seconds"),
+        (("console", "--no-browser", "--port"), ("99999", "-1", "65536", "x"), "want a port from 0 to 65535"),
+        *(((name, "-n"), ("a" * 64, "", "a/b", "A"), "at most 63") for name in ("status", "uninstall", "check")),
+    ],
+)
+def test_values_of_flags_are_checked_before_anything_is_done(words, values, wanted, capsys):
+    for value in values:
+        with pytest.raises(SystemExit) as raised:
+            koordctl.main([*words, value])
+        assert raised.value.code == 2
+        assert wanted in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import argparse
 import datetime as dt
 import json
+import re
 
 import pytest
 
@@ -224,25 +225,39 @@ async def test_an_unreadable_part_is_skipped_and_its_cause_named(server):
     assert "resources: [daemonsets]" in text
 
 
-async def test_waits_until_the_fault_is_gone_and_no_longer(server):
+async def waited(server, passes_after):
+    """Check with `--wait=30s` a cluster whose fault goes after some seconds, on a clock that only sleeps move."""
     server.patch("nodemetrics", "n1", {"status": {"updateTime": stamp(1000)}})
-    sleeps, reported = 0, []
+    time, reported = 0.0, []
 
-    async def sleep(_):
-        nonlocal sleeps
-        sleeps += 1
-        server.patch("leases", "koord-manager", {"spec": {"renewTime": f"2026-11-21T12:00:{sleeps:02}Z"}}, NAMESPACE)
-        if sleeps == 5:
+    async def sleep(seconds):
+        nonlocal time
+        time += seconds
+        renewed = f"2026-11-21T12:{int(time) // 60:02}:{int(time) % 60:02}Z"
+        server.patch("leases", "koord-manager", {"spec": {"renewTime": renewed}}, NAMESPACE)
+        if time >= passes_after:
             server.patch("nodemetrics", "n1", {"status": {"updateTime": stamp(1)}})
 
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
+    options = parser.parse_args(["--wait=30s"])
     async with session.connect(server.connection(), user_agent="test/1") as api:
-        answer = await command.check(api, parser.parse_args(["--wait=2m"]), lambda: NOW, sleep, reported.append)
+        answer = await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=lambda: time)
+    return answer, reported, time
+
+
+async def test_waits_until_the_fault_is_gone(server):
+    answer, reported, time = await waited(server, passes_after=14)
     assert answer.exit_code == 0
-    waits_for = "waiting for Reports"
-    assert reported == [f"{waits_for}: {left} s left" for left in (120, 117, 114)]
-    assert sleeps == 7  # two a turn: of the Lease, and the pause; the fourth turn needs the first of both only
+    assert all(re.fullmatch(r"waiting for Reports: \d+ s left", each) for each in reported)
+    assert 14 <= time <= 24
+
+
+async def test_waits_no_longer_than_it_is_asked_to(server):
+    answer, reported, time = await waited(server, passes_after=10_000)
+    assert answer.exit_code == 1
+    assert 30 <= time <= 36, "and the last turn, which reads the Lease twice"
+    assert len(reported) >= 3
 
 
 async def test_mid_pods_that_wait_for_long_are_named(server):

@@ -76,3 +76,10 @@ def test_simulate_has_the_exit_codes_of_koordctl(file, capsys):
     assert koordctl.main(["simulate", "--live", "--kubeconfig", "/does/not/exist"]) == 3
     assert koordctl.main(["simulate", "--live", "--as-group", "admins"]) == 2
     assert "want --as USER too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["config", "scheduler"])
+def test_aliases_that_expand_to_too_many_values_are_refused(command, file, capsys):
+    text = "x0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))
+    assert koordctl.main([command, "check", file(f"{text}data: {{colocation-config: *x39}}\n")]) == 2
+    assert "want the values written out" in capsys.readouterr().err

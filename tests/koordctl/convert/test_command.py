@@ -1,6 +1,8 @@
 """`koordctl convert` on files."""
 
 import io
+import os
+import subprocess
 import sys
 import types
 
@@ -119,3 +121,31 @@ def test_templates_of_helm_are_refused_with_the_fix(capsys, write):
     code, _, err = run(capsys, write("chart", "kind: Pod\nspec: {{ .Values.spec }}\n"))
     assert code == 1
     assert "templates rendered first" in err
+
+
+def test_aliases_that_expand_to_too_many_values_are_refused(write, capsys):
+    text = "kind: List\nx0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))
+    code, out, err = run(capsys, "--diff", write("bomb", f"{text}items: *x39\n"))
+    assert (code, out) == (1, "")
+    assert "want the values written out" in err
+
+
+def test_names_in_messages_do_not_reach_the_terminal(write, capsys):
+    name = '"x\\e]0;OWNED\\a\\e[2J"'
+    pod = POD.replace('{{cpu: "1"', '{{kubernetes.io/mid-cpu: "500m"').format(
+        name=name, comment="", of_class="koord-mid"
+    )
+    code, _, err = run(capsys, write("pod", pod))
+    assert code == 1
+    assert "OWNED" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--diff"]])
+def test_the_output_is_utf_8_whatever_the_locale(write, flags):
+    path = write("pod", POD.replace("one line", "größer").format(name="a", comment="", of_class="koord-mid"))
+    done = subprocess.run(
+        [sys.executable, "-m", "koordctl", "convert", *flags, path], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert "größer" in done.stdout.decode()

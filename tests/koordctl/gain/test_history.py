@@ -19,6 +19,18 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def samples():
+    """Yield the samples of the suite, and such of a tenant's pod that has metrics of the same names."""
+    metrics = set()
+    for each in of_the_suite():
+        metrics.add(each.name)
+        yield each
+    labels = {"job": "tenant", "node": "n9", "instance": "10.9.9.9:80", "namespace": "forged", "predictor": "forged"}
+    for metric in metrics:
+        for at in range(START, END + 1, 10 * STEP):
+            yield Sample(metric, {**labels, "resource": "cpu", "reason": "SampleTooOld"}, at, 9e6 * (at - START + 1))
+
+
+def of_the_suite():
     """Yield two nodes and two namespaces, each series twice, as of two replicas of Prometheus."""
     for name, of_nodes in {
         "koord_manager_node_mid_cpu_cores": {"n1": 10, "n2": 20},
@@ -45,6 +57,13 @@ def samples():
         for node, factor in (("n1", 0.0), ("n2", 1.0)):
             own = rate * factor if name == "exceeded" else rate
             yield from growing(f"koordlet_prod_peak_{name}_seconds_total", own, node=node, resource="cpu")
+    for number in (1, 2):  # two pods of the agent of n3, one after the other; the first one saw Prod above its peak
+        begin = START + (number - 1) * DAY
+        for name, rate in (("exceeded", 0.2 if number == 1 else 0.0), ("compared", 1.0)):
+            labels = {"node": "n3", "instance": f"10.0.0.{3 - number}:9316", "resource": "memory"}
+            yield from growing(
+                f"koordlet_prod_peak_{name}_seconds_total", rate, start=begin, until=begin + DAY, **labels
+            )
     yield from growing("koord_manager_namespace_mid_evicted_pods_total", 5 / (2 * DAY), namespace="etl")
 
 
@@ -54,10 +73,10 @@ def constant(name, value, until=END, **labels):
             yield Sample(name, {**labels, "prometheus_replica": replica}, at, value)
 
 
-def growing(name, rate, **labels):
+def growing(name, rate, start=START, until=END, **labels):
     for replica in ("a", "b"):
-        for at in range(START - STEP, END + 1, STEP):
-            yield Sample(name, {**labels, "prometheus_replica": replica}, at, rate * (at - START + STEP))
+        for at in range(start - STEP, until + 1, STEP):
+            yield Sample(name, {**labels, "prometheus_replica": replica}, at, rate * (at - start + STEP))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +101,7 @@ def at_the_end(monkeypatch):
 
 
 def ask(url, *flags):
-    return koordctl.main(["gain", "--since=2d", f"--prometheus={url}", *flags])
+    return koordctl.main(["gain", "--since=2d", f"--prometheus={url}", "--selector={job!='tenant'}", *flags])
 
 
 def test_core_hours_and_gib_hours_by_namespace(url, capsys):
@@ -104,9 +123,11 @@ def test_what_it_risked(url, capsys):
     assert forecasts == {
         "predictor": "calibrated", "resource": "cpu", "violationRatio": 0.02, "savingsRatio": 0.4, "promised": 0.01,
     }  # fmt: skip
-    (peak,) = found["prodAbovePeak"]
+    peak, of_memory = found["prodAbovePeak"]
     assert peak["ratio"] == pytest.approx(0.05, rel=0.01)
     assert (peak["worst"], peak["worstRatio"]) == ("n2", pytest.approx(0.1, rel=0.01))
+    assert (of_memory["resource"], of_memory["worst"]) == ("memory", "n3")
+    assert of_memory["worstRatio"] == pytest.approx(0.1, rel=0.01), "both pods of the agent count"
     assert found["withdrawn"] == {"SampleTooOld": pytest.approx(1, rel=0.1)}
     assert {each["name"]: each["evictedPods"] for each in found["namespaces"]} == {"etl": 5, HOSTILE: None}
 
@@ -114,10 +135,32 @@ def test_what_it_risked(url, capsys):
 def test_what_is_missing_is_named(url, capsys):
     assert ask(url) == 0
     shown = capsys.readouterr()
+    assert "without samples" not in shown.err
     assert "not shown: koordlet_namespace_mid_suppressed_cpu_cores: no series in this time" in shown.err
     assert shown.out.startswith("What Mid resources gave in 2 days, from http://127.0.0.1:")
     assert re.search(r"^etl +384\.0 +96\.0 +192\.0 +48\.0 +- +5$", shown.out, re.MULTILINE)
     assert "Mid on offer, mean   30.0 cores (30 %), 2.0 GiB (10 %)" in shown.out
+
+
+def test_means_are_over_the_time_with_samples(url, capsys):
+    assert ask(url, "--since=8d") == 0
+    shown = capsys.readouterr()
+    assert "Mid on offer, mean   30.0 cores (30 %), 2.0 GiB (10 %)" in shown.out
+    assert "Mid used, mean       5.0 cores (5 %), 2.0 GiB (10 %)" in shown.out
+    for of in ("the manager", "agents"):
+        assert f"not shown: 144 of 192 hours, without samples of {of}; means are over the others" in shown.err
+
+
+def test_without_a_selector_all_series_count(url, capsys):
+    assert ask(url, "--selector=", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "forged" in {each["name"] for each in found["namespaces"]}
+    assert found["offered"]["cpu"] > 1e6
+
+
+def test_a_wrong_selector_is_named(url, capsys):
+    assert ask(url, "--selector=job=", "-o", "json") == 3
+    assert "check --selector" in capsys.readouterr().err
 
 
 def test_the_page_holds_everything_and_loads_nothing(url, capsys):
