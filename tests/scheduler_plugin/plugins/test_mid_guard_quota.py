@@ -169,6 +169,7 @@ def test_refused_pods_wake_when_the_annotation_is_raised():
     scene.filter("waits")
     scene.woken()
     assert scene.parts.refused.begins_round(scene.clock.seconds)
+    scene.woken()
     assert not scene.parts.refused.begins_round(scene.clock.seconds)
     scene.quotas.namespace_changed("shop", '{"cpu": "24"}')
     assert scene.parts.refused.begins_round(scene.clock.seconds)
