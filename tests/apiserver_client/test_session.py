@@ -300,3 +300,45 @@ async def test_cancelling_a_call_closes_its_connection(server):
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.until(lambda: server.hung_up)
+
+
+async def patch_node(api):
+    return await objects.merge_patch_status(api, resources.NODES, "n", {})
+
+
+async def test_a_write_is_not_sent_again_after_a_401_when_leadership_is_lost_meanwhile(tmp_path):
+    token, leads, sent = tmp_path / "token", [True], []
+    token.write_text("old")
+
+    async def refuse(reader, writer):
+        sent.append(await reader.readuntil(b"\r\n\r\n"))
+        token.write_text("new")
+        leads[0] = False
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    async with connections.served(refuse) as port:
+        to = connection.Connection(f"http://127.0.0.1:{port}", "the test", token_path=token)
+        async with session.connect(to, user_agent="test/1", may_write=lambda: leads[0]) as api:
+            with pytest.raises(errors.NotLeader, match=r"PATCH .*: write blocked"):
+                await patch_node(api)
+    assert len(sent) == 1
+
+
+async def test_a_write_that_waits_for_a_connection_is_not_sent_after_leadership_is_lost(server, monkeypatch):
+    monkeypatch.setattr(session, "_MOST_CONNECTIONS", 1)
+    answered, leads = asyncio.Event(), [True]
+    server.on("GET", NODE, apiserver.Stream(apiserver.After(answered), b"{}"))
+    server.on("PATCH", NODE + "/status", OK)
+    async with server.session(may_write=lambda: leads[0]) as api:
+        read = asyncio.create_task(get_node(api))
+        await server.until(lambda: server.requests)
+        write = asyncio.create_task(patch_node(api))
+        await asyncio.sleep(0.01)  # now it waits
+        leads[0] = False
+        answered.set()
+        await read
+        with pytest.raises(errors.NotLeader):
+            await write
+        assert not server.asked("PATCH")
+        leads[0] = True
+        assert await patch_node(api) == OK.document  # the session still works
