@@ -24,6 +24,8 @@ from apiserver_client import errors
 T = TypeVar("T")
 _MOST_LEVELS: Final = 100
 """Levels that are kept of a document that is too deep; those of Kubernetes have 20."""
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+"""Errors of the decoder: the second is of a text in a plain value that is not UTF-8."""
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _BRACKET: Final = re.compile(_TEXT + rb"|[\[\]{}]", re.DOTALL)
 """A bracket, or a whole text, which may contain some."""
@@ -135,7 +137,7 @@ def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:
     """Decode one document. `what` names it in the error. Raises DecodeError, which names the field."""
     try:
         return _decode(data, into)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise errors.DecodeError(f"{what}: unexpected answer: {error}") from error
 
 
@@ -148,7 +150,7 @@ def decode_object(data: msgspec.Raw, kind: str, key: Key, into: type[T]) -> T:
     """Decode an object of `kind` known as `key`. Raises DecodeError, which names object and field."""
     try:
         return _decode(data, into)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         name = "/".join(part for part in key if part)
         raise errors.DecodeError(f"{kind} {name}: unexpected content: {error}") from error
 

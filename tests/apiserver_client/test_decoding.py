@@ -167,3 +167,14 @@ def test_deep_fields_that_the_apiserver_does_not_write_cost_an_object_nothing_el
     found = decoding.decode("pod", with_fields(fields), dict)
     assert found["metadata"]["name"] == "n"
     assert found["metadata"]["managedFields"][1] == {"fieldsV1": {"f:b": {}}}
+
+
+def test_a_text_that_is_not_utf_8_is_an_error_of_decoding_in_plain_values_and_no_error_elsewhere():
+    whole = with_fields(b'{"f:\xff":{}}')
+    with pytest.raises(errors.DecodeError, match="pod: unexpected answer: 'utf-8' codec"):
+        decoding.decode("pod", whole, dict)
+    with pytest.raises(errors.DecodeError, match="Pod ns/n: unexpected content: 'utf-8' codec"):
+        decoding.decode_object(msgspec.Raw(whole), "Pod", decoding.Key("ns", "n"), dict)
+    with pytest.raises(errors.DecodeError, match="'utf-8' codec"):
+        decoding.decode("pod", with_fields(b'{"f:\xff":%s}' % _DEEP_FIELDS).replace(b'"n"', b'"\xff"'), dict)
+    assert decoding.identify(msgspec.Raw(whole), "Pod").key.name == "n"
