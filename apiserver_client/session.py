@@ -141,10 +141,17 @@ class Session:
         """
         headers = {"Accept": accept}
         with self._errors_of(call, silence_seconds):
-            async with self._answer(call, parameters, headers=headers, read_seconds=silence_seconds) as answer:
-                if not _is_success(answer):
-                    await answer.aread()
-                    raise _refusal(call, answer)
+            async with contextlib.AsyncExitStack() as opened:
+                try:  # a peer that sends its header or its refusal in drips is never silent
+                    async with asyncio.timeout(self._timeouts.request + silence_seconds):
+                        answer = await opened.enter_async_context(
+                            self._answer(call, parameters, headers=headers, read_seconds=silence_seconds)
+                        )
+                        if not _is_success(answer):
+                            await answer.aread()
+                            raise _refusal(call, answer)
+                except TimeoutError as error:
+                    raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
                 chunked_body = _values(answer, b"transfer-encoding") == ["chunked"]
                 yield _chunked_body(answer, silence_seconds) if chunked_body else answer.aiter_stream()
 

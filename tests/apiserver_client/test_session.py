@@ -207,6 +207,28 @@ async def test_an_incomplete_or_malformed_stream_is_unreachable(sent):
                 await streamed(api)
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [b"HTTP/1.1 200 OK\r\nX: ", *(b"HTTP/1.1 %d No\r\nContent-Length: 1000\r\n\r\n" % code for code in (401, 503))],
+    ids=["header", "401", "503"],
+)
+async def test_a_stream_that_begins_in_drips_is_unreachable(begin):
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(begin)
+        while True:
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+
+    call = errors.Call("GET", NODE, "watch", "nodes")
+    async with connections.served(drip) as port:
+        to = connection.Connection(f"http://127.0.0.1:{port}", "the test")
+        async with session.connect(to, user_agent="test/1", timeouts=session.Timeouts(request=0.1)) as api:
+            with pytest.raises(errors.Unreachable, match="did not answer in time"):
+                async with asyncio.timeout(5), api.stream(call, parameters={}, silence_seconds=0.1):
+                    pass
+
+
 async def test_a_login_page_instead_of_json_is_a_decode_error(server):
     server.on("GET", NODE, apiserver.Answer(b"<html>please log in"))
     async with server.session() as api:
