@@ -69,10 +69,10 @@ class PageMetadata(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of a list; the items are not decoded yet."""
+    """A page of a list; the items are not decoded yet. Required, so that another document is no empty list."""
 
     metadata: PageMetadata
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | None
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
