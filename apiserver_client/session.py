@@ -49,6 +49,8 @@ _MOST_IDLE_CONNECTIONS: Final = 8
 _LONGEST_IDLE_SECONDS: Final = 75.0
 _WARNINGS_REMEMBERED: Final = 64
 _MOST_BYTES_AT_ONCE: Final = 2**17
+_BEFORE_FIRST_BYTE: Final = "http11.send_request_headers.started"
+"""Event of the library once a request has its connection. Nothing waits between it and the bytes on the wire."""
 _LIBRARY_ERRORS: Final = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
@@ -112,8 +114,7 @@ class Session:
         accept: str = "application/json",
     ) -> bytes:
         """Send a call; return the body of a 2xx answer. Raises Unreachable, StatusError, NoCredentials, NotLeader."""
-        if call.method != "GET" and not self._may_write():
-            raise errors.NotLeader(f"{call}: write blocked: not the leader")
+        self._check_leader(call)
         headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         with self._errors_of(call):
             try:
@@ -140,10 +141,17 @@ class Session:
         """
         headers = {"Accept": accept}
         with self._errors_of(call, silence_seconds):
-            async with self._answer(call, parameters, headers=headers, read_seconds=silence_seconds) as answer:
-                if not _is_success(answer):
-                    await answer.aread()
-                    raise _refusal(call, answer)
+            async with contextlib.AsyncExitStack() as opened:
+                try:  # a peer that sends its header or its refusal in drips is never silent
+                    async with asyncio.timeout(self._timeouts.request + silence_seconds):
+                        answer = await opened.enter_async_context(
+                            self._answer(call, parameters, headers=headers, read_seconds=silence_seconds)
+                        )
+                        if not _is_success(answer):
+                            await answer.aread()
+                            raise _refusal(call, answer)
+                except TimeoutError as error:
+                    raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
                 chunked_body = _values(answer, b"transfer-encoding") == ["chunked"]
                 yield _chunked_body(answer, silence_seconds) if chunked_body else answer.aiter_stream()
 
@@ -166,7 +174,7 @@ class Session:
                 self._url(call, parameters),
                 headers=self._headers(headers, used.header),
                 content=body,
-                extensions=self._extensions(read_seconds),
+                extensions=self._extensions(call, read_seconds),
             ) as answer:
                 self._date = _values(answer, b"date")
                 if answer.status == HTTPStatus.UNAUTHORIZED and not last_attempt:
@@ -196,11 +204,24 @@ class Session:
         listed = [*headers.items(), *_impersonation(self.connection)]
         return [(name.encode(), text.encode()) for name, text in listed]
 
-    def _extensions(self, read_seconds: float | None) -> dict[str, Any]:
+    def _check_leader(self, call: errors.Call) -> None:
+        """Raise NotLeader for a write that this process may not send now."""
+        if call.method != "GET" and not self._may_write():
+            raise errors.NotLeader(f"{call}: write blocked: not the leader")
+
+    def _extensions(self, call: errors.Call, read_seconds: float | None) -> dict[str, Any]:
+        async def check_before_it_is_sent(event: str, _: Mapping[str, Any]) -> None:
+            if event == _BEFORE_FIRST_BYTE:
+                self._check_leader(call)
+
         connect = self._timeouts.connect
         timeout = {"connect": connect, "pool": connect, "read": read_seconds or self._timeouts.read}
         name = self.connection.tls_server_name
-        return {"timeout": timeout} | ({"sni_hostname": name} if name else {})
+        return {
+            "timeout": timeout,
+            **({"sni_hostname": name} if name else {}),
+            **({"trace": check_before_it_is_sent} if call.method != "GET" else {}),
+        }
 
     @contextlib.contextmanager
     def _errors_of(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
@@ -255,8 +276,9 @@ async def connect(
     timeouts: Timeouts | None = None,
     may_write: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Session]:
-    """Open a session for a connection. `may_write` is called before each write.
+    """Open a session for a connection. `may_write` is called before each write: at once, and again when it is sent.
 
+    A write may wait for a credential and a connection in between, and is sent again after a 401.
     Raises NoCredentials when its certificates cannot be loaded.
     """
     tls = certificates.Certificates(to)

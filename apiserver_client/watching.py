@@ -211,6 +211,8 @@ class _Watch(Generic[T]):
                 identity = decoding.identify(item, self.resource.kind)
                 keys.add(self.remember(identity.key))
                 yield self._changed(identity.key, item)
+        if not version:
+            raise errors.DecodeError(f"list of {self.resource.plural}: seen no resourceVersion, want one to watch from")
         self.version, self.whole_list, self.from_cache = version, False, False
         self.state.lists += 1
         yield Synced(keys, version)

@@ -32,7 +32,7 @@ _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
 _VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
 """Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
 _VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
-_UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of fields and of their keys: an author may write any fields of any writer, as deep as the API server reads."""
 NOT_RESTORED: Final = "CPULimitNotRestored"
 """Reason of the Event on a pod whose limit cannot be restored."""

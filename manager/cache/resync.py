@@ -141,7 +141,7 @@ class Resync:
         known.note_list()
 
     async def _read(self, watched: _Watched, name: str) -> bool:
-        """Read an object that differs; return False where it cannot be decoded."""
+        """Read an object that differs; return False where the watch has missed nothing."""
         before = watched.store.get(name)
         try:
             found = await objects.get(
@@ -154,6 +154,8 @@ class Resync:
             log.warning("keeping the last decodable version: %s", error)
             return False  # the watch delivered it, and could not decode it either
         else:
+            if before is not None and watched.store.get(name) is None:
+                return False  # the watch has delivered its deletion meanwhile
             watched.store.update(found)
         return True
 

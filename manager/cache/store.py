@@ -152,6 +152,14 @@ class Store(Generic[StoredT]):
         self._newest = max(self._newest, _version(seen))
         return True
 
+    def has(self, seen: Stored) -> bool:
+        """Return whether any version of this object is stored.
+
+        The watch may deliver a deletion before the answer to a patch arrives, which must not bring the object back.
+        """
+        known = self._objects.get(seen.metadata.name)
+        return known is not None and known.metadata.uid == seen.metadata.uid
+
     def remove(self, name: str, uid: str | None = None) -> None:
         """Remove an object; with `uid` only if the stored object has this UID."""
         known = self._objects.get(name)

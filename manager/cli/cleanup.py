@@ -84,6 +84,7 @@ class Cleanup:
                 {"spec": {"replicas": 0}},
                 subresource="scale",
                 namespace=namespace,
+                decode=decoding.Envelope,
             )
         labels = ",".join(f"{key}={value}" for key, value in found.spec.selector.match_labels.items())
         running = await objects.list_all(
@@ -125,7 +126,7 @@ class Cleanup:
         marked = [node.metadata.name for node in listing.items if carries_traces(node)]
 
         async def clean(name: str) -> None:
-            await objects.merge_patch_status(self._api, resources.NODES, name, CLEAN_NODE)
+            await objects.merge_patch_status(self._api, resources.NODES, name, CLEAN_NODE, decode=decoding.Envelope)
 
         await _each(marked, clean)
         return marked

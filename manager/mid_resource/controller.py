@@ -293,7 +293,8 @@ class MidController:
         except errors.NotFound:
             self._cache.nodes.remove(name, node.metadata.uid)
         else:
-            self._cache.nodes.update(seen)
+            if self._cache.nodes.has(seen):
+                self._cache.nodes.update(seen)
             self._pace.written(node, body, self._clock(), withdraws=withdraws)
 
     async def _record_events(self, case: Case, target: calculator.Target, *, written: bool) -> None:

@@ -97,7 +97,8 @@ class NodeMetricController:
         except errors.NotFound:
             self._cache.node_metrics.remove(name, metric.metadata.uid)
             raise
-        self._cache.node_metrics.update(seen)
+        if self._cache.node_metrics.has(seen):
+            self._cache.node_metrics.update(seen)
         if seen.metadata.resource_version == metric.metadata.resource_version:
             log.debug("node %s: the CRD drops spec fields, see the Event on it", name)
             self._dropped[name] = patch

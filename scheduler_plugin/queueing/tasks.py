@@ -13,7 +13,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, times
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import decoding, errors, objects, resources, session
 from scheduler_plugin.queueing.refused_pods import RefusedPods, Retry
 from scheduler_plugin.queueing.reservations import Reservation, Reservations
 
@@ -94,8 +94,9 @@ class QueueingTasks:
             try:
                 async with asyncio.timeout(_LONGEST_PATCH_SECONDS):
                     await objects.merge_patch(
-                        self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace
-                    )
+                        self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace,
+                        decode=decoding.Envelope,
+                    )  # fmt: skip
             except (errors.NotFound, errors.Conflict, errors.Invalid) as error:  # Invalid: full of annotations
                 self._refused.not_woken(retry.pod.uid, ever=True)
                 log.debug("pod %s: cannot be woken: %s", retry.pod.key, error)

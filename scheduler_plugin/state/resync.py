@@ -180,16 +180,28 @@ class Resync:
                 log.warning("resync failed: %s; retrying in %g s", error, interval_seconds)
 
     async def run(self) -> None:
-        """Compare all objects once and repair the differing ones. Raises errors.ApiServerError."""
+        """Compare all objects once and repair the differing ones; one kind does not wait for another.
+
+        Raises errors.ApiServerError, of the first kind that cannot be read.
+        """
+        failures = []
         for kind in _KINDS:
-            suspects = await self._suspects(kind)
-            if suspects:
-                await self._sleep(PAUSE_SECONDS)
-            for key in suspects[:_MOST_SUSPECTS]:
-                await self._verify(kind, key)
+            try:
+                await self._compare(kind)
+            except errors.ApiServerError as error:
+                failures.append(error)
         await self._check_sums()
+        if failures:
+            raise failures[0]
         self.completed += 1
         log.info("resync completed; repairs since the start: %s", self.drift)
+
+    async def _compare(self, kind: _Kind) -> None:
+        suspects = await self._suspects(kind)
+        if suspects:
+            await self._sleep(PAUSE_SECONDS)
+        for key in suspects[:_MOST_SUSPECTS]:
+            await self._verify(kind, key)
 
     async def _suspects(self, kind: _Kind) -> list[Key]:
         """Return the keys of the objects that differ from the list, missing ones included."""

@@ -124,3 +124,57 @@ def test_values_below_the_last_level_are_null(value, above):
     found = msgspec.json.decode(decoding._without_deep_values(msgspec.json.encode(whole)))
     assert found == cut(whole, 100)
     assert levels(found) <= 100
+
+
+_DEEP_FIELDS = b'{"f:a":' * 2_000 + b"{}" + b"}" * 2_000
+
+
+def with_fields(fields, rest=b""):
+    return b'{"metadata":{"managedFields":[{"manager":"m","fieldsV1":%s%s},{"fieldsV1":{"f:b":{}}}],"name":"n"}}' % (
+        fields,
+        rest,
+    )
+
+
+@pytest.mark.parametrize("rest", [b"", b',"subresource":"status"'])
+@pytest.mark.parametrize(
+    "beside", [b'"f:c":{"f:d":{},"f:e":{}},', b'"k:{\\"a\\":[1],\\"b\\"}]":{},', b'"fieldsV1":{},']
+)
+def test_deep_fields_of_a_writer_are_dropped_without_a_scan_of_every_bracket(monkeypatch, rest, beside):
+    """The scan blocks the event loop for a tenth of a second where an object is wide as well."""
+    monkeypatch.delattr(decoding, "_without_deep_values")
+    deep_one = with_fields(b"{%s%s" % (beside, b'"f:a":') + _DEEP_FIELDS + b"}", rest)
+    page = decoding.decode(
+        "pods", b'{"metadata":{"resourceVersion":"5"},"items":[%s,%s]}' % (deep_one, deep_one), decoding.Page
+    )
+    assert [decoding.identify(item, "Pod").key.name for item in page.items or ()] == ["n", "n"]
+    found = decoding.decode("pod", deep_one, dict)
+    assert found["metadata"]["managedFields"] == [{"manager": "m", "fieldsV1": None}, {"fieldsV1": {"f:b": {}}}]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b'{"f:a":[%s]}' % _DEEP_FIELDS,
+        b'[{"fieldsV1":%s},{}]' % _DEEP_FIELDS,
+        b'{"a":[{"b":{"fieldsV1":%s}},{}]}' % _DEEP_FIELDS,
+        b'{"a\\"fieldsV1":%s}' % _DEEP_FIELDS,
+        b'{ "f:a": %s }' % _DEEP_FIELDS,
+    ],
+    ids=["list", "within fields", "within another object", "end of a text", "spaces"],
+)
+def test_deep_fields_that_the_apiserver_does_not_write_cost_an_object_nothing_else(fields):
+    found = decoding.decode("pod", with_fields(fields), dict)
+    assert found["metadata"]["name"] == "n"
+    assert found["metadata"]["managedFields"][1] == {"fieldsV1": {"f:b": {}}}
+
+
+def test_a_text_that_is_not_utf_8_is_an_error_of_decoding_in_plain_values_and_no_error_elsewhere():
+    whole = with_fields(b'{"f:\xff":{}}')
+    with pytest.raises(errors.DecodeError, match="pod: unexpected answer: 'utf-8' codec"):
+        decoding.decode("pod", whole, dict)
+    with pytest.raises(errors.DecodeError, match="Pod ns/n: unexpected content: 'utf-8' codec"):
+        decoding.decode_object(msgspec.Raw(whole), "Pod", decoding.Key("ns", "n"), dict)
+    with pytest.raises(errors.DecodeError, match="'utf-8' codec"):
+        decoding.decode("pod", with_fields(b'{"f:\xff":%s}' % _DEEP_FIELDS).replace(b'"n"', b'"\xff"'), dict)
+    assert decoding.identify(msgspec.Raw(whole), "Pod").key.name == "n"

@@ -207,6 +207,28 @@ async def test_an_incomplete_or_malformed_stream_is_unreachable(sent):
                 await streamed(api)
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [b"HTTP/1.1 200 OK\r\nX: ", *(b"HTTP/1.1 %d No\r\nContent-Length: 1000\r\n\r\n" % code for code in (401, 503))],
+    ids=["header", "401", "503"],
+)
+async def test_a_stream_that_begins_in_drips_is_unreachable(begin):
+    async def drip(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(begin)
+        while True:
+            writer.write(b" ")
+            await asyncio.sleep(0.01)
+
+    call = errors.Call("GET", NODE, "watch", "nodes")
+    async with connections.served(drip) as port:
+        to = connection.Connection(f"http://127.0.0.1:{port}", "the test")
+        async with session.connect(to, user_agent="test/1", timeouts=session.Timeouts(request=0.1)) as api:
+            with pytest.raises(errors.Unreachable, match="did not answer in time"):
+                async with asyncio.timeout(5), api.stream(call, parameters={}, silence_seconds=0.1):
+                    pass
+
+
 async def test_a_login_page_instead_of_json_is_a_decode_error(server):
     server.on("GET", NODE, apiserver.Answer(b"<html>please log in"))
     async with server.session() as api:
@@ -300,3 +322,45 @@ async def test_cancelling_a_call_closes_its_connection(server):
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.until(lambda: server.hung_up)
+
+
+async def patch_node(api):
+    return await objects.merge_patch_status(api, resources.NODES, "n", {})
+
+
+async def test_a_write_is_not_sent_again_after_a_401_when_leadership_is_lost_meanwhile(tmp_path):
+    token, leads, sent = tmp_path / "token", [True], []
+    token.write_text("old")
+
+    async def refuse(reader, writer):
+        sent.append(await reader.readuntil(b"\r\n\r\n"))
+        token.write_text("new")
+        leads[0] = False
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    async with connections.served(refuse) as port:
+        to = connection.Connection(f"http://127.0.0.1:{port}", "the test", token_path=token)
+        async with session.connect(to, user_agent="test/1", may_write=lambda: leads[0]) as api:
+            with pytest.raises(errors.NotLeader, match=r"PATCH .*: write blocked"):
+                await patch_node(api)
+    assert len(sent) == 1
+
+
+async def test_a_write_that_waits_for_a_connection_is_not_sent_after_leadership_is_lost(server, monkeypatch):
+    monkeypatch.setattr(session, "_MOST_CONNECTIONS", 1)
+    answered, leads = asyncio.Event(), [True]
+    server.on("GET", NODE, apiserver.Stream(apiserver.After(answered), b"{}"))
+    server.on("PATCH", NODE + "/status", OK)
+    async with server.session(may_write=lambda: leads[0]) as api:
+        read = asyncio.create_task(get_node(api))
+        await server.until(lambda: server.requests)
+        write = asyncio.create_task(patch_node(api))
+        await asyncio.sleep(0.01)  # now it waits
+        leads[0] = False
+        answered.set()
+        await read
+        with pytest.raises(errors.NotLeader):
+            await write
+        assert not server.asked("PATCH")
+        leads[0] = True
+        assert await patch_node(api) == OK.document  # the session still works

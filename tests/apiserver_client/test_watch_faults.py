@@ -283,3 +283,17 @@ async def test_only_the_first_list_comes_from_the_cache_of_the_apiserver(server,
     async with server.session() as api:
         assert await take(3, api, sleep=naps, first_list_from_cache=True) == ["changed a", "synced a", "synced "]
     assert [request.query.get("resourceVersion") for request in server.asked("GET", PODS)] == ["0", None]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"kind": "Status", "metadata": {}, "status": "Success"}, {"metadata": {}}, {"metadata": {}, "items": []}],
+    ids=["status", "no items", "no version"],
+)
+async def test_an_answer_that_is_no_list_empties_no_consumer(server, naps, document):
+    server.on("GET", PODS, apiserver.page("5", pod("a")), apiserver.Answer(document), apiserver.page("9", pod("a")))
+    server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410), apiserver.Stream(added("d", "10"), HANG))
+    async with server.session() as api:
+        taken = await take(5, api, sleep=naps)
+    assert taken == ["changed a", "synced a", "changed a", "synced a", "changed d"]
+    assert versions(server) == ["5", "9"]

@@ -109,7 +109,8 @@ class NodeRecords:
         body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
         with self._telemetry.write("node_eviction"):
             seen = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
-        self._cache.nodes.update(seen)
+        if self._cache.nodes.has(seen):
+            self._cache.nodes.update(seen)
 
     async def event(self, turn: NodeTurn, event: Event) -> None:
         """Record an Event on a node."""

@@ -77,6 +77,7 @@ def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
             }
         ],
         [{"manager": "koordlet", "subresource": "resize"}],
+        [{"manager": "koordlet", "subresource": "resize", "fieldsV1": msgspec.Raw(b'{"f:\xff":{}}')}],
     ],
 )
 def test_a_limit_of_another_writer_is_the_original(writers):

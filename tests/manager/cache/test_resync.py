@@ -163,6 +163,24 @@ async def test_an_answer_that_an_object_is_gone_removes_no_successor_of_its_name
     assert store.get(name).metadata.uid != old["metadata"]["uid"]
 
 
+async def test_an_answer_that_the_deletion_overtakes_brings_no_object_back(world, api):
+    await in_step(world)
+    world.server.patch("nodes", "n2", {"metadata": {"labels": {"a": "new"}}})
+    answer = api.send
+
+    async def overtaken(call, **given):
+        answered = await answer(call, **given)
+        if call.path.endswith("/nodes/n2"):
+            world.server.remove("nodes", "n2")
+            world.cache.nodes.remove("n2")
+        return answered
+
+    api.send = overtaken
+    await ResyncRun(world, api).subject.once()
+    assert world.cache.nodes.get("n2") is None
+    assert missed(world, "nodes") == 0
+
+
 async def test_one_kind_that_cannot_be_listed_holds_back_no_other(world, api):
     await in_step(world)
     world.server.refuse["GET", "nodemetrics"] = cluster.Refusal(500, "InternalError")

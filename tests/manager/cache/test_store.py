@@ -28,6 +28,17 @@ def test_the_deletion_of_an_earlier_object_of_the_same_name_is_ignored():
     assert nodes.get("n1") is None
 
 
+def test_an_object_is_stored_until_its_deletion_whatever_its_version():
+    nodes = ClusterStore().nodes
+    answer = nodes.decode(node(11))
+    nodes.update(nodes.decode(node(10)))
+    assert nodes.has(answer)
+    nodes.remove("n1", "u1")
+    assert not nodes.has(answer)
+    nodes.update(nodes.decode(node(12, uid="u2")))
+    assert not nodes.has(answer)
+
+
 def test_an_object_that_cannot_be_decoded_is_not_stored():
     metrics = ClusterStore().node_metrics
     with pytest.raises(msgspec.ValidationError):

@@ -214,6 +214,31 @@ async def test_does_not_patch_a_node_that_was_recreated(world):
     assert world.mid_of() == ()
 
 
+async def test_an_answer_that_the_deletion_overtakes_brings_no_object_back(world):
+    await started(world)
+    world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    world.configure({**ENABLED, "metricReportIntervalSeconds": 30})
+    await world.config.refresh()
+    answer, patched = world.api.send, []
+
+    async def overtaken(call, **given):
+        answered = await answer(call, **given)
+        if call.verb == "patch":
+            patched.append(call.resource)
+            (world.cache.nodes if call.resource == "nodes/status" else world.cache.node_metrics).remove("n1")
+        return answered
+
+    world.api.send = overtaken
+    world.sync_cache()
+    strategy = world.config.strategies.of({}, {})
+    await world.mid.reconcile("n1", strategy)
+    assert world.cache.nodes.get("n1") is None
+    world.sync_cache()
+    await world.node_metrics.reconcile("n1", strategy)
+    assert world.cache.node_metrics.get("n1") is None
+    assert patched == ["nodes/status", "nodemetrics"]
+
+
 async def test_writes_nothing_to_a_node_without_resources(world):
     await started(world)
     world.server.add("nodes", {"metadata": {"name": "new"}, "status": {}})

@@ -58,6 +58,16 @@ async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypa
     assert patched_at[1] - patched_at[0] >= 3
 
 
+async def test_an_answer_with_texts_that_are_not_utf_8_is_no_failure():
+    refused = Refused()
+    async with apiserver.running() as server:
+        server.on("PATCH", POD, apiserver.Answer(b'{"metadata":{"managedFields":[{"fieldsV1":{"f:\xff":{}}}]}}'))
+        async with server.session() as api:
+            waking = tasks.QueueingTasks(api, refused, None, lambda: NOW)
+            await waking._annotate(next(refused.choose(NOW, 0.0)))
+    assert (len(server.asked("PATCH")), refused.failed) == (1, 0)
+
+
 def claim(node, volume=""):
     metadata = {"name": "c", "annotations": {"volume.kubernetes.io/selected-node": node}}
     return apiserver.Answer({"metadata": metadata, "spec": {"volumeName": volume}})

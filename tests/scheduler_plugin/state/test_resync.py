@@ -151,6 +151,22 @@ async def test_an_undecodable_object_is_left_to_the_watch(compare, cluster, serv
     assert cluster.entries["n1"].node is not None
 
 
+async def test_one_kind_that_cannot_be_listed_holds_back_no_other(server, cluster):
+    server._scripts["GET", PODS] = [apiserver.status(410, "Expired", "too old")]
+    server._scripts["GET", NODE_METRICS] = [apiserver.page("5", wire(report("20")))]
+    server.on("GET", f"{NODE_METRICS}/n1", apiserver.Answer(wire(report("20"))))
+
+    async def sleep(_seconds):
+        pass
+
+    async with server.session() as api:
+        subject = resync.Resync(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
+        with pytest.raises(errors.Gone, match="GET /api/v1/pods: 410"):
+            await subject.run()
+    assert subject.drift == {**NOTHING, "node_metric": 1}
+    assert subject.completed == 0
+
+
 async def test_retries_at_the_next_interval_after_an_error(server, cluster):
     server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
     seconds = []
