@@ -15,10 +15,10 @@ import email.utils
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpcore2
@@ -27,6 +27,7 @@ from apiserver_client import authentication, certificates, chunked, connection, 
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Parameters = Mapping[str, str]
 
 
@@ -62,6 +63,23 @@ class _Transport(NamedTuple):
     pool: httpcore2.AsyncConnectionPool
     network: sockets.Network
     tls: certificates.Certificates
+
+
+class _Waits:
+    """Bound of the seconds that several waits take together."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    async def bounded(self, awaited: Awaitable[T]) -> T:
+        """Wait. Raises TimeoutError when no time is left."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._left):
+                return await awaited
+        finally:
+            self._left -= loop.time() - began
 
 
 class Session:
@@ -128,6 +146,30 @@ class Session:
         if not _is_success(answer):
             raise _refusal(call, answer)
         return content
+
+    async def receive(
+        self, call: errors.Call, *, parameters: Parameters | None = None, accept: str = "application/json"
+    ) -> AsyncGenerator[bytes]:
+        """Send a call that reads; yield the body of a 2xx answer as it arrives.
+
+        Errors and time-outs are those of `send`; the time in which the caller uses a piece does not count.
+        Iterate within `contextlib.aclosing`: leaving before the end closes the connection.
+        """
+        waits = _Waits(self._timeouts.request)
+        with self._errors_of(call):
+            try:
+                async with contextlib.AsyncExitStack() as opened:
+                    answering = self._answer(call, parameters, headers={"Accept": accept})
+                    answer = await waits.bounded(opened.enter_async_context(answering))
+                    self._log_warnings(call, answer)
+                    if not _is_success(answer):
+                        await waits.bounded(answer.aread())
+                        raise _refusal(call, answer)
+                    body = await opened.enter_async_context(contextlib.aclosing(answer.aiter_stream()))
+                    while piece := await waits.bounded(anext(body, b"")):
+                        yield piece
+            except TimeoutError as error:
+                raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
 
     @contextlib.asynccontextmanager
     async def stream(
