@@ -18,33 +18,18 @@ _SPACE: Final = rb"[ \t\r\n]*+"
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT: Final = rb'[^"{}\[\]]++|' + _TEXT
 _LEAF: Final = rb"[{\[](?:" + _FLAT + rb")*+[}\]]"
-_FIELD: Final = rb'(?!"items")%(text)s%(space)s:%(space)s(?:%(text)s|[^"{}\[\],]++|%(leaf)s)%(space)s,%(space)s' % {
-    b"text": _TEXT,
-    b"space": _SPACE,
-    b"leaf": _LEAF,
-}
+_VALUE: Final = _TEXT + rb'|[^"{}\[\],]++|[{\[](?:' + _FLAT + rb"|" + _LEAF + rb")*+[}\]]"
+_FIELD: Final = rb'(?!"items")' + _TEXT + _SPACE + rb":" + _SPACE + rb"(?:" + _VALUE + rb")" + _SPACE + rb"," + _SPACE
 _HEAD: Final = re.compile(
-    _SPACE
-    + rb"\{"
-    + _SPACE
-    + rb"(?:"
-    + _FIELD
-    + rb')*+"items"'
-    + _SPACE
-    + rb":"
-    + _SPACE
-    + rb"\[(?="
-    + _SPACE
-    + rb"[{])",
-    re.DOTALL,
+    rb'%s\{%s(?:%s)*+"items"%s:%s\[(?=%s\{)' % (_SPACE, _SPACE, _FIELD, _SPACE, _SPACE, _SPACE), re.DOTALL
 )
 """A list as far as the bracket before its first object."""
 _BRACKET: Final = re.compile(rb"(?:" + _FLAT + rb"|" + _LEAF + rb")*+([{}\[\]])", re.DOTALL)
-"""The next bracket of a value that is neither in a text nor one of an innermost list or object."""
+"""The next bracket of a value that is neither in a text nor that of an innermost list or object."""
 _AFTER: Final = re.compile(_SPACE + rb"(?=[^ \t\r\n])")
 _FOLLOWED: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _CUT_OFF: Final = "Input data was truncated"
-_VALUE: Final = msgspec.json.Decoder(msgspec.Raw)
+_SCANNER: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ListSplitter:
@@ -87,7 +72,7 @@ class ListSplitter:
 def _end(data: bytes, at: int) -> int | None:
     """Return the index of what follows the value at `at` and white space; None where that has not arrived."""
     try:
-        _VALUE.decode(memoryview(data)[at:])
+        _SCANNER.decode(memoryview(data)[at:])
     except msgspec.DecodeError as error:
         text = str(error)
         if followed := _FOLLOWED.search(text):
