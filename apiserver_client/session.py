@@ -15,7 +15,7 @@ import email.utils
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,16 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpcore2
 
-from apiserver_client import authentication, certificates, chunked, connection, credentials, errors, sockets
+from apiserver_client import (
+    authentication,
+    certificates,
+    chunked,
+    connection,
+    credentials,
+    errors,
+    sockets,
+    time_budget,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +138,30 @@ class Session:
         if not _is_success(answer):
             raise _refusal(call, answer)
         return content
+
+    async def receive(
+        self, call: errors.Call, *, parameters: Parameters | None = None, accept: str = "application/json"
+    ) -> AsyncGenerator[bytes]:
+        """Send a call that reads; yield the body of a 2xx answer as it arrives.
+
+        Errors and time-outs are those of `send`; the time in which the caller uses a piece does not count.
+        Iterate within `contextlib.aclosing`: leaving before the end closes the connection.
+        """
+        waits = time_budget.TimeBudget(self._timeouts.request)
+        with self._errors_of(call):
+            try:
+                async with contextlib.AsyncExitStack() as opened:
+                    answering = self._answer(call, parameters, headers={"Accept": accept})
+                    answer = await waits.spend_on(opened.enter_async_context(answering))
+                    self._log_warnings(call, answer)
+                    if not _is_success(answer):
+                        await waits.spend_on(answer.aread())
+                        raise _refusal(call, answer)
+                    body = await opened.enter_async_context(contextlib.aclosing(answer.aiter_stream()))
+                    while piece := await waits.spend_on(anext(body, b"")):
+                        yield piece
+            except TimeoutError as error:
+                raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
 
     @contextlib.asynccontextmanager
     async def stream(

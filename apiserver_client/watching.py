@@ -187,14 +187,15 @@ class _Watch(Generic[T]):
     began: float | None = None
     """Start of the running watch, in monotonic seconds."""
     whole_list: bool = False
-    """Whether the last list outlived its continue token: request one page."""
+    """Whether the last list outlived its continue token: request one page. Its size costs no memory, as the objects are
+    decoded while it arrives."""
     _turn: int = 0
 
     async def list(self) -> AsyncGenerator[Event[T], None]:
         """List everything, then yield `Synced`."""
         keys = self.remember_in()
         version = ""
-        pages = objects.list_pages(
+        listed = objects.list_items(
             self.api,
             self.resource,
             namespace=self.namespace,
@@ -202,15 +203,16 @@ class _Watch(Generic[T]):
             page_size=0 if self.whole_list else self.page_size,
             accept=objects.accepted(metadata_only=self.metadata_only),
         )
-        async for page in pages:
-            self._connected()
-            self.failures = self.failures if self.expired else 0
-            version = page.metadata.resource_version
-            for item in page.items or ():
-                await self._pause()
-                identity = decoding.identify(item, self.resource.kind)
-                keys.add(self.remember(identity.key))
-                yield self._changed(identity.key, item)
+        async with contextlib.aclosing(listed):
+            async for item in listed:
+                if isinstance(item, decoding.PageMetadata):
+                    version = item.resource_version
+                    self._connected()
+                    self.failures = self.failures if self.expired else 0
+                    continue
+                key = decoding.identify(item, self.resource.kind).key
+                keys.add(self.remember(key))
+                yield self._changed(key, item)
         if not version:
             raise errors.DecodeError(f"list of {self.resource.plural}: seen no resourceVersion, want one to watch from")
         self.version, self.whole_list, self.from_cache = version, False, False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -117,6 +117,11 @@ class _Api(session.Session):
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise errors.refusal(call, answer.status, content, "")
         return content
+
+    async def receive(
+        self, call: errors.Call, *, parameters: session.Parameters | None = None, accept: str = "application/json"
+    ) -> AsyncGenerator[bytes]:
+        yield await self.send(call, parameters=parameters, accept=accept)
 
 
 class Fleet:

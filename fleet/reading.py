@@ -269,17 +269,19 @@ class Reader:
         """Yield the objects of a list; one that cannot be decoded is counted in `unread`."""
         count = unreadable = 0
         why = ""
-        pages = objects.list_pages(self._api, resource, namespace=namespace, parameters=parameters or {})
-        async for page in pages:
-            for item in page.items or ():
+        items = objects.list_items(self._api, resource, namespace=namespace, parameters=parameters or {})
+        async with contextlib.aclosing(items):
+            async for item in items:
+                if isinstance(item, decoding.PageMetadata):
+                    self._on_progress(resource.plural, count)
+                    continue
+                count += 1
                 key = decoding.identify(item, resource.kind).key
                 try:
                     yield decoding.decode_object(item, resource.kind, key, decode)
                 except errors.DecodeError as error:
                     unreadable += 1
                     why = str(error)
-            count += len(page.items or ())
-            self._on_progress(resource.plural, count)
         if unreadable:
             self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why))
 

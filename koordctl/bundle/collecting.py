@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import decoding, errors, objects, resources, session
 from fleet import port_forward
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
@@ -81,16 +81,19 @@ class Collector:
             self._add(file, await objects.get(self._api, resource, name, namespace=self._namespace))
 
     async def _listed(self, file: str, resource: resources.Resource, namespace: str | None = None) -> None:
-        """Add a list, one object in a line, as far as there is room; no more than a page of it is kept decoded."""
+        """Add a list, one object in a line, as far as there is room; no more than one object is kept decoded."""
         with self._attempt(file):
             lines, size = list[str](), 0
-            async for page in objects.list_pages(self._api, resource, namespace=namespace, parameters={}):
-                for each in page.items or ():
+            items = objects.list_items(self._api, resource, namespace=namespace, parameters={})
+            async with contextlib.aclosing(items):
+                async for each in items:
+                    if isinstance(each, decoding.PageMetadata):
+                        continue
+                    if size > LARGEST_FILE_BYTES:
+                        self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
+                        break
                     lines.append(json.dumps(scrubbing.item(msgspec.json.decode(each))))
                     size += len(lines[-1]) + 1
-                if size > LARGEST_FILE_BYTES:
-                    self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
-                    break
             self._archive.add(file, "".join(f"{line}\n" for line in lines))
 
     async def _pods(self, part: str) -> Sequence[Pod]:

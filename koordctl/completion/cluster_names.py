@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import decoding, errors, objects, resources, session
 from koordctl.cli import command
 from koordctl.completion.words import NAMESPACES, NODES, PODS
 
@@ -55,10 +56,14 @@ async def _read(kind: str, before: Sequence[str], partial: str) -> list[str]:
 
 
 async def _listed(api: session.Session, kind: str, namespace: str | None) -> list[str]:
-    pages = objects.list_pages(api, _RESOURCES[kind], namespace=namespace, parameters={}, page_size=_MOST)
-    async for page in pages:
-        return [msgspec.json.decode(item, type=_Named).metadata.name for item in page.items or ()]
-    return []
+    found = list[str]()
+    items = objects.list_items(api, _RESOURCES[kind], namespace=namespace, parameters={}, page_size=_MOST)
+    async with contextlib.aclosing(items):
+        async for item in items:
+            if isinstance(item, decoding.PageMetadata):
+                break
+            found.append(msgspec.json.decode(item, type=_Named).metadata.name)
+    return found
 
 
 def _value(before: Sequence[str], flag: str) -> str | None:

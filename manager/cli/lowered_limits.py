@@ -140,10 +140,13 @@ class LoweredLimits:
         return sorted(f"{each.namespace}/{each.name}" for _, each in kept)
 
     async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
-        """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one page is kept."""
+        """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
         found = {}
-        async for page in objects.list_pages(self._api, resources.PODS, namespace=None, parameters={}):
-            for item in page.items or ():
+        items = objects.list_items(self._api, resources.PODS, namespace=None, parameters={})
+        async with contextlib.aclosing(items):
+            async for item in items:
+                if isinstance(item, decoding.PageMetadata):
+                    continue
                 key = decoding.identify(item, resources.PODS.kind).key
                 try:
                     pod = decoding.decode_object(item, resources.PODS.kind, key, cpu_limits.WrittenPod)
@@ -156,7 +159,6 @@ class LoweredLimits:
                     continue
                 if mid is not None and mid.is_lowered:
                     found[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
-            await asyncio.sleep(0)
         return found
 
     async def _restore(self, uid: str, namespace: str, name: str, mid: MidPod) -> None:

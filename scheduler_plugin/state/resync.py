@@ -8,6 +8,7 @@ stays in use: only differing objects are replaced, one per turn of the event loo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -207,15 +208,17 @@ class Resync:
         """Return the keys of the objects that differ from the list, missing ones included."""
         suspects: list[Key] = []
         listed = DigestSet()
-        pages = objects.list_pages(
+        items = objects.list_items(
             self._api,
             kind.resource,
             namespace=None,
             parameters=objects.selectors(kind.field_selector, None),
             page_size=informer.PAGE_SIZE,
         )
-        async for page in pages:
-            for item in page.items or ():
+        async with contextlib.aclosing(items):
+            async for item in items:
+                if isinstance(item, decoding.PageMetadata):
+                    continue
                 key = decoding.identify(item, kind.resource.kind).key
                 listed.add(hash(key))
                 if not self._equals(kind, key, item):

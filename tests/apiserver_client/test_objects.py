@@ -2,11 +2,13 @@
 
 import asyncio
 import collections
+import contextlib
+import tracemalloc
 
 import msgspec
 import pytest
 
-from apiserver_client import errors, objects, resources
+from apiserver_client import decoding, errors, objects, resources, session
 from tests.fakes import apiserver
 
 PODS = "/api/v1/namespaces/ns/pods"
@@ -160,6 +162,65 @@ async def test_a_list_may_be_empty_or_null(server):
     async with server.session() as api:
         for _ in range(2):
             assert await objects.list_all(api, resources.PODS, namespace="ns") == objects.Listing([], "3")
+
+
+async def test_memory_holds_one_object_of_a_list(server):
+    """An author may write objects of 1.4 MB, and the apiserver sends all of them in one page from its watch cache."""
+    large = msgspec.json.encode(pod("a") | {"status": "x" * 1_400_000})
+    steps = [b'{"kind":"PodList","items":[', *[large, b","] * 39, large, b'],"metadata":{"resourceVersion":"3"}}']
+    server.on("GET", PODS, apiserver.Stream(*steps))
+    async with server.session() as api:
+        tracemalloc.start()
+        listed = await objects.list_all(api, resources.PODS, namespace="ns", decode=Slim, from_cache=True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert listed == objects.Listing([Slim(Meta("1"))] * 40, "3")
+    assert peak < 10 * len(large), "the server of the test has some of it"
+
+
+async def test_a_list_of_an_unknown_form_is_read_whole(server):
+    items = ["a", pod("b"), 3]
+    server.on("GET", PODS, apiserver.Answer({"x": [[[[]]]], "items": items, "metadata": {"resourceVersion": "3"}}))
+    async with server.session() as api:
+        listed = objects.list_items(api, resources.PODS, namespace="ns", parameters={})
+        found = [each async for each in listed]
+    assert [msgspec.json.decode(each) for each in found[:-1] if isinstance(each, msgspec.Raw)] == items
+    assert found[-1] == decoding.PageMetadata("3")
+
+
+async def test_pages_of_a_list_use_one_connection(server):
+    stream = apiserver.Stream(b'{"metadata":{"resourceVersion":"7","continue":"t"},"items":[{},', b'{"a":[]}', b"]}")
+    server.on("GET", PODS, stream, apiserver.page("7", pod("c")))
+    async with server.session() as api:
+        assert len((await objects.list_all(api, resources.PODS, namespace="ns")).items) == 3
+    assert server.connections == 1
+
+
+async def test_leaving_a_list_closes_its_connection(server):
+    server.on("GET", PODS, apiserver.Stream(b'{"metadata":{},"items":[{},', apiserver.HANG))
+    async with server.session() as api:
+        async with contextlib.aclosing(
+            objects.list_items(api, resources.PODS, namespace="ns", parameters={})
+        ) as listed:
+            await anext(listed)
+        await server.until(lambda: server.hung_up == 1)
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ([apiserver.ABORT], errors.Unreachable),
+        ([apiserver.HANG], errors.Unreachable),
+        ([], errors.DecodeError),
+        ([b"]"], errors.DecodeError),
+    ],
+    ids=["reset", "silent", "ended in an object", "ended after the objects"],
+)
+async def test_a_list_that_breaks_off_is_an_error(server, end, error):
+    server.on("GET", PODS, apiserver.Stream(b'{"metadata":{"resourceVersion":"7"},"items":[{}', *end))
+    async with server.session(timeouts=session.Timeouts(read=0.05)) as api:
+        with pytest.raises(error, match=f"GET {PODS}"):
+            await objects.list_all(api, resources.PODS, namespace="ns")
 
 
 async def test_raises_gone_for_a_list_that_takes_too_long(server):

@@ -2,6 +2,7 @@
 
 import logging
 
+import msgspec
 import pytest
 
 from apiserver_client import errors, resources, watching
@@ -96,6 +97,17 @@ async def test_resumes_a_broken_connection_from_the_last_version(server, naps, c
     assert versions(server) == ["5", "8"]
     assert len(server.asked("GET")) == 1
     assert (state.reconnects, state.lists, state.last_error) == (1, 1, None)
+
+
+async def test_a_list_that_breaks_off_is_repeated_and_its_objects_with_it(server, naps):
+    half = [b'{"metadata":{"resourceVersion":"5"},"items":[', msgspec.json.encode(pod("a")), b',{"metad']
+    server.on("GET", PODS, *[apiserver.Stream(*half)] * 3, apiserver.page("8", pod("b")))
+    state = watching.WatchState()
+    async with server.session() as api:
+        taken = await take(5, api, sleep=naps, state=state, uniform=lambda: 0.0)
+    assert taken == [*["changed a"] * 3, "changed b", "synced b"]
+    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6])
+    assert (state.lists, state.last_error) == (1, None)
 
 
 async def test_reconnects_after_a_silent_peer(server, naps):

@@ -214,15 +214,15 @@ async def test_a_list_of_an_older_version_replaces_what_is_stored(world, api):
 async def test_a_list_that_a_watch_overtakes_replaces_nothing(world, api):
     await in_step(world)
     run = ResyncRun(world, api)
-    answer = api.send
+    receive = api.receive
 
     async def overtaken(call, **given):
-        content = await answer(call, **given)
+        async for piece in receive(call, **given):
+            yield piece
         world.report("n1", seconds_ago=1)
         world.sync_cache()
-        return content
 
-    api.send = overtaken
+    api.receive = overtaken
     await run.subject.once()
     assert run.restarts == 0
     assert world.cache.node_metrics.get("n1").status.update_time is not None

@@ -1,0 +1,96 @@
+"""Split the JSON of a list into its objects while it arrives: memory holds the largest object, whatever the list has.
+
+An author may write objects of more than a megabyte, as many as a quota allows, and the apiserver ignores `limit` where
+it answers from its watch cache. The end of an object is found by the decoder, which scans ten times faster than a
+regular expression: what follows a value is an error, and its text states where. Where the decoder cannot help (a value
+deeper than the interpreter's stack, another text) brackets are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+_SPACE: Final = rb"[ \t\r\n]*+"
+_TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_FLAT: Final = rb'[^"{}\[\]]++|' + _TEXT
+_LEAF: Final = rb"[{\[](?:" + _FLAT + rb")*+[}\]]"
+_VALUE: Final = _TEXT + rb'|[^"{}\[\],]++|[{\[](?:' + _FLAT + rb"|" + _LEAF + rb")*+[}\]]"
+_FIELD: Final = rb'(?!"items")' + _TEXT + _SPACE + rb":" + _SPACE + rb"(?:" + _VALUE + rb")" + _SPACE + rb"," + _SPACE
+_HEAD: Final = re.compile(
+    rb'%s\{%s(?:%s)*+"items"%s:%s\[(?=%s\{)' % (_SPACE, _SPACE, _FIELD, _SPACE, _SPACE, _SPACE), re.DOTALL
+)
+"""A list as far as the bracket before its first object."""
+_BRACKET: Final = re.compile(rb"(?:" + _FLAT + rb"|" + _LEAF + rb")*+([{}\[\]])", re.DOTALL)
+"""The next bracket of a value that is neither in a text nor that of an innermost list or object."""
+_AFTER: Final = re.compile(_SPACE + rb"(?=[^ \t\r\n])")
+_FOLLOWED: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_CUT_OFF: Final = "Input data was truncated"
+_SCANNER: Final = msgspec.json.Decoder(msgspec.Raw)
+
+
+class ListSplitter:
+    """Splitter of one list, or one page. A list of another form than the apiserver's stays whole, as its `rest`."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        """The list up to its first object, once that has arrived."""
+        self._ended = False
+        """Whether the last object has been found."""
+        self._pieces: list[bytes] = []
+        """Bytes that belong to no object yet, joined when their size has doubled: a byte is scanned about twice."""
+        self._size = 0
+        self._enough = 0
+
+    def items(self, piece: bytes) -> Iterator[msgspec.Raw]:
+        """Yield the objects that `piece` completes, not decoded. An empty one is the end of the list."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._ended or (piece and self._size < self._enough):
+            return
+        data, at = b"".join(self._pieces), 0
+        if not self._head and (head := _HEAD.match(data)):
+            self._head, at = head.group(), head.end()
+        while self._head and (end := _end(data, at)) is not None:
+            yield msgspec.Raw(data[at:end])
+            if data[end] != ord(","):
+                self._ended, at = True, end
+                break
+            at = end + 1
+        self._pieces = [data[at:]]
+        self._size = len(data) - at
+        self._enough = 2 * self._size
+
+    def rest(self) -> bytes:
+        """Return the list without the objects that were yielded; incomplete where the list is incomplete."""
+        return b"".join((self._head, *self._pieces))
+
+
+def _end(data: bytes, at: int) -> int | None:
+    """Return the index of what follows the value at `at` and white space; None where that has not arrived."""
+    try:
+        _SCANNER.decode(memoryview(data)[at:])
+    except msgspec.DecodeError as error:
+        text = str(error)
+        if followed := _FOLLOWED.search(text):
+            return at + int(followed[1]) - 1
+        return None if text == _CUT_OFF else _end_by_brackets(data, at)
+    except RecursionError:
+        return _end_by_brackets(data, at)
+    return None
+
+
+def _end_by_brackets(data: bytes, at: int) -> int | None:
+    """Return what `_end` does, for a list or an object of any depth, malformed ones included."""
+    opening = _AFTER.match(data, at)
+    if opening is None or data[opening.end()] not in b"{[":
+        return None
+    level, at = 1, opening.end() + 1
+    while level and (bracket := _BRACKET.match(data, at)):
+        level += 1 if bracket[1] in b"{[" else -1
+        at = bracket.end()
+    after = None if level else _AFTER.match(data, at)
+    return None if after is None else after.end()
