@@ -131,6 +131,17 @@ def test_webhook_and_rules_agree_about_drawn_pods(webhook: Webhook) -> None:
     assert _is_limited(webhook.api)
 
 
+def test_a_mid_pod_that_is_too_large_for_the_webhook_is_refused(webhook: Webhook) -> None:
+    """An author may write a pod whose review is several times as large: each `<` takes six bytes in it."""
+    sample = copy.deepcopy(examples.table()["plain resources"])
+    sample["spec"]["containers"][0]["env"] = [{"name": "LARGE", "value": "<" * 1_000_000}]
+    path = f"/api/v1/namespaces/{LIMITED}/pods?dryRun=All"
+    with pytest.raises(RequestError, match=r"a koord-mid pod of \d+ bytes cannot get its limits"):
+        webhook.api.send("POST", path, sample)
+    del sample["spec"]["priorityClassName"]
+    assert agreement.stored(webhook.api, LIMITED, sample) is not None
+
+
 def test_only_mid_pods_reach_the_webhook(webhook: Webhook) -> None:
     """Without a server, with an error that is seen: any pod but a Mid one passes."""
     wrong = copy.deepcopy(webhook.api.send("GET", f"{CONFIGURATIONS}/{CONFIGURATION}"))

@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import json
 import logging
+import re
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kopf
+from aiohttp import web
 
 from api_types.mid_pods import admission, template
 from apiserver_client import connection
@@ -40,6 +42,11 @@ _EXAMPLE: Final = {
         "object": {"metadata": {}, "spec": {}},
     }
 }
+_LARGEST_REVIEW_BYTES: Final = 2**24
+"""More than the API server sends: it stores 1.5 MiB of a pod, whose texts take six times as much in JSON at most."""
+_HEAD_BYTES: Final = 4096
+_UID: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9a-f-]{36})"')
+"""The UID of a review, which the API server sends first."""
 _ASK_AGAIN_SECONDS: Final = 0.05
 _FILE_CHECK_SECONDS: Final = 86_400.0  # the files do not change: see CertificateStore
 
@@ -110,6 +117,29 @@ class CreationsServer(kopf.WebhookServer):
         async for config in super().__call__(functools.partial(creations_only, fn)):
             self._listening.set()
             yield config
+
+    async def _serve(self, fn: _Review, request: web.Request) -> web.Response:  # type: ignore[override]
+        """Answer a request: one that is too large to be parsed with a refusal, any other one as kopf does.
+
+        kopf's answer to a large one, 413, would let the pod pass without limits.
+        """
+        seen, want = request.content_length or 0, request.client_max_size
+        if not want < seen <= _LARGEST_REVIEW_BYTES:
+            return await super()._serve(fn, request)
+        head = await request.content.read(_HEAD_BYTES)
+        async for _ in request.content.iter_any():
+            pass
+        uid = _UID.search(head)
+        return web.json_response(_too_large(uid[1].decode(), seen, want)) if uid else web.Response(status=413)
+
+
+def _too_large(uid: str, seen: int, want: int) -> dict[str, Any]:
+    text = f"a koord-mid pod of {seen} bytes cannot get its limits, want at most {want} bytes: shorten its texts"
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": uid, "allowed": False, "status": {"code": 413, "message": text}},
+    }
 
 
 async def _answered(fn: _Review) -> None:

@@ -19,6 +19,8 @@ from manager.cli.admission.settings import AdmissionSettings
 
 PLAIN = {"cpu": "500m", "memory": "64Mi"}
 
+UID = b"0b5f1f2e-6d3f-4a55-9c4c-0d5a3b1c2d3e"
+
 
 def pod(*containers, **spec):
     return {
@@ -124,6 +126,27 @@ async def test_a_client_gets_400_for_anything_but_a_creation():
         await configs.aclose()
 
 
+@pytest.mark.parametrize(
+    ("start", "status"), [(b'{"kind":"AdmissionReview","request":{"uid":"%s","kind":{' % UID, 200), (b"[" * 300, 413)]
+)
+async def test_a_pod_that_is_too_large_to_be_read_is_refused(start, status):
+    """With an error for an answer, the API server would let it pass without limits."""
+
+    async def never(_review, **_):
+        return {}
+
+    async with local_server(threading.Event()) as server:
+        configs = server(never)
+        address = urllib.parse.urlsplit((await anext(configs))["url"])
+        seen, answer = await asyncio.to_thread(posted, address.port, start.ljust(9_000_000, b"x"))
+        assert seen == status
+        if status == 200:
+            response = json.loads(answer)["response"]
+            assert (response["uid"], response["allowed"]) == (UID.decode(), False)
+            assert "of 9000000 bytes cannot get its limits, want at most 1048576 bytes" in response["status"]["message"]
+        await configs.aclose()
+
+
 async def test_it_listens_when_kopf_can_answer():
     """kopf answers with 404 before it has read the resources of the API: the pod would pass without limits."""
     asked, listening = [], threading.Event()
@@ -147,9 +170,14 @@ def local_server(listening):
 
 
 def status_of(port, review):
+    return posted(port, json.dumps(review))[0]
+
+
+def posted(port, body):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("POST", "/mid-limits", json.dumps(review), {"Content-Type": "application/json"})
-        return connection.getresponse().status
+        connection.request("POST", "/mid-limits", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
     finally:
         connection.close()
