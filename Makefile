@@ -32,6 +32,10 @@ demo: $(STAMP) ## Show the first ten minutes on a real cluster, with koordctl (1
 test: helm ## Run all tests but the cluster ones, on all cores
 	@$(PYTEST) tests --numprocesses auto --dist worksteal --durations=25
 
+.PHONY: unit
+unit: $(STAMP) ## Run the tests that start no process and render no chart, in less than three minutes
+	@$(PYTEST) tests -m "not slow" --numprocesses auto --dist worksteal --durations=25
+
 .PHONY: helm
 helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or on PATH (needs Go the first time)
 	@$(BIN)/python -m tools.localcluster client helm

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 # A busy machine makes single examples slow. The profile of CI has no deadline either.
 hypothesis.settings.register_profile("default", hypothesis.settings.get_profile("default"), deadline=None)
+
+SLOW = (
+    "benchmarks/backtest",
+    "charts",
+    "console",
+    "mutants",
+    "model",
+    "reliability",
+    "test_every_key_has_an_effect.py",
+    "apiserver_client/test_sockets.py",
+    "component_base/test_slow_clients.py",
+    "e2e/test_running_cluster.py",
+    "koordctl/backtest",
+    "koordctl/test_command_line.py",
+    "koordctl/test_samples.py",
+    "koordlet/prediction/predictors/test_registry.py",
+    "koordlet/prediction/test_properties.py",
+    "koordlet/test_agent_process.py",
+    "koordlet/test_package_predictors_of_a_node.py",
+    "koordlet/test_predictor_package.py",
+    "manager/slo_config/test_config_replacements.py",
+    "scheduler_plugin/in_process",
+    "scheduler_plugin/load_watcher/test_process.py",
+    "scheduler_plugin/plugins/trimaran/test_random_answers.py",
+    "tools/test_second_run.py",
+)
+"""Folders and files that start processes, render the chart or draw many examples. `make unit` leaves them out."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    slow = [Path(__file__).parent / each for each in SLOW]
+    if missing := [str(path) for path in slow if not path.exists()]:
+        raise pytest.UsageError(f"tests/conftest.py: SLOW names what does not exist: {', '.join(missing)}")
+    for item in items:
+        if any(path in (item.path, *item.path.parents) for path in slow):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
