@@ -113,11 +113,15 @@ class MidGuard:
 
         The manager evicts those as well, and they would come back.
         """
-        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
-            is_mid = class_of_priority(pod.priority) is PriorityClass.MID
-            return self._closed[rows] if is_mid and self._closed[rows].any() else None
-        if vectors.frozen or not vectors.mid_quotas.is_known:
-            return np.full(len(rows), _FROZEN if vectors.frozen else _QUOTA_UNKNOWN, dtype=np.int16)
+        requests_mid = bool(pod.mid_cpu_millis or pod.mid_memory_bytes)
+        if not requests_mid and class_of_priority(pod.priority) is not PriorityClass.MID:
+            return None
+        if vectors.frozen:
+            return np.full(len(rows), _FROZEN, dtype=np.int16)
+        if not requests_mid:
+            return self._closed[rows]
+        if not vectors.mid_quotas.is_known:
+            return np.full(len(rows), _QUOTA_UNKNOWN, dtype=np.int16)
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
         left = self._left[:, rows]
         if pending is not None and pending.mid is not None:

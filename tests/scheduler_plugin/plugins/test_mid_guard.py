@@ -235,14 +235,15 @@ def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded(
     parts = factories.parts({"onStale": "pass"})
     parts.cluster.node_changed(factories.node("n1"))
 
-    def refused(requests):
-        pod = factories.pod_document(priority=7500, requests=requests)
+    def refused(requests, priority=7500):
+        pod = factories.pod_document(priority=priority, requests=requests)
         response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))
         return (response.get("FailedAndUnresolvableNodes") or {}).get("n1")
 
     assert refused(MID) is None
     parts.vectors.frozen = True
     assert refused(MID) == mid_guard.REASON_FROZEN
-    assert refused({"cpu": "1"}) is None
+    assert refused({}) == mid_guard.REASON_FROZEN, "a drain evicts it"
+    assert (refused({"cpu": "1"}, 9500), refused({}, 5500)) == (None, None)
     parts.vectors.frozen = False
-    assert refused(MID) is None
+    assert (refused(MID), refused({})) == (None, None)
