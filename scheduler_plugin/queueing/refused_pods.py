@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from api_types.kubernetes import priority_and_qos
 from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import Pending
 from scheduler_plugin.queueing.load_waits import LoadWaits
@@ -265,13 +266,7 @@ class RefusedPods:
         if refused.woken_until > given.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
         refused.pod = self._waits.softened(refused.pod, given.monotonic)
-        alike = msgspec.structs.replace(
-            refused.pod,
-            uid="",
-            key=_quota_holder(refused.pod),
-            priority=0,
-            waited_seconds=bool(refused.pod.waited_seconds),
-        )
+        alike = _without_identity(refused.pod)
         if alike in given.hopeless:
             refused.passing = _NO_ROWS
             return
@@ -338,6 +333,14 @@ class _Comparison(NamedTuple):
     monotonic: float
     hopeless: set[PodInfo]
     """Pods for which no node passes, without their identity: what is woken in this round takes room, frees none."""
+
+
+def _without_identity(pod: PodInfo) -> PodInfo:
+    """Return a pod that is equal for pods with equal results; of the priority its class counts (MidGuard)."""
+    class_of_it = priority_and_qos.class_of_priority(pod.priority)
+    lowest = priority_and_qos.BANDS[class_of_it].lowest if class_of_it else 0
+    waited = bool(pod.waited_seconds)
+    return msgspec.structs.replace(pod, uid="", key=_quota_holder(pod), priority=lowest, waited_seconds=waited)
 
 
 def _quota_holder(pod: PodInfo) -> str:

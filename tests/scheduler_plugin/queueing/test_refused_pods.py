@@ -1,6 +1,7 @@
 """Refused pods are woken when a node passes, in order, and never more than the nodes have room for."""
 
 import itertools
+import json
 import tracemalloc
 
 import msgspec
@@ -202,6 +203,19 @@ def test_equal_hopeless_pods_cost_one_comparison():
         scene.filter(f"p{index}", ["a"])
     compared = list(scene.parts.refused.choose(NOW, scene.monotonic))
     assert compared == [None]
+
+
+@pytest.mark.parametrize(("label", "priority"), [({}, 3500), ({"koordinator.sh/priority-class": "koord-prod"}, 0)])
+def test_a_mid_pod_that_closed_nodes_refuse_says_nothing_of_pods_of_other_classes(label, priority):
+    """Its author may label it as Prod, and let it request what the pods of others request."""
+    scene = Scene()
+    note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
+    scene.parts.cluster.node_changed(node("a", annotations=note))
+    scene.use("a", 90)
+    scene.filter("mid", ["a"], priority=7500, labels=label)
+    scene.filter("other", ["a"], priority=priority)
+    scene.use("a", 10)
+    assert scene.woken() == ["other"]
 
 
 def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
