@@ -126,10 +126,7 @@ class Extender:
             return self._none_passed(_reasons(names, codes, texts), args.pod.status.nominated_node_name)
         self._refused.forget(pod.uid)
         self._cluster.expect_pod(pod)
-        if pod.waited_seconds:
-            self._waits.placed += 1
-        else:
-            self._waits.end(pod.uid)
+        self._waits.passed(pod, self._cluster.monotonic())
         if len(passing) == 1:
             self._placement = Placement(pod.uid, int(passing[0]))
         if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
@@ -148,7 +145,7 @@ class Extender:
     def _follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
         """Begin or end the wait of a pod that no node passed for."""
         if pod.is_prod and codes is not None and np.isin(codes, self._load_codes).all():
-            self._waits.refused(pod.uid, self._cluster.monotonic())
+            self._waits.refused(pod, self._cluster.monotonic())
         else:
             self._waits.end(pod.uid)
 

@@ -108,18 +108,53 @@ def test_the_decision_record_names_the_wait():
     assert (newest.pod.waited_seconds, first.pod.waited_seconds) == (BOUND + 5, 0)
 
 
+WEB = pod_info.read(factories.pod("web"), factories.parts().estimator_args)
+
+
+def waiting(uid, namespace="default"):
+    return msgspec.structs.replace(WEB, uid=uid, key=f"{namespace}/web")
+
+
 def test_where_too_many_wait_the_first_of_them_go_on_waiting():
     """If the newest took the places of the oldest, none of many pods that are tried in turns would reach the bound."""
     waits = factories.parts({"softAfterSeconds": BOUND}).waits
+    pods = [waiting(f"uid-{index}") for index in range(20_000)]
     for second in (0, BOUND):
-        for index in range(20_000):
-            waits.refused(f"uid-{index}", float(second))
+        for pod in pods:
+            waits.refused(pod, float(second))
     assert len(waits) == load_waits.MOST_PODS
-    pod = msgspec.structs.replace(pod_info.read(factories.pod("web"), factories.parts().estimator_args), uid="uid-0")
-    assert waits.softened(pod, BOUND).waited_seconds == BOUND
+    assert waits.softened(pods[0], BOUND).waited_seconds == BOUND
     waits.end("uid-0")
-    waits.refused("uid-19999", float(BOUND))
+    waits.refused(pods[-1], float(BOUND))
     assert len(waits) == load_waits.MOST_PODS
+
+
+def test_a_tenant_with_thousands_of_pods_keeps_no_wait_of_another_one_from_its_begin(monkeypatch):
+    """Their volumes never appear: each passes after the bound, is not bound, and goes on waiting."""
+    monkeypatch.setattr(load_waits, "MOST_PODS", 100)
+    waits = factories.parts({"softAfterSeconds": BOUND}).waits
+    greedy = [waiting(f"greedy-{index}", "evil") for index in range(200)]
+    modest = [waiting(f"modest-{index}", "shop") for index in range(60)]
+    for second in range(0, 10 * BOUND, 10):
+        for pod in greedy + (modest if second else []):
+            waits.refused(pod, float(second))
+    soft = [[bool(waits.softened(pod, 10 * BOUND).waited_seconds) for pod in pods] for pods in (greedy, modest)]
+    assert [each.count(True) for each in soft] == [50, 50]
+    assert all(soft[0][:50] + soft[1][:50]), "the first of each"
+
+
+def test_pods_that_are_no_longer_tried_make_room(monkeypatch):
+    """The watch may show a deletion before the last filter call: nothing else ends such a wait."""
+    monkeypatch.setattr(load_waits, "MOST_PODS", 3)
+    scene = Scene(a=90)
+    for name in ("gone-0", "gone-1", "gone-2"):
+        scene.parts.waiting.changed(factories.waiting_pod(name))
+        scene.parts.waiting.gone("default", name)
+        scene.filter(name)
+    scene.clock.seconds = 1000
+    scene.filter("web")
+    scene.clock.seconds += BOUND
+    assert scene.filter("web") == ["a"]
 
 
 def test_a_negative_bound_is_a_problem():
