@@ -142,8 +142,12 @@ class Reservations:
 
     def unread(self, reservation: Reservation, now: float, monotonic: float) -> None:
         """Go on with a reservation whose claims cannot be read now: a volume may be provisioned for the node."""
+        reservation.unread = len(reservation.claims)
+        self.still_read(reservation, now, monotonic)
+
+    def still_read(self, reservation: Reservation, now: float, monotonic: float) -> None:
+        """Go on with a reservation whose claims are not read yet."""
         if self._by_uid.get(reservation.pod.metadata.uid) is reservation:
-            reservation.unread = len(reservation.claims)
             self._extend(reservation, reservation.node, now, monotonic)
 
     def _extend(self, reservation: Reservation, node: str, now: float, monotonic: float) -> None:

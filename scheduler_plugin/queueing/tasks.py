@@ -6,8 +6,8 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ _RETRY_SECONDS: Final = 0.25
 """A pod is woken within this time after its node began to pass."""
 _RESERVATION_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 16
+"""Patches that are sent at once, and as many pods whose claims are read."""
+_MOST_BEGUN: Final = 64
+"""No pod is chosen to be woken while so many patches have no answer: where requests hang, they must not pile up."""
 _LONGEST_PATCH_SECONDS: Final = 5.0
 
 
@@ -50,8 +53,10 @@ class QueueingTasks:
         self._refused = refused
         self._reservations = reservations
         self._clock = clock
-        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
-        self._running: set[asyncio.Task[None]] = set()
+        self._patch_slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._patching: set[asyncio.Task[None]] = set()
+        self._read_slots = asyncio.Semaphore(_MOST_AT_ONCE)  # of its own: thousands of pods may wait for volumes
+        self._reading: dict[Reservation, asyncio.Task[None]] = {}
         self._last_problem = ""
         self._blocked_until = 0.0
         """Monotonic time until which the apiserver asks for no further request."""
@@ -60,13 +65,15 @@ class QueueingTasks:
         """Wake refused pods until cancelled."""
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
-            if time.monotonic() < self._blocked_until or not self._refused.begins_round(time.monotonic()):
+            if time.monotonic() < self._blocked_until or len(self._patching) >= _MOST_BEGUN:
+                continue
+            if not self._refused.begins_round(time.monotonic()):
                 continue
             try:
                 for retry in self._refused.choose(self._clock(), time.monotonic()):
                     await asyncio.sleep(0)  # a call of kube-scheduler waits for one pod at most
                     if retry is not None:
-                        self._begin(self._annotate(retry))
+                        self._begin_to_annotate(retry)
             except Exception:
                 log.exception("cannot choose the refused pods to wake; trying again")
 
@@ -76,21 +83,29 @@ class QueueingTasks:
             await asyncio.sleep(_RESERVATION_SECONDS)
             try:
                 for reservation in self._reservations.due(time.monotonic()):
-                    self._begin(self._check(reservation))
+                    self._begin_to_check(reservation)
             except Exception:
                 log.exception("cannot follow the claims of reserved pods; trying again")
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run in the background: one request that hangs holds no other one back."""
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+    def _begin_to_annotate(self, retry: Retry) -> None:
+        """Wake a pod in the background: one request that hangs holds no other one back."""
+        task = asyncio.create_task(self._annotate(retry))
+        self._patching.add(task)
+        task.add_done_callback(self._patching.discard)
+
+    def _begin_to_check(self, reservation: Reservation) -> None:
+        """Read the claims of a pod in the background, unless that goes on."""
+        if reservation in self._reading:
+            self._reservations.still_read(reservation, self._clock(), time.monotonic())
+            return
+        task = self._reading[reservation] = asyncio.create_task(self._check(reservation))
+        task.add_done_callback(lambda _done: self._reading.pop(reservation, None))
 
     async def _annotate(self, retry: Retry) -> None:
         namespace, _slash, name = retry.pod.key.partition("/")
         text = times.format_micro_time(dt.datetime.fromtimestamp(self._clock(), dt.UTC))
         metadata = {"uid": retry.pod.uid, "annotations": {names.ANNOTATION_RETRY_SCHEDULING: text}}
-        async with self._slots:
+        async with self._patch_slots:
             try:
                 async with asyncio.timeout(_LONGEST_PATCH_SECONDS):
                     await objects.merge_patch(
@@ -112,7 +127,7 @@ class QueueingTasks:
 
     async def _check(self, reservation: Reservation) -> None:
         namespace = reservation.pod.metadata.namespace
-        async with self._slots:
+        async with self._read_slots:
             try:
                 selected = await self._selected_node(namespace, reservation.next_claims(), reservation.node)
             except errors.ApiServerError as error:

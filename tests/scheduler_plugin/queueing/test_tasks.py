@@ -45,7 +45,7 @@ async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypa
         patched_at.extend([clock] * (len(server.asked("PATCH")) - len(patched_at)))
         if len(patched_at) > 1:
             raise asyncio.CancelledError
-        await asyncio.gather(*waking._running)
+        await asyncio.gather(*waking._patching)
 
     monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
     monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=lambda: clock))
@@ -92,7 +92,7 @@ async def counted_after(monkeypatch, claims):
             queueing = tasks.QueueingTasks(api, None, scene.parts.reservations, lambda: scene.now)
             with pytest.raises(RuntimeError):
                 await queueing.follow_claims()
-            await asyncio.gather(*queueing._running)
+            await asyncio.gather(*queueing._reading.values())
         assert len(server.asked("GET")) <= 16
     return scene.counted()
 
@@ -142,7 +142,7 @@ async def woken(monkeypatch, answers, *, rounds, cores=25):
             queueing = tasks.QueueingTasks(api, parts.refused, parts.reservations, lambda: NOW)
             with pytest.raises(asyncio.CancelledError):
                 await queueing.wake()
-            for each in queueing._running:
+            for each in queueing._patching:
                 each.cancel()
         return [each.path.rpartition("/")[2] for each in server.asked("PATCH")]
 
@@ -156,3 +156,78 @@ async def test_pods_that_cannot_be_woken_hold_no_room_back(monkeypatch):
 async def test_a_request_that_hangs_holds_no_other_one_back(monkeypatch):
     hangs = apiserver.Stream(apiserver.After(asyncio.Event()))
     assert await woken(monkeypatch, {"hangs": hangs}, rounds=3, cores=10) == ["hangs", "victim"]
+
+
+class HangingApi:
+    """An API server that answers nothing but patches, or nothing at all."""
+
+    def __init__(self, *, answers_patches=False):
+        self.patches = 0
+        self._answers_patches = answers_patches
+
+    async def send(self, call, **_rest):
+        if call.method != "PATCH" or not self._answers_patches:
+            await asyncio.Event().wait()
+        self.patches += 1
+        return b"{}"
+
+
+async def hanging(monkeypatch, work, clock, *, seconds, every_turn=lambda: None):
+    """Run a task for some seconds of a clock; return how many requests it has begun that have no answer."""
+    end = clock.seconds + seconds
+    before = asyncio.all_tasks()
+
+    async def sleep(pause):
+        clock.seconds += pause
+        if clock.seconds > end:
+            raise asyncio.CancelledError
+        every_turn()
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
+    monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=clock))
+    with pytest.raises(asyncio.CancelledError):
+        await work()
+    begun = asyncio.all_tasks() - before
+    for each in begun:
+        each.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
+    return len(begun)
+
+
+async def test_while_patches_hang_they_do_not_pile_up(monkeypatch):
+    queueing = tasks.QueueingTasks(HangingApi(), Refused(), None, lambda: NOW)
+    assert await hanging(monkeypatch, queueing.wake, factories.Clock(), seconds=120) <= 64
+
+
+async def test_while_claims_cannot_be_read_they_are_asked_for_once_and_the_pods_count_on(monkeypatch):
+    clock = factories.Clock()
+    scene = Scene(a=10, b=30)
+    scene.parts.cluster.monotonic = clock
+    scene.schedule("first", claims=["c"])
+    reservations = scene.parts.reservations
+    for each in reservations._by_uid.values():
+        each.began_at, each.check_at = 0.0, 1.0
+    queueing = tasks.QueueingTasks(HangingApi(), None, reservations, lambda: NOW)
+    expire = scene.parts.cluster.expire_assumed
+    assert await hanging(monkeypatch, queueing.follow_claims, clock, seconds=120, every_turn=expire) == 1
+    assert scene.counted() == {"first": "a"}
+
+
+async def test_pods_that_wait_for_volumes_hold_no_wake_up_back(monkeypatch):
+    """A tenant may have thousands of them."""
+    clock, api = factories.Clock(), HangingApi(answers_patches=True)
+    scene = Scene(a=10, b=30)
+    for index in range(40):
+        scene.schedule(f"p{index}", cores=0.1, claims=["c"])
+    clock.seconds = scene.monotonic
+    queueing = tasks.QueueingTasks(api, Refused(), scene.parts.reservations, lambda: NOW)
+
+    woken = []
+
+    def wake_one():
+        if clock.seconds > scene.monotonic + 2 and not woken:
+            woken.append(asyncio.create_task(queueing._annotate(next(Refused().choose(NOW, 0.0)))))
+
+    await hanging(monkeypatch, queueing.follow_claims, clock, seconds=4, every_turn=wake_one)
+    assert (len(woken), api.patches) == (1, 1)
