@@ -41,6 +41,7 @@ from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Ints, Rows
 from scheduler_plugin.state.pod_info import PodInfo
+from scheduler_plugin.state.vectors import LARGEST_SUM
 
 T = TypeVar("T")
 
@@ -269,8 +270,9 @@ class Extender:
             namespace = mid_quotas.namespace_of(pod.key)
             for column, name in enumerate(names):
                 victims = {each.uid for each in candidates[name].pods or ()}
-                freed[:, column] = self._cluster.mid_requests(name, victims)
-                of_namespace[:, column] = self._cluster.mid_requests(name, victims, namespace)
+                for array, only in ((freed, ""), (of_namespace, namespace)):
+                    sums = self._cluster.mid_requests(name, victims, only)
+                    array[:, column] = [min(each, LARGEST_SUM) for each in sums]
         return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
     def bind(self, body: bytes, now: float) -> bytes:

@@ -43,7 +43,7 @@ from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
-from scheduler_plugin.state.vectors import LARGEST
+from scheduler_plugin.state.vectors import LARGEST_SUM
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"
@@ -97,7 +97,9 @@ class MidGuard:
         if known is None or known.node is not entry.node or known.report is not entry.load.report:
             known = self._admitted[entry.row] = _AdmittedMid(entry, known)
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
-        self._left[:, entry.row] = [max(mid - taken, -LARGEST) for mid, taken in zip(known.mid, assigned, strict=True)]
+        self._left[:, entry.row] = [
+            max(mid - taken, -LARGEST_SUM) for mid, taken in zip(known.mid, assigned, strict=True)
+        ]
         self._valid_until[entry.row] = known.valid_until
         self._closed[entry.row] = known.closed
 

@@ -11,8 +11,8 @@ reported usage u (or none) and estimate e, as Koordinator's LoadAware plugin cou
 
 node_estimated does not depend on the report. Because u is inside the node's usage, usage + max(0, e - u) replaces the
 pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions.
-Sums have no limit, because any number of pods may name a node and request absurd amounts; what is read of a sum is at
-most LARGEST.
+Sums have no limit, because any number of pods may name a node and request absurd amounts; what is read of a sum is
+within -LARGEST and LARGEST.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class NodeLoad:
 
 
 def _sum(first: Iterable[int], second: Iterable[int]) -> Vector:
-    return tuple([min(a + b, LARGEST) for a, b in zip(first, second, strict=True)])
+    return tuple([max(-LARGEST, min(a + b, LARGEST)) for a, b in zip(first, second, strict=True)])
 
 
 def _add(total: list[int], more: Vector, sign: int) -> None:

@@ -15,6 +15,8 @@ Vector = tuple[int, ...]
 
 LARGEST: Final = 2**53
 """Limit of every amount (8 PiB, 9 * 10**12 cores), above any real node. It keeps sums within 64 bits."""
+LARGEST_SUM: Final = 2**61
+"""Limit of a sum of any number of amounts, where two are added in 64 bits: exact for 256 of the largest amounts."""
 
 _CPU: Final = names.CPU
 _SAFE_LENGTH: Final = 15  # any number of so many digits is below LARGEST, 9 * 10**15

@@ -102,21 +102,37 @@ def test_preemption_removes_the_nodes_that_filter_rejects_whoever_the_victims_ar
     assert parts.extender.preemption_candidates == {"kept": 2, "removed": 1}
 
 
-def test_preemption_credits_the_mid_requests_of_the_victims(parts):
-    policy = {"midColocationPolicy": {"enable": True}}
+def offer_mid(parts, name):
+    """Add a node with 8 cores of Mid."""
     status = {
         "allocated": {"prod": {"cpu": "0", "memory": "0"}, "mid": {}},
         "prodReclaimableMetric": {"resource": {"resources": {"cpu": "8", "memory": "8Gi"}}},
     }
-    usage = {"cpu": "10", "memory": "10Gi"}
+    usage, policy = {"cpu": "10", "memory": "10Gi"}, {"midColocationPolicy": {"enable": True}}
+    parts.cluster.node_changed(factories.node(name))
+    parts.cluster.metric_changed(factories.metric(name, usage=usage, status=status, spec=policy))
+
+
+def test_preemption_credits_the_mid_requests_of_the_victims(parts):
     for name in ("n1", "n2"):
-        parts.cluster.node_changed(factories.node(name))
-        parts.cluster.metric_changed(factories.metric(name, usage=usage, status=status, spec=policy))
+        offer_mid(parts, name)
         mid = {"kubernetes.io/mid-cpu": "6000", "kubernetes.io/mid-memory": "1Gi"}
         parts.cluster.pod_changed(factories.pod(f"mid-{name}", node=name, requests=mid, priority=7000), NOW)
     pod = factories.pod_document("new", requests={"kubernetes.io/mid-cpu": "4000"}, priority=7999)
     assert call(parts.extender.filter, pod, ["n1", "n2"])["NodeNames"] == []
     assert preempt(parts, pod, {"n1": ["uid-mid-n1"], "n2": ["another"]}) == ["n1"]
+
+
+@pytest.mark.parametrize(("count", "victims", "kept"), [(1100, 1100, []), (200, 100, []), (200, 200, ["n1"])])
+def test_preemption_withstands_victims_of_absurd_amounts(parts, count, victims, kept):
+    """Any number of pods may name a node; the sum of 1,100 of the largest amounts does not fit 64 bits."""
+    offer_mid(parts, "n1")
+    for index in range(count):
+        mid = {"kubernetes.io/mid-cpu": str(2**53)}
+        parts.cluster.pod_changed(factories.pod(f"x{index}", node="n1", requests=mid, priority=7000), NOW)
+    unlimited = {"koordinator.sh/skip-load-aware": "true"}
+    pod = factories.pod_document("new", requests={"kubernetes.io/mid-cpu": "4000"}, priority=7999, labels=unlimited)
+    assert preempt(parts, pod, {"n1": [f"uid-x{index}" for index in range(victims)]}) == kept
 
 
 def test_preemption_with_whole_pods_is_refused_with_the_setting_to_change(parts):

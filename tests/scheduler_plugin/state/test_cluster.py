@@ -377,3 +377,15 @@ def test_pods_of_absurd_amounts_without_number_stop_no_event_of_their_node():
     for index in range(1300):
         parts.cluster.pod_deleted("default", f"x{index}")
     assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == ["n1"]
+
+
+def test_pods_whose_authors_scale_estimates_below_nothing_stop_no_event_of_their_node():
+    parts = factories.parts({"allowCustomizeEstimation": True})
+    parts.cluster.node_changed(factories.node("n1"))
+    factors = {"scheduling.koordinator.sh/load-estimated-scaling-factors": json.dumps({"cpu": -(2**62)})}
+    for index in range(1100):
+        pod = factories.pod(f"x{index}", node="n1", requests={"cpu": "1"}, annotations=factors)
+        parts.cluster.pod_changed(pod, NOW)
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "90", "memory": "1Gi"}))
+    body = factories.request(factories.pod_document("web", requests={"cpu": "1"}), ["n1"])
+    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == []
