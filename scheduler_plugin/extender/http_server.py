@@ -39,7 +39,6 @@ REQUEST_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 1.0
 _FIRST_BUFFER_BYTES: Final = 2 * http_head.MAX_HEAD_BYTES  # a head that is too long is noticed in it
 _KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is freed after its request
-_MOST_IN_A_TURN: Final = 16  # requests of one connection; kube-scheduler waits for each response
 _GRACE_SECONDS: Final = 1.0  # for requests that are partly received at shutdown
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -88,6 +87,8 @@ class _Connection(asyncio.BufferedProtocol):
         """Head of the current request, once it is complete."""
         self._body_start = 0
         self._closing = False
+        self._goes_on = False
+        """Whether the next turn of the event loop goes on with requests that were received together."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -133,11 +134,12 @@ class _Connection(asyncio.BufferedProtocol):
         return any(since and now - since > REQUEST_SECONDS for since in (self.begun_at, self._blocked_at))
 
     def _handle_requests(self) -> None:
+        """Handle one request in a turn of the event loop: kube-scheduler waits for each response."""
         try:
-            for _ in range(_MOST_IN_A_TURN):
-                if self._blocked_at or not self._handle_request():
-                    return
-            if self._transport is not None:
+            if self._blocked_at or self._goes_on or not self._handle_request():
+                return
+            if self._transport is not None and self._received:
+                self._goes_on = True
                 self._transport.pause_reading()
                 self._loop.call_soon(self._go_on)
         except BadHead as error:
@@ -145,6 +147,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Handle what else the client has sent without waiting for responses; others had their turn."""
+        self._goes_on = False
         if self._transport is not None and not self._transport.is_closing() and not self._blocked_at:
             self._transport.resume_reading()
             self._handle_requests()

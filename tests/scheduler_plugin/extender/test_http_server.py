@@ -1,6 +1,7 @@
 """HTTP server over real loopback sockets."""
 
 import asyncio
+import collections
 import contextlib
 import json
 import socket
@@ -106,6 +107,30 @@ async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
     assert handled.index("/modest") < 1000
     assert len(handled) == 2001
     await server.stop()
+
+
+async def test_clients_that_wait_for_no_response_have_one_request_each_in_a_turn():
+    """What a turn takes must stay below the time-out of kube-scheduler, whatever they send together."""
+    handled = collections.Counter()
+    turn = 0
+
+    def handle(_method, _path, _body):
+        handled[turn] += 1
+        return Response(HTTPStatus.OK, b"0" * 4000)
+
+    server = ExtenderServer("127.0.0.1", 0, handle, max_body_bytes=LIMIT)
+    await server.start()
+    clients = [Client(*await asyncio.open_connection("127.0.0.1", server.port)) for _ in range(5)]
+    for client in clients:
+        await client.send(request(body=b"") * 300)
+    reading = [asyncio.create_task(client.reader.readexactly(300 * 4000)) for client in clients]
+    while not all(each.done() for each in reading):
+        turn += 1
+        await asyncio.sleep(0)
+    for client in clients:
+        client.writer.close()
+    await server.stop()
+    assert max(handled.values()) <= 2 * len(clients)
 
 
 async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
