@@ -172,13 +172,15 @@ class Resync:
         self.completed = 0
 
     async def run_every(self, interval_seconds: float) -> None:
-        """Compare at this interval until cancelled; log a failure and wait for the next interval."""
+        """Compare at this interval until cancelled; log a failure of any kind and wait for the next interval."""
         while True:
             await self._sleep(interval_seconds)
             try:
                 await self.run()
             except errors.ApiServerError as error:
                 log.warning("resync failed: %s; retrying in %g s", error, interval_seconds)
+            except Exception:
+                log.exception("resync failed; retrying in %g s", interval_seconds)
 
     async def run(self) -> None:
         """Compare all objects once and repair the differing ones; one kind does not wait for another.

@@ -185,3 +185,20 @@ async def test_retries_at_the_next_interval_after_an_error(server, cluster):
             await again.run_every(60)
     assert seconds == [60, 60, 60]
     assert again.completed == 1
+
+
+async def test_an_unexpected_error_ends_no_process(server, cluster, monkeypatch):
+    """The watches log such an error of one object; a resync must not end the extender for it."""
+    server._scripts["GET", NODE_METRICS] = [apiserver.page("5", wire(report("20")))]
+    server.on("GET", f"{NODE_METRICS}/n1", apiserver.Answer(wire(report("20"))))
+    monkeypatch.setattr(cluster, "metric_changed", lambda _metric: 1 // 0)
+    intervals = []
+
+    async def sleep(given):
+        intervals.extend([given] if given == 60 else [])
+        if len(intervals) == 3:
+            raise TimeoutError
+
+    async with server.session() as api:
+        with pytest.raises(TimeoutError):
+            await resync.Resync(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep).run_every(60)
