@@ -8,6 +8,8 @@ deeper than the interpreter's stack, another text) brackets are counted.
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -24,11 +26,13 @@ _HEAD: Final = re.compile(
     rb'%s\{%s(?:%s)*+"items"%s:%s\[(?=%s\{)' % (_SPACE, _SPACE, _FIELD, _SPACE, _SPACE, _SPACE), re.DOTALL
 )
 """A list as far as the bracket before its first object."""
-_BRACKET: Final = re.compile(rb"(?:" + _FLAT + rb"|" + _LEAF + rb")*+([{}\[\]])", re.DOTALL)
-"""The next bracket of a value that is neither in a text nor that of an innermost list or object."""
 _AFTER: Final = re.compile(_SPACE + rb"(?=[^ \t\r\n])")
 _FOLLOWED: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _CUT_OFF: Final = "Input data was truncated"
+_NO_BRACKETS: Final = bytes(sorted({*range(256)} - {*b"{}[]"}))
+_STEPS: Final = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
+"""Signed change of the level with each bracket."""
+_UP_TO_BRACKET: Final = rb'(?:[^"{}\[\]]*+(?:"[^"]*+"[^"{}\[\]]*+)*+[{}\[\]]){%d}+'
 _SCANNER: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -88,9 +92,14 @@ def _end_by_brackets(data: bytes, at: int) -> int | None:
     opening = _AFTER.match(data, at)
     if opening is None or data[opening.end()] not in b"{[":
         return None
-    level, at = 1, opening.end() + 1
-    while level and (bracket := _BRACKET.match(data, at)):
-        level += 1 if bracket[1] in b"{[" else -1
-        at = bracket.end()
-    after = None if level else _AFTER.match(data, at)
+    # Few calls for all of it, because an author can write a megabyte of brackets, for which the loop must not wait.
+    plain = data[opening.end() :].replace(b"\\\\", b"__").replace(b'\\"', b"__")  # so that quotes only limit texts
+    brackets = b"".join(plain.split(b'"')[::2]).translate(_STEPS, delete=_NO_BRACKETS)
+    try:
+        last = operator.indexOf(itertools.accumulate(memoryview(brackets).cast("b")), 0)
+    except ValueError:
+        return None
+    whole = re.match(_UP_TO_BRACKET % (last + 1), plain)
+    assert whole is not None
+    after = _AFTER.match(data, opening.end() + whole.end())
     return None if after is None else after.end()
