@@ -15,6 +15,7 @@ A binding that failed ends it too, also after the bind call: PodScheduled=False 
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Final
 
@@ -76,10 +77,16 @@ class Reservations:
     def reserve(self, pod: pods.Pod, node: str, claims: Sequence[str], now: float, monotonic: float) -> None:
         """Count a pod on a node."""
         if len(self._by_uid) >= _MOST:
-            self.end(next(iter(self._by_uid)))
+            self.end(self._oldest_of_the_greediest())
         self._by_uid[pod.metadata.uid] = Reservation(pod, node, claims, monotonic)
         self.begun += 1
         self._cluster.assume_pod(pod, node, now, ttl_seconds=RESERVED_SECONDS)
+
+    def _oldest_of_the_greediest(self) -> str:
+        """Return the oldest reservation of the namespace with the most: others keep theirs."""
+        namespaces = [each.pod.metadata.namespace for each in self._by_uid.values()]
+        ((greediest, _count),) = collections.Counter(namespaces).most_common(1)
+        return next(uid for uid, each in self._by_uid.items() if each.pod.metadata.namespace == greediest)
 
     def end(self, uid: str) -> None:
         """Stop counting a pod, unless the bind call or the watch has confirmed it."""

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
+from scheduler_plugin.queueing import reservations
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -21,9 +22,9 @@ class Scene:
             self.parts.cluster.node_changed(node(name))
             self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
 
-    def schedule(self, name="web", nodes=("a", "b"), cores=10, claims=()):
+    def schedule(self, name="web", nodes=("a", "b"), cores=10, claims=(), **more):
         """Call filter and prioritize as kube-scheduler does; return the scores."""
-        pod = pod_document(name, requests={"cpu": str(cores), "memory": "1Gi"})
+        pod = pod_document(name, requests={"cpu": str(cores), "memory": "1Gi"}, **more)
         pod["spec"]["volumes"] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
         extender = self.parts.extender
         passed = json.loads(extender.filter(request(pod, list(nodes)), self.now))["NodeNames"]
@@ -98,6 +99,15 @@ def test_a_reservation_lasts_five_seconds():
     assert scene.wait(0.2) == []
     assert scene.counted() == {}
     assert len(scene.parts.reservations) == 0
+
+
+def test_a_tenant_whose_pods_wait_for_volumes_ends_no_reservation_of_others(monkeypatch):
+    monkeypatch.setattr(reservations, "_MOST", 4)
+    scene = Scene(a=10, b=30)
+    scene.schedule("victim", claims=["c"])
+    for index in range(6):
+        scene.schedule(f"p{index}", cores=0.1, claims=["c"], namespace="evil")
+    assert list(scene.counted()) == ["victim", "evil/p3", "evil/p4", "evil/p5"]
 
 
 def test_the_next_filter_call_of_the_pod_ends_it():
