@@ -57,11 +57,18 @@ class Dispatcher:
         """Do the work for which kube-scheduler does not wait."""
         self._metrics.observe(path[1:], status, seconds)
         if path in ("/filter", "/prioritize"):
-            self._extender.reserve(self._clock(), time.monotonic())
+            self._reserve()
         if path == "/filter":
             self._extender.prepare()
         elif path == "/prioritize":
             self._extender.seal_record()
+
+    def _reserve(self) -> None:
+        """Count the pod of the last call; an error costs that pod, not the present call of another one."""
+        try:
+            self._extender.reserve(self._clock(), time.monotonic())
+        except Exception:
+            log.exception("unexpected error, did not count the pod of the last call")
 
     def _respond(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Response:
         if not self._synced and (waiting_for := self._unsynced()):
@@ -69,7 +76,7 @@ class Dispatcher:
             return http_server.error_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
         self._synced = True
         try:
-            self._extender.reserve(self._clock(), time.monotonic())  # of a call whose follow-up has not run yet
+            self._reserve()  # of a call whose follow-up has not run yet
             response = verb(body, self._clock())
         except BadRequest as error:
             return http_server.error_response(HTTPStatus.BAD_REQUEST, str(error))

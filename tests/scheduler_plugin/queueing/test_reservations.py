@@ -1,6 +1,7 @@
 """A pod counts on its node from the scores on, and stops when it is clear that it does not run there."""
 
 import json
+from http import HTTPStatus
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -89,6 +90,15 @@ def test_a_pod_counts_for_the_next_call_though_its_follow_up_has_not_run():
 
     assert (passed("first"), passed("second")) == (["a"], [])
     assert scene.counted() == {"first": "a"}
+
+
+def test_a_pod_that_cannot_be_counted_costs_the_call_of_the_next_one_nothing(monkeypatch):
+    """kube-scheduler places a pod without the extender where a call has no answer."""
+    scene = Scene(a=10)
+    monkeypatch.setattr(scene.parts.cluster, "assume_pod", lambda *_rest, **_more: 1 // 0)
+    dispatch = Dispatcher(scene.parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: scene.now)
+    for name in ("first", "second"):
+        assert dispatch("POST", "/filter", request(pod_document(name), ["a"])).status == HTTPStatus.OK
 
 
 def test_a_reservation_lasts_five_seconds():
