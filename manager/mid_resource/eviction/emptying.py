@@ -135,7 +135,8 @@ class Emptying:
             if reported is not None:
                 found = pod_view.node_pods(listed.items, reported.uid, {}, (Trigger.MID_ONLY,))
                 evictable = [pod for pod in found.staying if not pod.protected]
-                self._survey.listed(name, pod_view.keepers(listed.items, reported.uid), evictable, now)
+                keepers = pod_view.keepers(listed.items, reported.uid)
+                self._survey.listed(name, keepers, evictable, now, found.leaving)
 
     async def _act_on_all(self, most: int, now: dt.datetime) -> None:
         """Decide about each node that Mid pods keep for longer than its grace, and act.
