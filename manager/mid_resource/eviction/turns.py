@@ -26,6 +26,8 @@ ROUND: Final = dt.timedelta(seconds=1)
 """Time between two rounds of evictions."""
 MOST_AT_ONCE: Final = 8
 """Most pods of a node in one round: several hundred within LEAVE_WITHIN."""
+OPENED_AGAIN: Final = dt.timedelta(seconds=30)
+"""Pause after a node could not be opened."""
 BLIND_FOR: Final = dt.timedelta(hours=1)
 """Time without a report on which an eviction may be based, after which none is expected any more."""
 _URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
@@ -56,6 +58,8 @@ class NodeTurn:
     """Times of the evictions of the last minute that this process requested."""
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
+    closed_until: dt.datetime = _NEVER
+    """End of the pause after it could not be opened."""
     blind_since: dt.datetime | None = None
     """Time since which no reconcile had a report on which an eviction may be based."""
 
@@ -201,6 +205,7 @@ class Turns:
             turn.leaves_since = min(turn.leaves_since, now)
             turn.blind_since = turn.blind_since and min(turn.blind_since, now)
             turn.not_before = min(turn.not_before, now + turn.interval(now))
+            turn.closed_until = min(turn.closed_until, now)
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Count the node among those that are short, and those that are closed, or not."""
@@ -253,6 +258,8 @@ class Turns:
 
     @staticmethod
     def _may_reopen(turn: NodeTurn, now: dt.datetime) -> bool:
+        if now < turn.closed_until:
+            return False
         if not turn.policy.evicts:
             return True
         if turn.departure.is_leaving or turn.is_emptied:
