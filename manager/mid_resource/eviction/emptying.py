@@ -23,6 +23,7 @@ from manager.mid_resource.eviction.mid_only import Choice, MidOnly, Reported, Su
 from manager.mid_resource.eviction.node_records import NodeRecords
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.progress import NOT_CLOSED_FOR
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.room import Amounts
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
@@ -161,6 +162,7 @@ class Emptying:
                     await self._act(choice, most, reasons[choice.node.name], now)
                 except errors.ApiServerError as error:
                     log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
+                    self._survey.leave_alone(choice.node.name, now, NOT_CLOSED_FOR)
 
     async def _why_not(self, node: MidOnly) -> str:
         """Return why a node may not be emptied; empty where it may. Raises errors.ApiServerError."""

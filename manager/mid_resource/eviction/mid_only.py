@@ -38,7 +38,6 @@ _MID_ONLY: Final = 1
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
 """Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
-
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
@@ -253,10 +252,10 @@ class Survey:
             self.leave_alone(name, now)
         return why
 
-    def leave_alone(self, name: str, now: dt.datetime) -> None:
-        """Record that a closed node opens again although only Mid pods keep it: its grace begins after a pause."""
+    def leave_alone(self, name: str, now: dt.datetime, pause: dt.timedelta = LEFT_ALONE_FOR) -> None:
+        """Record that a node is open although only Mid pods keep it: its grace begins after a pause."""
         if (known := self._nodes.get(name)) is not None:
-            known.not_before = now + LEFT_ALONE_FOR
+            known.not_before = now + pause
             known.since = known.since and known.not_before
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
