@@ -270,14 +270,21 @@ class Evictor:
             self._telemetry.eviction.evicted.add(namespace, 0)
         now = self._clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in found.staying})
-        chosen = planning.plan(
-            found,
-            seen,
-            triggers,
-            turn.policy,
-            lambda pod: pod.namespace in permitted and not self._refusals.waits(pod.uid, now),
-        )
+        awake = [pod for pod in found.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
+        ready = [pod for pod in awake if pod.namespace in permitted]
+        first = self._asked_first(found, ready) if {Trigger.LEAVING, Trigger.DRAIN} & triggers else []
+        uids = {pod.uid for pod in first or ready}
+        chosen = planning.plan(found, seen, triggers, turn.policy, lambda pod: pod.uid in uids)
         return (chosen, found) if chosen.triggers else None
+
+    def _asked_first(self, found: NodePods, ready: Sequence[Candidate]) -> list[Candidate]:
+        """Return pods that were not refused, those of namespaces without a refusal if there are any.
+
+        Where every pod has to go soon, there is no time to ask all pods of a budget that refuses first.
+        """
+        refused = {pod.namespace for pod in found.staying if self._refusals.knows(pod.uid)}
+        others = [pod for pod in ready if pod.namespace not in refused]
+        return others or [pod for pod in ready if not self._refusals.knows(pod.uid)]
 
     def newly_evicted(self) -> Collection[str]:
         """Return the UIDs of pods whose eviction the apiserver accepted, and a list may not show yet."""

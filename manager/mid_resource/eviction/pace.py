@@ -85,6 +85,10 @@ class Refusals:
             del self._refused[next(iter(self._refused))]
         return pause
 
+    def knows(self, uid: str) -> bool:
+        """Check whether a pod was refused."""
+        return uid in self._refused
+
     def waits(self, uid: str, now: dt.datetime) -> bool:
         """Check whether a pod has to wait; one that was not tried for ten minutes more begins again."""
         known = self._refused.get(uid)
