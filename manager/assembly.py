@@ -142,6 +142,7 @@ def _mid_resources(
         telemetry=telemetry,
         clock=clock,
         observe=evictor.observe,
+        newly_evicted=evictor.newly_evicted,
     )
     evictor.relist = controller.relist
     return controller, evictor

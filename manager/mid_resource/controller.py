@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from api_types import names
@@ -60,7 +60,8 @@ class _Gathered(NamedTuple):
 class MidController:
     """Keeps no state that a new leader could not restore; `clock` returns aware time.
 
-    `observe` gets each case, its target, and the source of the requests in it.
+    `observe` gets each case, its target, and the source of the requests in it. `newly_evicted` returns the UIDs of pods
+    that leave although a list may not show it yet.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class MidController:
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
         observe: Callable[[Case, calculator.Target, str], None] = lambda *_: None,
+        newly_evicted: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -84,7 +86,7 @@ class MidController:
         self._gathered: dict[str, _Gathered] = {}
         """Inputs that `needs_withdrawal` gathered when the node was queued, for the reconcile that follows."""
         self._last_samples: dict[str, tuple[str, LastSamples]] = {}
-        self._targets = Targets(api, dt.timedelta(seconds=settings.withdrawal_check_seconds))
+        self._targets = Targets(api, dt.timedelta(seconds=settings.withdrawal_check_seconds), newly_evicted)
         self._last_reason: dict[str, tuple[str, str]] = {}
         """UID of a node, and the reason code of its last reconcile."""
         self._pace = WritePace()

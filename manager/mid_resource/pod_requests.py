@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from api_types import names
@@ -53,8 +53,11 @@ class _Listed(NamedTuple):
 class PodLists:
     """The newest pod list of each node: at most one for a sample, and without one at most one in `period`."""
 
-    def __init__(self, api: session.Session, period: dt.timedelta) -> None:
+    def __init__(
+        self, api: session.Session, period: dt.timedelta, newly_evicted: Callable[[], Collection[str]] = frozenset
+    ) -> None:
         self._api = api
+        self._newly_evicted = newly_evicted
         self._period = period
         self._listed: dict[str, _Listed] = {}
 
@@ -77,7 +80,7 @@ class PodLists:
                 return known.found
         found = known.found._replace(is_old=True) if known and known.found else None
         try:
-            found = await of_node(self._api, name)
+            found = await of_node(self._api, name, self._newly_evicted)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", name, error)
         self._listed[name] = _Listed(uid, sample, now, found)
@@ -88,14 +91,19 @@ class PodLists:
         self._listed.pop(name, None)
 
 
-async def of_node(api: session.Session, node: str) -> NodePods:
-    """List a node's pods once, from the apiserver's cache. Raises errors.ApiServerError."""
+async def of_node(
+    api: session.Session, node: str, newly_evicted: Callable[[], Collection[str]] = frozenset
+) -> NodePods:
+    """List a node's pods once, from the apiserver's cache. Raises errors.ApiServerError.
+
+    That cache may not show yet that some pods terminate; `newly_evicted` returns their UIDs.
+    """
     selector = f"spec.nodeName={node}"
     listing = await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod, from_cache=True)
-    return summed(listing.items)
+    return summed(listing.items, newly_evicted())
 
 
-def summed(bound: Iterable[pods.Pod]) -> NodePods:
+def summed(bound: Iterable[pods.Pod], evicted: Collection[str] = ()) -> NodePods:
     """Sum the native requests of Prod pods, and read the Mid requests of pods that the kubelet admitted.
 
     Prod pods count from their binding on, and a pod of unknown priority class counts as Prod: their requests are not
@@ -109,7 +117,8 @@ def summed(bound: Iterable[pods.Pod]) -> NodePods:
         requests = pods.requests(pod.spec)
         own = {name: requests[name] for name in names.MID_RESOURCES if requests.get(name, 0) > 0}
         if own and pods.is_admitted(pod):
-            mid.append(MidPod(own, _bound_at(pod), pod.metadata.deletion_timestamp is not None))
+            is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
+            mid.append(MidPod(own, _bound_at(pod), is_leaving))
         if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
             for name in (names.CPU, names.MEMORY):
                 prod[name] = prod.get(name, 0) + requests.get(name, 0)

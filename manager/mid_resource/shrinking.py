@@ -10,10 +10,13 @@ were bound before it, so the list, and the write of the time, come with the next
 from __future__ import annotations
 
 import datetime as dt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api_types.kubernetes import times
 from manager.cache import store
+
+SET_BACK: Final = dt.timedelta(seconds=5)
+"""A clock that is set back by less than this only counts pods that were bound so much later."""
 
 
 class Period(NamedTuple):
@@ -33,15 +36,20 @@ class Periods:
         """None: ended here; the annotation may hold the old time until its next write."""
 
     def continue_or_begin(self, node: store.Node, now: dt.datetime, sample: dt.datetime | None) -> Period:
-        """Return the open period of a node; begin one where there is none."""
+        """Return the open period of a node; begin one where there is none, or where it begins in the future.
+
+        The clock was set back then, and pods that are bound now would count as bound before.
+        """
         name = node.metadata.name
         if name in self._known:
             known = self._known[name]
-            if known is not None and known.uid == node.metadata.uid:
+            if known is not None and known.uid == node.metadata.uid and known.since <= now + SET_BACK:
                 return known
             written = None
         else:
             written = times.parse_rfc3339_or_none(node.mid_status.floor_before if node.mid_status else None)
+            if written is not None and written > now + SET_BACK:
+                written = None
         begun = Period(node.metadata.uid, written or now, None if written else sample)
         self._known[name] = begun
         return begun

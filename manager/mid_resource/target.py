@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from api_types import names
@@ -24,8 +24,10 @@ _NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATI
 class Targets:
     """Makes targets; keeps no state that a new leader could not restore."""
 
-    def __init__(self, api: session.Session, list_period: dt.timedelta) -> None:
-        self._lists = pod_requests.PodLists(api, list_period)
+    def __init__(
+        self, api: session.Session, list_period: dt.timedelta, newly_evicted: Callable[[], Collection[str]] = frozenset
+    ) -> None:
+        self._lists = pod_requests.PodLists(api, list_period, newly_evicted)
         self._periods = Periods()
 
     def forget(self, name: str) -> None:

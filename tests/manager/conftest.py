@@ -80,6 +80,7 @@ class World:
         self.mid = MidController(
             api, cache=self.cache, settings=self.settings, recorder=recorder, telemetry=self.telemetry,
             clock=self.clock, observe=lambda *seen: self.evictor.observe(*seen),  # noqa: PLW0108  # it may be replaced
+            newly_evicted=lambda: self.evictor.newly_evicted(),  # noqa: PLW0108
         )  # fmt: skip
 
     def new_evictor(self):

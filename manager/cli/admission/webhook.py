@@ -119,27 +119,37 @@ class CreationsServer(kopf.WebhookServer):
             yield config
 
     async def _serve(self, fn: _Review, request: web.Request) -> web.Response:  # type: ignore[override]
-        """Answer a request: one that is too large to be parsed with a refusal, any other one as kopf does.
+        """Answer a request: one that is too large or too deep to be parsed with a refusal, any other one as kopf does.
 
-        kopf's answer to a large one, 413, would let the pod pass without limits.
+        kopf's answers to these, 413 and 500, would let the pod pass without limits.
         """
         seen, want = request.content_length or 0, request.client_max_size
-        if not want < seen <= _LARGEST_REVIEW_BYTES:
+        if want < seen <= _LARGEST_REVIEW_BYTES:
+            head = await request.content.read(_HEAD_BYTES)
+            async for _ in request.content.iter_any():
+                pass
+            return _refused(
+                head, 413, f"of {seen} bytes cannot get its limits, want at most {want} bytes: shorten its texts"
+            )
+        try:
             return await super()._serve(fn, request)
-        head = await request.content.read(_HEAD_BYTES)
-        async for _ in request.content.iter_any():
-            pass
-        uid = _UID.search(head)
-        return web.json_response(_too_large(uid[1].decode(), seen, want)) if uid else web.Response(status=413)
+        except (RecursionError, ValueError) as error:
+            log.warning("cannot read a review: %s", error)
+            head = (await request.read())[:_HEAD_BYTES]
+            return _refused(head, 400, f"that cannot be read cannot get its limits: {error}")
 
 
-def _too_large(uid: str, seen: int, want: int) -> dict[str, Any]:
-    text = f"a koord-mid pod of {seen} bytes cannot get its limits, want at most {want} bytes: shorten its texts"
-    return {
+def _refused(head: bytes, code: int, why: str) -> web.Response:
+    """Return the refusal of the pod of a review that begins with `head`."""
+    uid = _UID.search(head)
+    if uid is None:
+        return web.Response(status=code)
+    status = {"code": code, "message": f"a koord-mid pod {why}"}
+    return web.json_response({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
-        "response": {"uid": uid, "allowed": False, "status": {"code": 413, "message": text}},
-    }
+        "response": {"uid": uid[1].decode(), "allowed": False, "status": status},
+    })  # fmt: skip
 
 
 async def _answered(fn: _Review) -> None:

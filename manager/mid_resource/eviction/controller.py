@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
@@ -27,8 +26,8 @@ from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
 from manager.mid_resource.eviction import messages, planning, pod_view, policy, report
 from manager.mid_resource.eviction.emptying import Emptying
-from manager.mid_resource.eviction.node_records import NodeRecords, remember
-from manager.mid_resource.eviction.pace import ClusterPace, Refusals
+from manager.mid_resource.eviction.node_records import NodeRecords
+from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted, Refusals
 from manager.mid_resource.eviction.planning import Plan
 from manager.mid_resource.eviction.pod_view import Candidate, NodePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
@@ -46,8 +45,6 @@ AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
 SET_BACK: Final = dt.timedelta(seconds=5)
 """A clock that is set back by less than this only lengthens the pauses by as much."""
-SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
-"""Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 SLOW_AFTER: Final = dt.timedelta(minutes=10)
 """Time after which a pod that still terminates is named."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
@@ -95,8 +92,9 @@ class Evictor:
         self._emptying = Emptying(api, turns=self._turns, records=self._records, rights=rights, autoscaler=autoscaler)
         self._emptying.on_changed = self._changed
         self._refusals = Refusals()
-        self._evicted: OrderedDict[str, dt.datetime] = OrderedDict()
-        """UIDs of pods whose eviction was accepted, or that were gone: a list from a cache may not show it yet."""
+        self._evicted = NewlyEvicted()
+        self._gone = NewlyEvicted()
+        """Pods that were gone or replaced when they were to be evicted, by an answer that is also given for others."""
         self._is_restored = False
         self._worked: dt.datetime | None = None
         """Time of the last round."""
@@ -179,10 +177,11 @@ class Evictor:
     def _clock_set_back(self, now: dt.datetime) -> None:
         """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
         log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
-        for each in (self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals):
+        for each in (
+            self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals, self._evicted, self._gone
+        ):  # fmt: skip
             each.clock_set_back(now)
         self._emptying.clock_set_back()
-        self._evicted = OrderedDict((uid, min(time, now)) for uid, time in self._evicted.items())
 
     async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
         """Evict a pod of each node that leaves, then more of those that have many; a drain does not change the rate.
@@ -265,26 +264,31 @@ class Evictor:
         if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
             await self._emptying.keeps(turn, keepers, self._clock())
             return None
-        found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, self._newly_evicted())
+        left = {*self.newly_evicted(), *self._gone.uids(self._clock())}
+        found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, left)
         for namespace in {pod.namespace for pod in found.staying}:
             self._telemetry.eviction.evicted.add(namespace, 0)
         now = self._clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in found.staying})
-        chosen = planning.plan(
-            found,
-            seen,
-            triggers,
-            turn.policy,
-            lambda pod: pod.namespace in permitted and not self._refusals.waits(pod.uid, now),
-        )
+        awake = [pod for pod in found.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
+        ready = [pod for pod in awake if pod.namespace in permitted]
+        first = self._asked_first(found, ready) if {Trigger.LEAVING, Trigger.DRAIN} & triggers else []
+        uids = {pod.uid for pod in first or ready}
+        chosen = planning.plan(found, seen, triggers, turn.policy, lambda pod: pod.uid in uids)
         return (chosen, found) if chosen.triggers else None
 
-    def _newly_evicted(self) -> Collection[str]:
-        """Return the UIDs of pods whose eviction a list may not show yet; older ones are dropped."""
-        old = self._clock() - SHOWN_WITHIN
-        while self._evicted and next(iter(self._evicted.values())) < old:
-            self._evicted.popitem(last=False)
-        return self._evicted
+    def _asked_first(self, found: NodePods, ready: Sequence[Candidate]) -> list[Candidate]:
+        """Return pods that were not refused, those of namespaces without a refusal if there are any.
+
+        Where every pod has to go soon, there is no time to ask all pods of a budget that refuses first.
+        """
+        refused = {pod.namespace for pod in found.staying if self._refusals.knows(pod.uid)}
+        others = [pod for pod in ready if pod.namespace not in refused]
+        return others or [pod for pod in ready if not self._refusals.knows(pod.uid)]
+
+    def newly_evicted(self) -> Collection[str]:
+        """Return the UIDs of pods whose eviction the apiserver accepted, and a list may not show yet."""
+        return self._evicted.uids(self._clock())
 
     async def _permitted(self, turn: NodeTurn, namespaces: set[str]) -> set[str]:
         """Return the namespaces of which pods may be chosen: all of them for advice, also where none may be evicted."""
@@ -323,9 +327,8 @@ class Evictor:
         self._count(plan, Result.EVICTED)
         self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
-        remember(self._evicted, victim.uid, now)
-        self.relist(turn.name)
-        self.on_pods_changed(turn.name)
+        self._evicted.add(victim.uid, now)
+        self._pods_changed(turn.name)
         reopens = messages.reopens(turn.policy, plan.triggers[0])
         text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
         await self._records.event(turn, Event("Warning", messages.EVICTED, text))
@@ -345,6 +348,7 @@ class Evictor:
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
         if result is Result.FAILED and not isinstance(error, errors.Throttled):
+            self._pods_changed(turn.name)
             return  # it may have been evicted: the pause of the node and the rate of the cluster hold
         self._pace_of(turn).refused(at)
         now = self._clock()
@@ -352,7 +356,8 @@ class Evictor:
         turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
         match result:
             case Result.GONE:
-                remember(self._evicted, victim.uid, now)
+                self._gone.add(victim.uid, now)
+                self._pods_changed(turn.name)
             case Result.REFUSED:
                 pause = self._refusals.add(victim.uid, now, max(asked, time_for_others(turn)))
                 text = (
@@ -360,6 +365,11 @@ class Evictor:
                     f"earliest: {error}; {self._why(plan, turn)}"
                 )
                 await self._records.event_once(turn, Event("Warning", messages.REFUSED, text), victim.uid)
+
+    def _pods_changed(self, name: str) -> None:
+        """List the pods of a node again, so that its room is taken back before the next report."""
+        self.relist(name)
+        self.on_pods_changed(name)
 
     def _pace_of(self, turn: NodeTurn) -> ClusterPace:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace

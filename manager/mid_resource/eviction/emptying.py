@@ -19,10 +19,11 @@ from manager.mid_resource import departure
 from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
 from manager.mid_resource.eviction import graces, messages, mid_only, pod_view
-from manager.mid_resource.eviction.mid_only import Choice, Reported, Survey
+from manager.mid_resource.eviction.mid_only import Choice, MidOnly, Reported, Survey
 from manager.mid_resource.eviction.node_records import NodeRecords
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.progress import NOT_CLOSED_FOR
 from manager.mid_resource.eviction.rights import FIX, Rights
 from manager.mid_resource.eviction.room import Amounts
 from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
@@ -104,11 +105,7 @@ class Emptying:
         for name, record in emptied.items():
             if (reported := self._survey.reported(name)) and (why := await self._why_reopened(name, record, now)):
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
-        for choice in self._choices(most, now):
-            try:
-                await self._act(choice, most, now)
-            except errors.ApiServerError as error:
-                log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
+        await self._act_on_all(most, now)
 
     async def _why_reopened(self, name: str, record: MidEvictionRecord, now: dt.datetime) -> str:
         """Return why an emptied node opens again; empty where it stays closed."""
@@ -139,23 +136,43 @@ class Emptying:
             if reported is not None:
                 found = pod_view.node_pods(listed.items, reported.uid, {}, (Trigger.MID_ONLY,))
                 evictable = [pod for pod in found.staying if not pod.protected]
-                self._survey.listed(name, pod_view.keepers(listed.items, reported.uid), evictable, now)
+                keepers = pod_view.keepers(listed.items, reported.uid)
+                self._survey.listed(name, keepers, evictable, now, found.leaving)
 
-    def _choices(self, most: int, now: dt.datetime) -> list[Choice]:
-        """Return what is done with each node that Mid pods keep for longer than its grace."""
+    async def _act_on_all(self, most: int, now: dt.datetime) -> None:
+        """Decide about each node that Mid pods keep for longer than its grace, and act.
+
+        Those that may not be emptied are decided about apart: they take no turn and no room from those that may.
+        """
         emptied = self.emptied()
-        found = self._survey.mid_only(emptied, now)
-        if not found:
-            return []
-        return list(mid_only.choices(found, self._survey.rooms(emptied), most - len(emptied), now))
+        possible: list[tuple[MidOnly, str]] = []
+        others: list[tuple[MidOnly, str]] = []
+        for node in self._survey.mid_only(emptied, now):
+            try:
+                why_not = await self._why_not(node)
+            except errors.ApiServerError as error:
+                log.warning("node %s: cannot ask whether its pods may be evicted: %s", node.name, error)
+                continue
+            (others if why_not else possible).append((node, why_not))
+        for nodes in (possible, others):
+            reasons = {node.name: why_not for node, why_not in nodes}
+            found = (node for node, _ in nodes)
+            for choice in mid_only.choices(found, self._survey.rooms(emptied), most - len(emptied), now):
+                try:
+                    await self._act(choice, most, reasons[choice.node.name], now)
+                except errors.ApiServerError as error:
+                    log.warning("node %s: cannot close it to empty it: %s", choice.node.name, error)
+                    self._survey.leave_alone(choice.node.name, now, NOT_CLOSED_FOR)
 
-    async def _act(self, choice: Choice, most: int, now: dt.datetime) -> None:
+    async def _why_not(self, node: MidOnly) -> str:
+        """Return why a node may not be emptied; empty where it may. Raises errors.ApiServerError."""
+        policy = node.reported.policy
+        return await self._why_not_allowed(node.mid_pods) if policy.evicts else f"midEviction.mode {policy.mode}"
+
+    async def _act(self, choice: Choice, most: int, why_not: str, now: dt.datetime) -> None:
         """Close a node, so that its pods are evicted; or state why it stays as it is. Raises errors.ApiServerError."""
-        node, policy = choice.node, choice.node.reported.policy
-        turn = self._turns.known(node.name, node.reported.uid, policy)
-        why_not = "" if policy.evicts else f"midEviction.mode {policy.mode}"
-        if not why_not and choice.step.empties:
-            why_not = await self._why_not_allowed(node.mid_pods)
+        node = choice.node
+        turn = self._turns.known(node.name, node.reported.uid, node.reported.policy)
         text = messages.mid_only(choice, most, why_not)
         if why_not or not choice.step.empties:
             await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), choice.step)

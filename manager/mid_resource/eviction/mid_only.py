@@ -38,7 +38,6 @@ _MID_ONLY: Final = 1
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
 """Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
-
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=30)
@@ -112,6 +111,9 @@ class _Known:
     not_before: dt.datetime | None = None
     """End of the pause after the node was opened again."""
     mid_pods: tuple[Candidate, ...] = ()
+    """Those that may be evicted."""
+    leave: bool = False
+    """Whether others terminate."""
     progress: Progress = field(default_factory=Progress)
     """Whether its Mid pods leave, if it is closed."""
 
@@ -211,14 +213,23 @@ class Survey:
         if name in self._nodes:
             self._nodes[name].tried = now
 
-    def listed(self, name: str, keepers: Iterable[Keeper], mid_pods: Iterable[Candidate], now: dt.datetime) -> None:
-        """Record a list of the pods of a node."""
+    def listed(
+        self,
+        name: str,
+        keepers: Iterable[Keeper],
+        mid_pods: Iterable[Candidate],
+        now: dt.datetime,
+        leaving: Iterable[Candidate] = (),
+    ) -> None:
+        """Record a list of the pods of a node. No autoscaler removes it before those that terminate have ended."""
         known = self._nodes.get(name)
         if known is None:
             return
         known.listed, known.prod_when_listed = now, known.reported.prod
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
-        known.progress.listed((pod.uid for pod in known.mid_pods), now)
+        left = [pod.uid for pod in leaving]
+        known.leave = bool(left)
+        known.progress.listed((*(pod.uid for pod in known.mid_pods), *left), now)
         known.since = None if known.keepers else known.since or now
 
     def mid_pods(self, name: str) -> tuple[Candidate, ...]:
@@ -241,10 +252,10 @@ class Survey:
             self.leave_alone(name, now)
         return why
 
-    def leave_alone(self, name: str, now: dt.datetime) -> None:
-        """Record that a closed node opens again although only Mid pods keep it: its grace begins after a pause."""
+    def leave_alone(self, name: str, now: dt.datetime, pause: dt.timedelta = LEFT_ALONE_FOR) -> None:
+        """Record that a node is open although only Mid pods keep it: its grace begins after a pause."""
         if (known := self._nodes.get(name)) is not None:
-            known.not_before = now + LEFT_ALONE_FOR
+            known.not_before = now + pause
             known.since = known.since and known.not_before
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
@@ -288,7 +299,7 @@ class Survey:
 
 def _why_given_up(known: _Known, trigger: str, last: dt.datetime, now: dt.datetime) -> str:
     """Return what did not happen to a closed node in its time; empty where it has time left."""
-    if known.mid_pods:
+    if known.mid_pods or (known.leave and trigger == mid_eviction.MID_ONLY):
         if not known.progress.is_stuck(now):
             return ""
         return f"its Mid pods stayed, or others came, for {STUCK_AFTER.total_seconds() / 60:g} minutes"

@@ -22,7 +22,7 @@ from manager.mid_resource import departure
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.pace import MOST_RECENT, WINDOW
 from manager.mid_resource.eviction.shortage import Trigger
-from manager.mid_resource.eviction.turns import NodeTurn, Turns
+from manager.mid_resource.eviction.turns import OPENED_AGAIN, NodeTurn, Turns
 from manager.mid_resource.node_events import Event
 
 log = logging.getLogger(__name__)
@@ -100,6 +100,7 @@ class NodeRecords:
             await self._annotate(turn, None)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot remove the annotation %s: %s", turn.name, names.ANNOTATION_MID_EVICTION, error)
+            turn.closed_until = self._clock() + OPENED_AGAIN
             return False
         log.info("node %s: accepts new Mid pods again", turn.name)
         self._turns.reopened(turn, self._clock())

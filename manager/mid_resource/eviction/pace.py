@@ -1,4 +1,4 @@
-"""Rates of the evictions: in the whole cluster within a minute, on a node, and of a pod that was refused. Pure.
+"""Rates of the evictions: in the whole cluster within a minute, on a node, of a pod that was refused or evicted. Pure.
 
 Refused attempts use up none of the evictions of the cluster: a tenant whose PodDisruptionBudgets always refuse must not
 keep other nodes short. They have a bound of their own, three times as high. A node that was refused waits, and nodes
@@ -8,8 +8,8 @@ take turns, so it comes after all others that are due.
 from __future__ import annotations
 
 import datetime as dt
-from collections import deque
-from collections.abc import Iterable
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,9 @@ ATTEMPTS_PER_EVICTION: Final = 3
 FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
 LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
 _MOST_REFUSED: Final = 20_000
+_MOST_EVICTED: Final = 20_000
+SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
+"""Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 MOST_RECENT: Final = 600
 """More than a node evicts within a minute; its annotation may name any number."""
 
@@ -82,6 +85,10 @@ class Refusals:
             del self._refused[next(iter(self._refused))]
         return pause
 
+    def knows(self, uid: str) -> bool:
+        """Check whether a pod was refused."""
+        return uid in self._refused
+
     def waits(self, uid: str, now: dt.datetime) -> bool:
         """Check whether a pod has to wait; one that was not tried for ten minutes more begins again."""
         known = self._refused.get(uid)
@@ -100,3 +107,27 @@ class Refusals:
     def forget(self, uid: str) -> None:
         """Drop a pod that is gone."""
         self._refused.pop(uid, None)
+
+
+class NewlyEvicted:
+    """UIDs of pods that were evicted a moment ago: a list from the apiserver's cache may not show it yet."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, dt.datetime] = OrderedDict()
+
+    def add(self, uid: str, now: dt.datetime) -> None:
+        """Record a pod, and drop the oldest of too many."""
+        self._known.pop(uid, None)
+        self._known[uid] = now
+        if len(self._known) > _MOST_EVICTED:
+            self._known.popitem(last=False)
+
+    def uids(self, now: dt.datetime) -> Collection[str]:
+        """Return the pods whose eviction a list may not show yet; older ones are dropped."""
+        while self._known and next(iter(self._known.values())) < now - SHOWN_WITHIN:
+            self._known.popitem(last=False)
+        return self._known.keys()
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Count what happened at a later time as of now."""
+        self._known = OrderedDict((uid, min(time, now)) for uid, time in self._known.items())

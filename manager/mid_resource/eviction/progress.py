@@ -12,6 +12,8 @@ REMOVED_WITHIN: Final = dt.timedelta(minutes=15)
 STUCK_AFTER: Final = dt.timedelta(hours=1)
 """Time for which all Mid pods of a closed node stay, as where budgets refuse, or others come in the place of those that
 leave: then another node has its turn."""
+NOT_CLOSED_FOR: Final = dt.timedelta(minutes=5)
+"""Pause of a node that could not be closed: others have their turn."""
 
 
 @dataclass(slots=True)

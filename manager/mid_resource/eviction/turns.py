@@ -26,6 +26,10 @@ ROUND: Final = dt.timedelta(seconds=1)
 """Time between two rounds of evictions."""
 MOST_AT_ONCE: Final = 8
 """Most pods of a node in one round: several hundred within LEAVE_WITHIN."""
+OPENED_AGAIN: Final = dt.timedelta(seconds=30)
+"""Pause after a node could not be opened."""
+BLIND_FOR: Final = dt.timedelta(hours=1)
+"""Time without a report on which an eviction may be based, after which none is expected any more."""
 _URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
 """Order of the causes, of which all others have 1."""
 
@@ -54,6 +58,10 @@ class NodeTurn:
     """Times of the evictions of the last minute that this process requested."""
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
+    closed_until: dt.datetime = _NEVER
+    """End of the pause after it could not be opened."""
+    blind_since: dt.datetime | None = None
+    """Time since which no reconcile had a report on which an eviction may be based."""
 
     @property
     def triggers(self) -> frozenset[Trigger]:
@@ -129,13 +137,16 @@ class NodeTurn:
     def has_stayed(self, now: dt.datetime) -> bool:
         """Check whether the drain or the departure that closed the node is long over, and no report shows a shortage.
 
-        Neither needed a report, so the end of neither waits for one: some nodes never send one that shows requests.
+        Neither needed a report, so the end of neither waits for one: some nodes never send one that shows requests. A
+        shortage needed one; where none has come for BLIND_FOR, as in static mode, none would ever open the node.
         """
-        if self.record is None or self.record.trigger not in (Trigger.DRAIN, Trigger.LEAVING) or self.triggers:
+        if self.record is None or self.triggers or self.watched.reports:
             return False
+        if self.record.trigger not in (Trigger.DRAIN, Trigger.LEAVING):
+            return self.blind_since is not None and now - self.blind_since >= BLIND_FOR
         last = times.parse_rfc3339_or_none(self.record.time)
         is_recent = last is not None and dt.timedelta() <= now - last < self.policy.readmit_after
-        return not is_recent and not self.watched.reports
+        return not is_recent
 
 
 class Reconciled(NamedTuple):
@@ -179,6 +190,7 @@ class Turns:
             turn.record = record
         closed_by = turn.record.trigger if turn.record else ""
         turn.watched = shortage.watched(turn.watched, given.seen, given.policy, closed_by)
+        turn.blind_since = None if given.seen is not None else turn.blind_since or now
         if (last := turn.last_eviction()) is not None and (is_new or last <= now):  # else the clock was set back
             turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)
@@ -191,7 +203,9 @@ class Turns:
         for turn in self._nodes.values():
             turn.last_attempt, turn.begun = min(turn.last_attempt, now), min(turn.begun, now)
             turn.leaves_since = min(turn.leaves_since, now)
+            turn.blind_since = turn.blind_since and min(turn.blind_since, now)
             turn.not_before = min(turn.not_before, now + turn.interval(now))
+            turn.closed_until = min(turn.closed_until, now)
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Count the node among those that are short, and those that are closed, or not."""
@@ -244,6 +258,8 @@ class Turns:
 
     @staticmethod
     def _may_reopen(turn: NodeTurn, now: dt.datetime) -> bool:
+        if now < turn.closed_until:
+            return False
         if not turn.policy.evicts:
             return True
         if turn.departure.is_leaving or turn.is_emptied:

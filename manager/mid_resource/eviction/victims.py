@@ -8,7 +8,7 @@ always refuses). So the order has two steps:
 
 1. Namespaces, by their first pod. Here a tenant's values count only where they let its own pod go earlier, never where
    they would let a pod of another namespace go instead; among equals the namespace that holds the most goes first, so
-   that splitting a workload into small pods gains nothing. Protected pods count in this step too.
+   that neither many small pods nor a few large ones gain anything. Protected pods count in this step too.
 2. Within the namespace, by the whole order, the pods that may go now.
 
 Another namespace is next only where no pod of the first one may go.
@@ -45,7 +45,8 @@ def _namespace_key(of_namespace: list[Candidate], need: Need) -> tuple[object, .
         (min(pod.eviction_priority, 0), pod.priority, min(pod.sub_priority, pod.priority), -pod.memory_over)
         for pod in of_namespace
     )
-    return (*first, -sum(gain(pod, need) for pod in of_namespace), of_namespace[0].namespace)
+    held = sum(freed(pod, what) / amount for pod in of_namespace for what, amount in need.items())
+    return (*first, -held, of_namespace[0].namespace)
 
 
 def _pod_key(pod: Candidate, need: Need) -> tuple[object, ...]:

@@ -76,13 +76,13 @@ async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-async def remembered(operation):
-    """Send reviews of three pods through kopf; return its newest answer, and how many pods it remembers."""
+def of_kopf():
+    """Return what answers a review, and its memories."""
     insights = references.Insights()
     pods = {"group": "", "version": "v1", "plural": "pods", "kind": "Pod", "singular": "pod", "namespaced": True}
     insights.webhook_resources.add(references.Resource(**pods, verbs=frozenset()))
     memories = inventory.ResourceMemories()
-    of_kopf = functools.partial(
+    answers = functools.partial(
         admission.serve_admission_request,
         settings=kopf.OperatorSettings(),
         memories=memories,
@@ -91,13 +91,21 @@ async def remembered(operation):
         insights=insights,
         indices={},
     )
-    request = {"uid": "7", "operation": operation, "userInfo": {}}
-    request["resource"] = {"group": "", "version": "v1", "resource": "pods"}
-    answer = None
+    return answers, memories
+
+
+def review_of(operation="CREATE", *, uid="7", **metadata):
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    of_pod = {**pod(WORK), "metadata": metadata}
+    return {"request": {"uid": uid, "resource": resource, "operation": operation, "userInfo": {}, "object": of_pod}}
+
+
+async def remembered(operation):
+    """Send reviews of three pods through kopf; return its newest answer, and how many pods it remembers."""
+    (answers, memories), answer = of_kopf(), None
     for uid in ("a", "b", "c"):
-        review = {"request": {**request, "object": {**pod(WORK), "metadata": {"uid": uid}}}}
         with contextlib.suppress(json.JSONDecodeError):
-            answer = await webhook.creations_only(of_kopf, review, webhook=webhook.HANDLER)
+            answer = await webhook.creations_only(answers, review_of(operation, uid=uid), webhook=webhook.HANDLER)
     return answer, len(memories._items)
 
 
@@ -144,6 +152,21 @@ async def test_a_pod_that_is_too_large_to_be_read_is_refused(start, status):
             response = json.loads(answer)["response"]
             assert (response["uid"], response["allowed"]) == (UID.decode(), False)
             assert "of 9000000 bytes cannot get its limits, want at most 1048576 bytes" in response["status"]["message"]
+        await configs.aclose()
+
+
+@pytest.mark.parametrize("depth", [1, 300, 900, 2000, 9900])
+async def test_a_pod_that_is_nested_too_deeply_gets_its_limits_or_is_refused(depth):
+    """Its author may write fields of any field manager, as deep as the API server reads."""
+    fields = b'{"f:a":' * depth + b"{}" + b"}" * depth
+    review = json.dumps(review_of(uid=UID.decode(), managedFields="DEEP")).encode().replace(b'"DEEP"', fields)
+    async with local_server(threading.Event()) as server:
+        configs = server(of_kopf()[0])
+        address = urllib.parse.urlsplit((await anext(configs))["url"])
+        status, answer = await asyncio.to_thread(posted, address.port, review)
+        response = json.loads(answer)["response"]
+        assert (status, response["uid"]) == (200, UID.decode())
+        assert response["allowed"] is ("patch" in response) is (depth < 950)
         await configs.aclose()
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from tests.manager.evictions import EVICT
+from tests.manager.evictions import EVICT, TENANT
 from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start, start_of_emptying
 
 LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
@@ -95,3 +95,21 @@ async def test_a_node_is_emptied_after_its_grace(short):
     set_back(short)
     await short.minutes(5, **PLENTY)
     assert len(short.evicted) == 2
+
+
+async def test_a_pod_that_is_bound_afterwards_is_not_in_the_floor(short):
+    short.server.now -= 2 * HOUR  # the node is older than its reports
+    await short.start({"enable": True})
+    short.server.now += 2 * HOUR
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3, calculated=(2000, 10_000))
+    assert short.world.mid_of()[0] == 3000
+    set_back(short)
+    await short.minutes(1, calculated=(2000, 10_000))
+    short.server.remove("pods", "a", TENANT)
+    short.add_pod("late")
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": f"{short.world.now:%Y-%m-%dT%H:%M:%SZ}"}
+    short.server.patch("pods", "late", {"status": {"conditions": [bound]}}, TENANT)
+    await short.minutes(2, calculated=(2000, 10_000))
+    assert short.world.mid_of()[0] == 2000

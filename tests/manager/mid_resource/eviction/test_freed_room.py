@@ -1,9 +1,11 @@
 """What a closed node publishes between two reports: nothing of what its evicted pods requested."""
 
+import copy
 import json
 
 import pytest
 
+from tests.fakes import cluster
 from tests.manager.conftest import amounts
 from tests.manager.evictions import ANNOTATION, EVICT
 from tests.manager.mid_resource.eviction.test_mid_only_nodes import PLENTY, start_of_emptying
@@ -53,6 +55,33 @@ async def test_no_pod_returns_to_a_drained_node_whose_agent_is_silent(short):
     returned = 0
     async for requested in seconds(short, 240):
         if returned < len(short.evicted) and requested + 1000 <= short.world.mid_of()[0]:  # as kube-scheduler checks
+            returned += 1
+            short.add_pod(f"r{returned}")
+    assert (len(short.evicted), returned, short.world.mid_of()) == (COUNT, 0, (0, 0))
+
+
+@pytest.mark.parametrize("answer", ["accepted, and the lists are late", "lost"])
+async def test_no_pod_returns_where_the_apiserver_does_not_show_an_eviction_at_once(short, answer):
+    await draining(short)
+    listed, evict = short.server._list, short.server._evict
+
+    def late(plural, *of):
+        found = copy.deepcopy(listed(plural, *of))
+        for each in found["items"] if plural == "pods" else ():
+            each["metadata"].pop("deletionTimestamp", None)
+        return found
+
+    def lost(*of):
+        evict(*of)
+        raise cluster.Refusal(504, "Timeout", message="request timed out")
+
+    if answer == "lost":
+        short.server._evict = lost
+    else:
+        short.server._list = late
+    returned = 0
+    async for requested in seconds(short, 240):
+        if returned < len(short.evicted) and requested + 1000 <= short.world.mid_of()[0]:
             returned += 1
             short.add_pod(f"r{returned}")
     assert (len(short.evicted), returned, short.world.mid_of()) == (COUNT, 0, (0, 0))

@@ -208,3 +208,30 @@ async def test_a_pod_that_cannot_go_is_not_looked_for_each_second(short):
     await seconds(short, 300)
     assert short.attempts() <= 4, "after 30, 60, 120 s"
     assert len(short.server.requests) - before < 60
+
+
+@pytest.mark.parametrize(("cause", "seconds"), [("leaves", 10), ("drain", 90)])
+async def test_a_tenant_whose_budget_refuses_keeps_the_pods_of_no_other_from_being_asked_in_time(short, cause, seconds):
+    document = {"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 11}}
+    await short.start(document)
+    for index in range(100):
+        short.add_pod(f"a{index}", 10, 10)
+    for index in range(5):
+        short.add_pod(f"z{index}", 10, 10, namespace="zzz")
+    budget_refuses(short.server)
+    await short.report(calculated=(10_000, 16_000))
+    if cause == "drain":
+        short.world.configure({**document, "midEmergency": "drain"})
+        await short.world.config.refresh()
+        await short.world.settle()
+    else:
+        await change(short, DISRUPTED)
+    for _ in range(seconds):
+        await short.round()
+        short.pass_seconds(1)
+    assert len(short.evicted) == 5
+    for _ in range(110 if cause == "leaves" else 1100):
+        await short.round()
+        short.pass_seconds(1)
+    asked = {path for _, path, _ in short.server.writes if path.endswith("/eviction")}
+    assert len(asked) == 105, "each is asked once before one that was refused is asked again"

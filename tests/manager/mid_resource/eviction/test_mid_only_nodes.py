@@ -375,3 +375,23 @@ async def test_a_tenant_whose_budget_refuses_keeps_no_other_node_from_being_empt
     assert (short.closed("n1"), short.closed("n2"), short.evicted) == ("", "MidOnly", ["m"])
     (text,) = texts(short, "MidOnlyNodeReopened")
     assert text == "accepts new Mid pods again: its Mid pods stayed, or others came, for 60 minutes"
+
+
+@pytest.mark.parametrize(
+    ("of_first", "why_not"),
+    [({"namespace": "greedy"}, "no right to evict in greedy"), ({"node": "advised"}, "midEviction.mode advise")],
+)
+async def test_a_node_that_may_not_be_emptied_takes_the_turn_of_no_other(short, of_first, why_not):
+    """It has the fewest Mid requests, so it would be the first one."""
+    of_pool = {"nodeSelector": {"matchLabels": {"pool": "advised"}}, "midEviction": {"mode": "advise"}}
+    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}
+    await start(short, {**bound, "nodeConfigs": [{"name": "p", **of_pool}]}, pods=0, may_evict=("tenant",))
+    short.world.add_node("advised", labels={"pool": "advised"})
+    await short.world.settle("advised")
+    short.add_pod("tiny", 10, **{"node": "n2", **of_first})
+    short.world.add_node("n2")
+    await short.world.settle("n2")
+    short.add_pod("m", node="n1")
+    await short.minutes(5, nodes=("n1", "n2", "advised"), **PLENTY)
+    assert short.evicted == ["m"]
+    assert any(f"the node is not emptied: {why_not}" in each for each in texts(short, "MidOnlyNode"))

@@ -75,6 +75,14 @@ def test_many_small_pods_do_not_spare_a_namespace():
     assert order(*small, candidate("fits-best", 1000, namespace="one"))[0].startswith("s")
 
 
+@pytest.mark.parametrize("need", [100, 1000, 5000])
+def test_few_large_pods_do_not_spare_a_namespace(need):
+    """More than is needed counts too: else a little that is short again and again takes all pods of the others."""
+    small = [candidate(f"s{number}", 100, namespace="a") for number in range(30)]
+    large = [candidate(f"l{number}", 4000, namespace="z") for number in range(2)]
+    assert order(*small, *large, need={names.MID_CPU: need})[0].startswith("l")
+
+
 def test_another_namespace_is_next_only_where_no_pod_of_the_first_may_go():
     pods = [candidate("m1", namespace="mine"), candidate("theirs", namespace="z", priority=7001)]
     assert order(*pods, may_go=lambda pod: pod.namespace != "mine") == ["theirs"]

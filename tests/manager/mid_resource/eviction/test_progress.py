@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
+from tests.fakes import cluster
 from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start, texts
 
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -71,7 +72,7 @@ async def test_a_pod_of_the_mid_band_that_returns_again_and_again_holds_the_turn
         "accepts new Mid pods again: its Mid pods stayed, or others came, for 60 minutes"
     ]
     evictions = len(short.evicted)
-    await short.minutes(60, nodes=("n1", "n2"), per_round=30, **PLENTY)
+    await short.minutes(48, nodes=("n1", "n2"), per_round=30, **PLENTY)
     assert len(short.evicted) == evictions, "it is left alone for an hour"
 
 
@@ -90,3 +91,31 @@ async def test_a_pod_for_which_the_right_is_missing_makes_the_pods_of_others_lea
             short.add_pod(f"back-{index}")
         short.server.remove("pods", "foot", "hostile")
     assert evicted == [2, 2, 4]
+
+
+async def test_a_pod_that_terminates_without_end_holds_the_turn_for_an_hour(short):
+    """Its author chooses its grace period."""
+    bound, nodes = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}, ("n1", "n2")
+    await start(short, bound, nodes=nodes, pods=0)
+    short.add_pod("tiny", 10, namespace="greedy", spec={"terminationGracePeriodSeconds": 10**8})
+    short.add_pod("m", node="n2")
+    await short.minutes(60, nodes=nodes, per_round=30, **PLENTY)
+    assert (short.closed("n1"), short.evicted) == ("MidOnly", ["tiny"])
+    await short.minutes(10, nodes=nodes, per_round=30, **PLENTY)
+    assert (short.closed("n1"), short.evicted) == ("", ["tiny", "m"])
+
+
+async def test_a_node_that_cannot_be_closed_takes_no_turn(short):
+    """As where its annotations, which a kubelet may write, have the size that the apiserver permits."""
+    bound, nodes = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}, ("n1", "n2")
+    await start(short, bound, nodes=nodes, pods=0)
+    short.add_pod("tiny", 10)
+    short.add_pod("m", node="n2")
+
+    def too_long(request):
+        if request.path.endswith("/nodes/n1/status") and b"mid-eviction" in request.body:
+            raise cluster.Refusal(422, "Invalid", "n1", "metadata.annotations: Too long")
+
+    short.server.on_write = too_long
+    await short.minutes(6, nodes=nodes, **PLENTY)
+    assert short.evicted == ["m"]

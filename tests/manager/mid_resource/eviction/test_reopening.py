@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fakes import cluster
 from tests.manager.conftest import allocated, amounts
 from tests.manager.evictions import EVICT
 
@@ -22,11 +23,12 @@ def of_static_mode(short):
 def of_koordinators_agent(short):
     """Return a report without requests."""
     usage = {"nodeUsage": {"resources": {"cpu": "1", "memory": "1k"}}}
-    return {"nodeMetric": usage, "prodReclaimableMetric": amounts("4", "8k")}
+    reclaimable = amounts("4", "8k")
+    return {"nodeMetric": usage, "prodReclaimableMetric": reclaimable, "allocated": None, "prodPeakMetric": None}
 
 
 def without_a_prediction(short):
-    return {key: value for key, value in short.status().items() if key != "prodPeakMetric"}
+    return {**short.status(), "prodPeakMetric": None}
 
 
 async def configure(short, document):
@@ -115,3 +117,42 @@ async def test_a_node_that_its_memory_closed_opens_only_below_the_threshold_by_t
     assert short.annotation() is not None, "64 % of it; 110 % of that are 70 %"
     await short.minutes(7, memory=(12_700, 0))
     assert short.annotation() is None
+
+
+@pytest.mark.parametrize(
+    ("document", "status"),
+    [(STATIC, of_static_mode), (EVICT, of_koordinators_agent), (UNALLOCATED, without_a_prediction)],
+)
+async def test_a_node_that_was_short_opens_where_no_report_can_show_any_more_that_it_is_not(short, document, status):
+    await short.start()
+    for index in range(3):
+        short.add_pod(f"m{index}", 1000, 10)
+    await short.minutes(3, calculated=(2000, 2000))
+    assert short.annotation()["trigger"] == "MidCPUShort"
+    short.end_pods()
+    await configure(short, document)
+    await minutes(short, 50, status)
+    assert short.annotation() is not None, "reports may come again"
+    await minutes(short, 30, status)
+    assert (short.annotation(), short.closed()) == (None, "")
+    assert short.world.mid_of()[0] >= 2000
+
+
+async def test_a_node_that_cannot_be_opened_is_tried_twice_a_minute(short):
+    await short.start()
+    for index in range(3):
+        short.add_pod(f"m{index}", 1000, 10)
+    await short.minutes(3, calculated=(2000, 2000))
+    assert short.annotation() is not None
+    short.server.refuse["PATCH", "nodes"] = cluster.Refusal(403, "Forbidden", "n1", "refused by a policy")
+    await configure(short, {"enable": True, "midEviction": {"mode": "off"}})
+    before = patches(short)
+    await short.minutes(2, per_round=1)
+    assert patches(short) - before <= 6
+    short.server.refuse.clear()
+    await short.minutes(1)
+    assert short.annotation() is None
+
+
+def patches(short):
+    return sum(each.method == "PATCH" and each.path.endswith("/nodes/n1/status") for each in short.server.requests)
