@@ -8,6 +8,9 @@ deeper than the interpreter's stack, another text) brackets are counted.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import operator
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +19,8 @@ import msgspec
 
 _SPACE: Final = rb"[ \t\r\n]*+"
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_FLAT: Final = rb'[^"{}\[\]]++|' + _TEXT
+_REST: Final = rb'[^"{}\[\]]'
+_FLAT: Final = _REST + rb"++|" + _TEXT
 _LEAF: Final = rb"[{\[](?:" + _FLAT + rb")*+[}\]]"
 _VALUE: Final = _TEXT + rb'|[^"{}\[\],]++|[{\[](?:' + _FLAT + rb"|" + _LEAF + rb")*+[}\]]"
 _FIELD: Final = rb'(?!"items")' + _TEXT + _SPACE + rb":" + _SPACE + rb"(?:" + _VALUE + rb")" + _SPACE + rb"," + _SPACE
@@ -24,8 +28,12 @@ _HEAD: Final = re.compile(
     rb'%s\{%s(?:%s)*+"items"%s:%s\[(?=%s\{)' % (_SPACE, _SPACE, _FIELD, _SPACE, _SPACE, _SPACE), re.DOTALL
 )
 """A list as far as the bracket before its first object."""
-_BRACKET: Final = re.compile(rb"(?:" + _FLAT + rb"|" + _LEAF + rb")*+([{}\[\]])", re.DOTALL)
-"""The next bracket of a value that is neither in a text nor that of an innermost list or object."""
+_ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+_STEPS: Final = bytes.maketrans(b"{}[]", b"\x01\xff\x01\xff")
+"""Each bracket as the signed byte by which it changes the level."""
+_MOST_AT_ONCE: Final = 2**16
+"""Bytes of which brackets are counted first; four times as many where the value does not end in them."""
 _AFTER: Final = re.compile(_SPACE + rb"(?=[^ \t\r\n])")
 _FOLLOWED: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _CUT_OFF: Final = "Input data was truncated"
@@ -88,9 +96,27 @@ def _end_by_brackets(data: bytes, at: int) -> int | None:
     opening = _AFTER.match(data, at)
     if opening is None or data[opening.end()] not in b"{[":
         return None
-    level, at = 1, opening.end() + 1
-    while level and (bracket := _BRACKET.match(data, at)):
-        level += 1 if bracket[1] in b"{[" else -1
-        at = bracket.end()
-    after = None if level else _AFTER.match(data, at)
+    brackets = _brackets(data, opening.end())
+    if brackets is None:
+        return None
+    counted = re.compile(rb"(?:%s*+(?:%s%s*+)*+[{}\[\]]){%d}+" % (_REST, _TEXT, _REST, brackets), re.DOTALL)
+    closed = counted.match(data, at)
+    assert closed is not None
+    after = _AFTER.match(data, closed.end())
     return None if after is None else after.end()
+
+
+def _brackets(data: bytes, at: int) -> int | None:
+    """Return the number of brackets of the value at `at`, whose first byte is one; None where it is incomplete.
+
+    Each step is one call for many brackets: an author may write a million of them, and other tasks of the loop wait.
+    """
+    size = _MOST_AT_ONCE
+    while True:
+        texts_and_rest = _ESCAPED.sub(b"", data[at : at + size]).split(b'"')
+        found = b"".join(texts_and_rest[::2]).translate(_STEPS, _NO_BRACKETS)
+        with contextlib.suppress(ValueError):
+            return operator.indexOf(itertools.accumulate(memoryview(found).cast("b")), 0) + 1
+        if at + size >= len(data):
+            return None
+        size *= 4
