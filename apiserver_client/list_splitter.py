@@ -8,6 +8,7 @@ deeper than the interpreter's stack, another text) brackets are counted.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import re
@@ -32,6 +33,8 @@ _CUT_OFF: Final = "Input data was truncated"
 _NO_BRACKETS: Final = bytes(sorted({*range(256)} - {*b"{}[]"}))
 _STEPS: Final = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 """Signed change of the level with each bracket."""
+_MOST_AT_ONCE: Final = 2**16
+"""Bytes of which brackets are counted first; four times as many where the value does not end in them."""
 _UP_TO_BRACKET: Final = rb'(?:[^"{}\[\]]*+(?:"[^"]*+"[^"{}\[\]]*+)*+[{}\[\]]){%d}+'
 _SCANNER: Final = msgspec.json.Decoder(msgspec.Raw)
 
@@ -92,14 +95,27 @@ def _end_by_brackets(data: bytes, at: int) -> int | None:
     opening = _AFTER.match(data, at)
     if opening is None or data[opening.end()] not in b"{[":
         return None
-    # Few calls for all of it, because an author can write a megabyte of brackets, for which the loop must not wait.
-    plain = data[opening.end() :].replace(b"\\\\", b"__").replace(b'\\"', b"__")  # so that quotes only limit texts
-    brackets = b"".join(plain.split(b'"')[::2]).translate(_STEPS, delete=_NO_BRACKETS)
-    try:
-        last = operator.indexOf(itertools.accumulate(memoryview(brackets).cast("b")), 0)
-    except ValueError:
+    brackets, plain = _brackets(data, opening.end())
+    if not brackets:
         return None
-    whole = re.match(_UP_TO_BRACKET % (last + 1), plain)
+    whole = re.match(_UP_TO_BRACKET % brackets, plain)
     assert whole is not None
     after = _AFTER.match(data, opening.end() + whole.end())
     return None if after is None else after.end()
+
+
+def _brackets(data: bytes, at: int) -> tuple[int, bytes]:
+    """Return the number of brackets of the value at `at`, whose first byte is one, and the bytes with them.
+
+    In these bytes quotes only limit texts. Zero where the value is incomplete. Each step is one call for many brackets:
+    an author can write a megabyte of them, for which the loop must not wait.
+    """
+    size = _MOST_AT_ONCE
+    while True:
+        plain = data[at : at + size].replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        steps = b"".join(plain.split(b'"')[::2]).translate(_STEPS, delete=_NO_BRACKETS)
+        with contextlib.suppress(ValueError):
+            return operator.indexOf(itertools.accumulate(memoryview(steps).cast("b")), 0) + 1, plain
+        if at + size >= len(data):
+            return 0, b""
+        size *= 4

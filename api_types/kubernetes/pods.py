@@ -303,7 +303,8 @@ def cpu_limit_millis(pod: Pod) -> int | None:
         if status is None or status.resources is None:
             return container.resources
         either = [container.resources.limits or {}, status.resources.limits or {}]
-        return ResourceRequirements(limits=_largest(either) if all(names.CPU in each for each in either) else None)
+        is_limited = all(units(each).get(names.CPU) for each in either)  # 0 is no limit
+        return ResourceRequirements(limits=_largest(either) if is_limited else None)
 
     limited = _with_resources(pod.spec, wanted) if running else pod.spec
     of_pod = pod.spec.resources.limits if pod.spec.resources else None

@@ -4,7 +4,8 @@ All CPU counters are read first, in one short pass directly after the node's own
 counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
 unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then. After
 `MOST_UNMEASURED_TICKS` such ticks a pod no longer does: its usage then counts as system usage, which is an upper bound.
-So one pod that cannot be read costs its own measurement, and not that of the node.
+So one pod that cannot be read costs its own measurement, and not that of the node. After as many ticks in a row with
+new or ended pods these count as system usage too: short pods, one after another, leave the sum known.
 
 Decisions depend on pods, so pods are measured every tick, their memory every third tick in turns. No decision depends
 on containers: they are measured only on request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then
@@ -84,6 +85,8 @@ class PodUsage(Collector):
         self._pods_before: frozenset[str] = frozenset()
         self._unmeasured_ticks: Mapping[str, int] = {}
         """Pod UID -> ticks in a row without a sample."""
+        self._incomplete_ticks = 0
+        """Ticks in a row in which some pod had no sample, or had ended."""
         self._ticks = 0
 
     @classmethod
@@ -202,7 +205,12 @@ class PodUsage(Collector):
         lasting = frozenset(uid for uid, ticks in self._unmeasured_ticks.items() if ticks > MOST_UNMEASURED_TICKS)
         partial = {uid: no_data for uid, no_data in self._pods.partial.items() if uid in lasting}
         orphans = frozenset(uid for uid in partial if bound_pods is not None and uid not in bound_pods)
-        complete = unmeasured <= lasting and self._pods_before - lasting <= pods.keys()
+        expected, unknown = self._pods_before - lasting, unmeasured - lasting
+        complete = not unknown and expected <= pods.keys()
+        self._incomplete_ticks = 0 if complete else self._incomplete_ticks + 1
+        if self._incomplete_ticks > MOST_UNMEASURED_TICKS:
+            unknown &= expected  # not the new ones
+            complete = not unknown
         self._pods_before = frozenset(self._pods.readers) - lasting
         self._statistics.groups = sum(len(batch.readers) for batch in self._batches())
         self._statistics.open_files = self._budget.open_files
@@ -211,7 +219,7 @@ class PodUsage(Collector):
         return PodMeasurements(
             pods,
             containers,
-            frozenset(unmeasured) - lasting,
+            frozenset(unknown),
             lasting - orphans,
             complete,
             (

@@ -87,6 +87,22 @@ def test_deep_objects_do_not_affect_the_others(size):
     assert metadata(rest) == ("5", "")
 
 
+@pytest.mark.parametrize("text", [b'"f:a":', b'"\\"}{":', b'"\\\\":'])
+def test_a_deep_object_of_a_tenant_takes_a_few_steps_of_the_loop(text):
+    fields = b'{"fieldsV1":%s}' % deep(9_000, b"{" + text)
+    item = b'{"metadata":{"managedFields":[%s]}}' % b",".join([fields] * 8)
+    document = b'{"items":[{},%s,{}],"metadata":{"resourceVersion":"5"}}' % item
+    calls = []
+    sys.setprofile(lambda _, event, called: calls.append(called) if event.endswith("call") else None)
+    try:
+        found, rest = split(document, range(0, len(document), 65_536))
+    finally:
+        sys.setprofile(None)
+    assert [item.strip() for item in found] == [b"{}", item, b"{}"]
+    assert metadata(rest) == ("5", "")
+    assert len(calls) < 2_000
+
+
 @given(drawn=lists())
 def test_brackets_give_the_same_where_the_text_of_an_error_is_another_one(drawn):
     items, document, cuts = drawn

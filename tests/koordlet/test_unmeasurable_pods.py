@@ -75,11 +75,45 @@ def test_a_new_pod_hides_the_system_for_one_tick_and_is_never_named(tmp_path):
     assert not node.observer.pods_in_system
 
 
-def test_pods_that_start_one_after_the_other_never_count_as_system(tmp_path):
+def test_pods_that_start_one_after_the_other_hide_the_system_for_a_few_ticks_only(tmp_path):
     """Each is unmeasured for one tick only, however many there are."""
     node = started(tmp_path, V1, "a")
     for number in range(3 * MOST_UNMEASURED_TICKS):
         node.pod_cores[f"job-{number}"] = 0.01
         node.run(1)
         assert not node.observer.pods_in_system
-        assert SYSTEM not in node.observer.newest
+        assert (SYSTEM in node.observer.newest) == (number >= MOST_UNMEASURED_TICKS)
+    assert node.observer.newest.keys() >= SUMS
+    node.run(1)
+    node.pod_cores["last"] = 0.01
+    node.run(1)
+    assert SYSTEM not in node.observer.newest
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("pause", [0, 1])
+def test_short_pods_one_after_the_other_do_not_end_the_prediction(tmp_path, version, pause):
+    node = started(tmp_path, version, "a")
+    before = node.report()["prodPeakMetric"]
+    for number in range(400 // (1 + pause)):
+        name = f"job-{number}"
+        node.pod_cores[name], node.pod_bytes[name] = 0.01, 0
+        node.run(1)
+        del node.pod_cores[name]
+        node.host.remove_group(node.host.pod(name))
+        node.run(pause)
+    assert node.condition("PredictionDegraded")["reason"] == "Predicting"
+    assert node.report()["prodPeakMetric"] == before
+
+
+def test_a_pod_that_cannot_be_read_for_a_moment_counts_as_system_as_late_beside_short_pods_as_without(tmp_path):
+    node = started(tmp_path, V2, "a", "b")
+
+    def spoil():
+        node.host.write(node.host.pod("b"), "cpu.stat", "nonsense\n")
+
+    for number in range(3 * MOST_UNMEASURED_TICKS):
+        node.pod_cores[f"job-{number}"] = 0.01
+        is_spoilt = number >= 2 * MOST_UNMEASURED_TICKS
+        node.run(1, *([spoil] if is_spoilt else []))
+        assert (SYSTEM in node.observer.newest) == (number >= MOST_UNMEASURED_TICKS and not is_spoilt)

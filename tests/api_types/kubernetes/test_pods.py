@@ -206,3 +206,9 @@ def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
     assert pods.cpu_limit_millis(raising) == 4000
     unlimited = resized({"resources": {"limits": {"cpu": "1"}}})
     assert pods.cpu_limit_millis(unlimited) is None
+
+
+@pytest.mark.parametrize(("asked", "running"), [("1", "0"), ("0", "1"), ("0", "0")])
+def test_while_no_limit_is_set_or_removed_the_pod_has_none(asked, running):
+    resizing = resized({"resources": {"limits": {"cpu": running}}}, limits={"cpu": asked})
+    assert pods.cpu_limit_millis(resizing) is None
