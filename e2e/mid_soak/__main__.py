@@ -192,9 +192,7 @@ class MidSoak:
     def table(self) -> str:
         """Return the results as a table."""
         assert self.records is not None
-        valid = checks.valid_pairs(self.pairs, LEAST_PEER_MICROS)
-        ratios = [pair.beside_mid / pair.beside_peer for pair in valid]
-        ratio = f"{statistics.median(ratios):.2f}" if ratios else "void"
+        ratio = checks.ratio(self.pairs, LEAST_PEER_MICROS)
         rows = {
             "minutes": f"{self._arguments.minutes:g}",
             "Prod pods created": self._load.made,
@@ -205,7 +203,7 @@ class MidSoak:
             "patches of CPU limits": len(self.records.patches),
             "patches within a minute, at most": checks.most_within(self.records.patches),
             "pairs of latencies, not measured on a busy machine": self._unmeasured,
-            "p99 of Prod beside Mid to that beside a peer, median": ratio,
+            "p99 of Prod beside Mid to that beside a peer, median": "void" if ratio is None else f"{ratio:.2f}",
             "problems": len(self.problems),
         }
         return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -80,11 +81,14 @@ def valid_pairs(pairs: Sequence[Pair], least_peer_micros: float) -> Sequence[Pai
     return [each for each in pairs if each.beside_peer >= least_peer_micros]
 
 
+def ratio(pairs: Sequence[Pair], least_peer_micros: float) -> float | None:
+    """Return the median of the ratios of the valid pairs; None where there is none."""
+    ratios = [each.beside_mid / each.beside_peer for each in valid_pairs(pairs, least_peer_micros)]
+    return statistics.median(ratios) if ratios else None
+
+
 def latency_problems(pairs: Sequence[Pair], least_peer_micros: float) -> Iterator[str]:
-    """Yield a problem if the service waits too long beside Mid, by medians. Pairs with a weak peer are void."""
-    valid = valid_pairs(pairs, least_peer_micros)
-    if not valid:
-        return
-    beside_mid, beside_peer = (sorted(column)[len(valid) // 2] for column in zip(*valid, strict=True))
-    if beside_mid > MOST_RATIO * beside_peer:
-        yield f"p99 of Prod beside Mid is {beside_mid / beside_peer:.2f} of that beside a peer, want {MOST_RATIO}"
+    """Yield a problem if the service waits too long beside Mid."""
+    seen = ratio(pairs, least_peer_micros)
+    if seen is not None and seen > MOST_RATIO:
+        yield f"p99 of Prod beside Mid is {seen:.2f} of that beside a peer, want {MOST_RATIO}"

@@ -45,6 +45,12 @@ def test_compares_latency_by_medians_of_valid_pairs_only():
     assert list(checks.latency_problems([Pair(4000, 5000)] * 3, 2000))
 
 
+def test_the_ratio_is_that_of_the_pairs_and_not_of_unrelated_medians():
+    pairs = [Pair(900, 3000), Pair(4000, 5000), Pair(8000, 9000)]
+    assert checks.ratio(pairs, 2000) == 0.8
+    assert checks.ratio([], 2000) is None
+
+
 def test_finds_a_run_that_shows_nothing():
     assert list(checks.void_problems({"evictions": 1}, {"evictions": 1})) == []
     assert list(checks.void_problems({"evictions": 0}, {"evictions": 1}))
