@@ -16,31 +16,43 @@ SLOW = (
     "benchmarks/backtest",
     "charts",
     "console",
-    "mutants",
     "model",
+    "mutants",
     "reliability",
-    "test_every_key_has_an_effect.py",
     "apiserver_client/test_sockets.py",
+    "component_base/test_http_endpoint.py",
     "component_base/test_slow_clients.py",
-    "docs/test_trimaran_coverage.py",
     "e2e/test_running_cluster.py",
     "koordctl/backtest",
     "koordctl/changes",
+    "koordctl/check/test_installed.py",
+    "koordctl/cli",
+    "koordctl/completion",
     "koordctl/gain",
     "koordctl/test_command_line.py",
     "koordctl/test_samples.py",
+    "koordlet/cli",
+    "koordlet/collectors/test_live_cgroups.py",
     "koordlet/prediction/predictors/test_registry.py",
     "koordlet/prediction/test_properties.py",
     "koordlet/test_agent_process.py",
+    "koordlet/test_evaluation_of_a_node.py",
     "koordlet/test_package_predictors_of_a_node.py",
     "koordlet/test_predictor_package.py",
+    "manager/mid_resource/test_write_pace.py",
     "manager/slo_config/test_config_replacements.py",
+    "manager/test_hostile_nodes.py",
     "scheduler_plugin/in_process",
     "scheduler_plugin/load_watcher/test_process.py",
+    "scheduler_plugin/plugins/load_aware/test_differential.py",
     "scheduler_plugin/plugins/trimaran/test_random_answers.py",
+    "test_every_key_has_an_effect.py",
     "tools/test_second_run.py",
 )
-"""Folders and files that start processes, render the chart or draw many examples. `make unit` leaves them out."""
+"""Folders and files that start processes, render the chart or draw many examples. `make unit` leaves them out.
+
+So it does single tests with the mark `slow`.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -56,6 +56,7 @@ def matching(functions: set[str], file: str, name: str) -> set[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_the_listed_tests_exist_and_pass(request: pytest.FixtureRequest) -> None:
     session = {item.nodeid.partition("[")[0] for item in request.session.items}
     if all(matching(session, *each) for each in listed()):
