@@ -10,6 +10,17 @@ from koordlet.prediction.calibration.scores import CPU_SCALE
 STEP_SECONDS = 300.0
 WARM_SECONDS = 7200.0
 DECAY = 2 ** (-STEP_SECONDS / 43_200)
+STEPS_A_DAY = 288
+
+
+def daily_demand(requests, days, seed):
+    """Return what each pod would use without a limit, (steps, pods), with a day, and noise that lasts for an hour."""
+    rng = np.random.default_rng(seed)
+    noise = np.zeros((days * STEPS_A_DAY, len(requests)))
+    for step in range(1, len(noise)):
+        noise[step] = 0.9 * noise[step - 1] + 0.12 * rng.normal(size=len(requests))
+    hour = np.arange(len(noise))[:, np.newaxis] / STEPS_A_DAY * 2 * np.pi
+    return requests * 0.12 * (1 + 0.5 * np.sin(hour + rng.uniform(0, 1, len(requests)))) * np.exp(noise)
 
 
 @dataclass

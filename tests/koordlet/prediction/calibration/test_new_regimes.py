@@ -11,11 +11,10 @@ import math
 import numpy as np
 import pytest
 
-from tests.koordlet.prediction.calibration.nodes import Node
+from tests.koordlet.prediction.calibration.nodes import STEPS_A_DAY, Node, daily_demand
 
 NODES, PODS, DAYS, CHANGE_DAY = 12, 12, 7, 4
 HOURS_A_DAY, STEPS_AN_HOUR = 24, 12
-STEPS_A_DAY = HOURS_A_DAY * STEPS_AN_HOUR
 CHANGE = CHANGE_DAY * STEPS_A_DAY
 REQUESTS = np.tile([2.0, 4.0, 1.0, 8.0], PODS // 4)
 TARGET = 0.01
@@ -23,13 +22,7 @@ TARGET = 0.01
 
 @functools.cache
 def usage_of(seed):
-    """Return usage of each pod, (steps, pods), with a day, and noise that lasts for about an hour."""
-    rng = np.random.default_rng(seed)
-    noise = np.zeros((DAYS * STEPS_A_DAY, PODS))
-    for step in range(1, len(noise)):
-        noise[step] = 0.9 * noise[step - 1] + 0.12 * rng.normal(size=PODS)
-    hour = np.arange(len(noise))[:, np.newaxis] / STEPS_A_DAY * 2 * np.pi
-    return np.minimum(REQUESTS * 0.12 * (1 + 0.5 * np.sin(hour + rng.uniform(0, 1, PODS))) * np.exp(noise), REQUESTS)
+    return np.minimum(daily_demand(REQUESTS, DAYS, seed), REQUESTS)
 
 
 def unchanged(usage, seed):

@@ -13,10 +13,9 @@ from koordlet.prediction.calibration.node_calibration import NodeCalibration, Wa
 from koordlet.prediction.calibration.resource_calibration import ResourceCalibration
 from koordlet.prediction.calibration.scores import CPU_SCALE, MEMORY_SCALE, ScoreHistogram
 from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource
-from tests.koordlet.prediction.calibration.nodes import Node
+from tests.koordlet.prediction.calibration.nodes import STEPS_A_DAY, Node, daily_demand
 from tests.koordlet.prediction.calibration.test_new_regimes import most
 
-STEPS_A_DAY = 288
 NODES, PODS, DAYS = 4, 8, 9
 REQUESTS = np.tile([2.0, 4.0, 1.0, 8.0], PODS // 4)
 TARGET = 0.01
@@ -25,13 +24,7 @@ SCALES = pytest.mark.parametrize("scale", [CPU_SCALE, MEMORY_SCALE], ids=["cpu",
 
 @functools.cache
 def demand_of(seed):
-    """Return what each pod would use without a limit, (steps, pods), with a day, and noise that lasts for an hour."""
-    rng = np.random.default_rng(seed)
-    noise = np.zeros((DAYS * STEPS_A_DAY, PODS))
-    for step in range(1, len(noise)):
-        noise[step] = 0.9 * noise[step - 1] + 0.12 * rng.normal(size=PODS)
-    hour = np.arange(len(noise))[:, np.newaxis] / STEPS_A_DAY * 2 * np.pi
-    return REQUESTS * 0.12 * (1 + 0.5 * np.sin(hour + rng.uniform(0, 1, PODS))) * np.exp(noise)
+    return daily_demand(REQUESTS, DAYS, seed)
 
 
 def at_its_own_peaks(demand, seed):
