@@ -19,18 +19,18 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from apiserver_client import errors
+from apiserver_client import errors, list_splitter
 
 T = TypeVar("T")
 _MOST_LEVELS: Final = 100
 """Levels that are kept of a document that is too deep; those of Kubernetes have 20."""
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 """Errors of the decoder: the second is of a text in a plain value that is not UTF-8."""
-_TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BRACKET: Final = re.compile(_TEXT + rb"|[\[\]{}]", re.DOTALL)
+_BRACKET: Final = re.compile(list_splitter.TEXT + rb"|[\[\]{}]", re.DOTALL)
 """A bracket, or a whole text, which may contain some."""
 _FIELDS: Final = re.compile(
-    rb'"fieldsV1":(?<=[{,]"fieldsV1":)(\{[^"\[\],]*+(?:(?:%s|,(?!\{))[^"\[\],]*+)*+)(?=[\],])' % _TEXT, re.DOTALL
+    rb'"fieldsV1":(?<=[{,]"fieldsV1":)(\{[^"\[\],]*+(?:(?:%s|,(?!\{))[^"\[\],]*+)*+)(?=[\],])' % list_splitter.TEXT,
+    re.DOTALL,
 )
 """The fields of an entry of `managedFields`, up to its end. They contain no list, so a list's sign ends the entry."""
 

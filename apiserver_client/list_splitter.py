@@ -18,11 +18,12 @@ from typing import Final
 import msgspec
 
 _SPACE: Final = rb"[ \t\r\n]*+"
-_TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_FLAT: Final = rb'[^"{}\[\]]++|' + _TEXT
+TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""A text of JSON with its quotes; compile it with re.DOTALL. It never goes back, so its time is linear."""
+_FLAT: Final = rb'[^"{}\[\]]++|' + TEXT
 _LEAF: Final = rb"[{\[](?:" + _FLAT + rb")*+[}\]]"
-_VALUE: Final = _TEXT + rb'|[^"{}\[\],]++|[{\[](?:' + _FLAT + rb"|" + _LEAF + rb")*+[}\]]"
-_FIELD: Final = rb'(?!"items")' + _TEXT + _SPACE + rb":" + _SPACE + rb"(?:" + _VALUE + rb")" + _SPACE + rb"," + _SPACE
+_VALUE: Final = TEXT + rb'|[^"{}\[\],]++|[{\[](?:' + _FLAT + rb"|" + _LEAF + rb")*+[}\]]"
+_FIELD: Final = rb'(?!"items")' + TEXT + _SPACE + rb":" + _SPACE + rb"(?:" + _VALUE + rb")" + _SPACE + rb"," + _SPACE
 _HEAD: Final = re.compile(
     rb'%s\{%s(?:%s)*+"items"%s:%s\[(?=%s\{)' % (_SPACE, _SPACE, _FIELD, _SPACE, _SPACE, _SPACE), re.DOTALL
 )
