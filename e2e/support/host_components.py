@@ -17,6 +17,7 @@ from kubernetes import client
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import content_cache, standalone_control_plane
+from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -121,6 +122,14 @@ class Part:
     def ensure_running(self) -> standalone_control_plane.Running:
         """Return the running process, started again when it has ended."""
         return self._plane.start_python(self.name, *self._argv, **self._environment)
+
+    def why_ended(self) -> str:
+        """Return its last errors where it has ended; empty where it runs."""
+        try:
+            self._plane.process(self.name)
+        except ClusterProblem as ended:
+            return str(ended)
+        return ""
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics. Raises LookupError."""
