@@ -145,8 +145,6 @@ class Soak:
 
     def _sample(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
-            if why := part.why_ended():
-                progress.report(why)
             running = part.ensure_running()  # started again where it has ended, as the kubelet would
             leads = name.startswith("manager") and part.leads()
             sample = Sample(name, running.process.pid, elapsed, running.rss_mebibytes(), leads)

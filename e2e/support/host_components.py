@@ -16,7 +16,7 @@ from kubernetes import client
 
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.names import SUITE_NAMESPACE
-from tools.localcluster import content_cache, standalone_control_plane
+from tools.localcluster import content_cache, progress, standalone_control_plane
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -116,20 +116,19 @@ class Part:
         own = ("--kubeconfig", account.kubeconfig, "--http-address", "127.0.0.1", "--http-port", self.port)
         self._argv = (run, *argv, *own)
         self._environment = environment or {}
-        self.ensure_running()
+        self._start()
         plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
 
     def ensure_running(self) -> standalone_control_plane.Running:
-        """Return the running process, started again when it has ended."""
-        return self._plane.start_python(self.name, *self._argv, **self._environment)
-
-    def why_ended(self) -> str:
-        """Return its last errors where it has ended; empty where it runs."""
+        """Return the running process, started again when it has ended; its last errors are reported then."""
         try:
-            self._plane.process(self.name)
+            return self._plane.process(self.name)
         except ClusterProblem as ended:
-            return str(ended)
-        return ""
+            progress.report(str(ended))
+            return self._start()
+
+    def _start(self) -> standalone_control_plane.Running:
+        return self._plane.start_python(self.name, *self._argv, **self._environment)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics. Raises LookupError."""
