@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from koordlet.prediction.calibration.resource_calibration import Level
 from koordlet.prediction.calibration.scores import MEMORY_SCALE
-from tests.koordlet.prediction.calibration.nodes import Node
+from tests.koordlet.prediction.calibration.nodes import STEPS_A_DAY, Node
 
 REQUESTS = np.array([2.0, 4.0, 1.0, 8.0, 4.0, 2.0])
-STEPS_A_DAY = 288
 # Peaks and labels of an independent implementation in 64-bit numbers, on the usage of `days_and_nights`.
 CALIBRATED_PEAKS = {705: 10.42102413676005, 1000: 9.425699123043216, 1300: 9.554004522678337, 1727: 9.669658379173217}
 N_SIGMA_PEAKS = {280: 17.45111288240627, 400: 16.85776629530776}
