@@ -164,6 +164,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
             flags = (
                 f"--kubeconfig={config}", f"--node-name={NODE}", f"--host-root={folder}/host",
                 f"--state-dir={folder}", "--checkpoint-interval-seconds=60", "--http-port=0", "--log-level=error",
+                "--enable-suppression",
             )  # fmt: skip
             environment = agent_environment(arguments, folder)
             start = functools.partial(agent_process.running, *flags, environment=environment, python=arguments.python)

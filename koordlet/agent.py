@@ -56,7 +56,9 @@ class Agent:
         self.observer = observer
         self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
-        self.suppressor = Suppressor(observer, self.view, time.monotonic, clock.utc_now)
+        self.suppressor = Suppressor(
+            observer, self.view, time.monotonic, clock.utc_now, is_enabled=settings.enable_suppression
+        )
         self.limiter_feed = Feed(settings.limiter_file)
         self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()

@@ -55,6 +55,8 @@ class KoordletSettings(settings.Settings):
     """Largest number of points in one request."""
     influxdb_queue_points: int = pydantic.Field(10_000, ge=1, le=100_000)
     """Largest number of points queued while InfluxDB is away, 0.3 KB each; a full queue drops and counts the oldest."""
+    enable_suppression: bool = False
+    """Lower the CPU limits of Mid pods above midSuppressThresholdPercent; needs the right to patch pods/resize."""
     limiter_file: str = ""
     """File for the limiter, with the Mid pods of this node that stay BestEffort; empty writes none."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT

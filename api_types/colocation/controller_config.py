@@ -236,8 +236,8 @@ class MidColocationPolicy(StrategyModel):
     """Largest rise per update, as a share of the node's allocatable."""
     mid_eviction: MidEviction | None = None
     """Eviction of Mid pods."""
-    mid_suppress_threshold_percent: Annotated[Percent | None, Default(0)] = None
-    """Usage of the node's CPU above which the agent lowers the CPU limits of Mid pods; 0 lowers none."""
+    mid_suppress_threshold_percent: Annotated[Percent | None, Default(65)] = None
+    """Usage of the node's CPU above which agents with suppression lower CPU limits of Mid pods; 0 lowers none."""
     mid_static_cpu_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
     """Share of CPU capacity published in static mode."""
     mid_static_memory_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None

@@ -68,7 +68,10 @@ class Suppressor:
         view: ClusterView,
         monotonic: Callable[[], float],
         utc_now: Callable[[], dt.datetime],
+        *,
+        is_enabled: bool,
     ) -> None:
+        self._is_enabled = is_enabled
         self.planner = Planner(monotonic())
         self.counts = Counts()
         self._observer = observer
@@ -106,7 +109,7 @@ class Suppressor:
         view = self._view
         if not view.pods.synced or not view.watches["node_metric"].synced:
             return None
-        if view.resource_version is None:  # deleted, as by an uninstallation
+        if not self._is_enabled or view.resource_version is None:  # deleted, as by an uninstallation
             return 0
         return spec_in_force.suppress_threshold_percent(view.spec.mid_colocation_policy)
 

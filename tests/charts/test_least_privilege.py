@@ -211,6 +211,14 @@ def test_the_uninstallation_may_stop_and_clean_up_and_the_test_may_only_read():
 RESTORES = {("", "pods", ""): {"list"}, ("", "pods/resize", ""): {"patch"}, ("", "events", ""): {"create"}}
 
 
+def test_agents_lower_limits_where_they_have_the_right_to():
+    for values, may in ((), False), (("koordlet.suppression.enabled=true",), True):
+        rendered = chart.render(*values)
+        assert (("", "pods/resize", "") in verbs(rendered.of_kind("ClusterRole")["koord-suite-koordlet"])) is may
+        container = rendered.containers()["koordlet/koordlet"]
+        assert ("--enable-suppression" in container["args"]) is may
+
+
 def test_the_uninstallation_may_resize_pods_only_where_agents_may_and_then_does():
     for values, may in ((), False), (("koordlet.suppression.enabled=true",), True):
         rendered = chart.render(*values)

@@ -65,7 +65,8 @@ async def test_what_the_watch_brings_during_a_report_is_newer_than_its_answer(
     tmp_path, monkeypatch, meanwhile, answer, version, threshold
 ):
     PlainHost(tmp_path).set_node(1000, 1 << 30)
-    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), NodeObserver(tmp_path, 64), CollectorRegistry())
+    settings = KoordletSettings(node_name="n1", state_dir="", enable_suppression=True)
+    agent = Agent(settings, NodeObserver(tmp_path, 64), CollectorRegistry())
     view = agent.view
     view.capacity = view.allocatable = WholeAmounts(16_000, 64 << 30)
     view.pods.keep_only(())

@@ -133,8 +133,12 @@ def test_durations_are_counted_as_the_library_counts_them():
     assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected
 
 
-def test_suppression_that_is_off_is_zero(agent):
-    subject, registry = agent
+@pytest.mark.parametrize(("has_right", "ratio"), [(True, 0.65), (False, 0.0)])
+def test_suppression_that_is_off_is_zero(tmp_path, has_right, ratio):
+    registry = prometheus_client.CollectorRegistry()
+    settings = KoordletSettings(node_name="n1", state_dir="", enable_suppression=has_right)
+    PlainHost(tmp_path).set_node(1000, 1 << 30)
+    subject = Agent(settings, node_observer.NodeObserver(tmp_path, 64), registry)
     found = samples(registry)
     assert found["koordlet_suppression_threshold_ratio",] == found["koordlet_suppression_lowered_pods",] == 0.0
     view = subject.view
@@ -143,4 +147,5 @@ def test_suppression_that_is_off_is_zero(agent):
     view.spec = node_metric.NodeMetricSpec.model_validate(
         {"midColocationPolicy": {"enable": True, "midSuppressThresholdPercent": 65}}
     )
-    assert samples(registry)["koordlet_suppression_threshold_ratio",] == 0.65
+    assert samples(registry)["koordlet_suppression_threshold_ratio",] == ratio
+    subject.observer.collector.close()

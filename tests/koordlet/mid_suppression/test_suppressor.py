@@ -33,7 +33,7 @@ UID = apiserver.status(422, "Invalid", "immutable", name="a", causes=[{"field": 
 class Node:
     """A node of ten cores, its observer and its view of the cluster."""
 
-    def __init__(self, *pods, threshold=65):
+    def __init__(self, *pods, threshold=65, is_enabled=True):
         self.now = 1000.0
         table = PodTable()
         for pod in pods:
@@ -53,7 +53,11 @@ class Node:
             newest={}, newest_at_seconds=None, pods_by_uid={}, collector=types.SimpleNamespace(collectors=())
         )
         self.suppressor = Suppressor(
-            self.observer, self.view, lambda: self.now, lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+            self.observer,
+            self.view,
+            lambda: self.now,
+            lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+            is_enabled=is_enabled,
         )
         self.use(9.0)
 
@@ -320,6 +324,11 @@ def half_lowered():
     pod = limited("a", 4000)
     lowered = dataclasses.replace(pod.mid.containers[0], limit_millis=1000)
     return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(lowered,)))
+
+
+def test_without_the_setting_a_busy_node_is_no_problem_and_nothing_is_sent():
+    node = Node(limited("a", 4000), is_enabled=False)
+    assert (node.plan(60), node.suppressor.problems(), node.suppressor.threshold_percent()) == ([], None, 0)
 
 
 async def test_limits_that_it_may_not_restore_are_stated_while_suppression_is_off(server):
