@@ -25,7 +25,8 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 NAMESPACE: Final = "work"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
-PROD_GRACE_SECONDS, MID_GRACE_SECONDS = 5, 10
+GRACE_SECONDS: Final = 5
+"""Time in which a pod may end."""
 _SOFT_AFTER_SECONDS: Final = 60
 """softAfterSeconds that the chart sets with `autoscaling: karpenter`."""
 _CONFIG: Final[Mapping[str, Any]] = {
@@ -55,7 +56,7 @@ class Stage:
         """Create a Deployment of Prod pods that request that many cores, and 2 GiB for each."""
         requests = {"cpu": f"{cores * 1000:.0f}m", "memory": f"{cores * 2048:.0f}Mi"}
         pod = workloads.pod(name, "none", requests=requests, scheduler=lone_scheduler.SCHEDULER)
-        pod["spec"]["terminationGracePeriodSeconds"] = PROD_GRACE_SECONDS
+        pod["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
         self._create(name, pod, replicas)
 
     def create_mid(
@@ -65,7 +66,7 @@ class Stage:
         pod = workloads.mid_pod(name, "none", cpu_millis=cpu_millis, memory_mib=cpu_millis)
         del pod["spec"]["priority"]
         pod = template.limited(pod)
-        pod["spec"]["terminationGracePeriodSeconds"] = MID_GRACE_SECONDS
+        pod["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
         for part, changes in (pod_changes or {}).items():
             pod[part] |= changes
         self._create(name, pod, replicas)

@@ -40,8 +40,8 @@ LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
 """Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
-LISTED_AGAIN: Final = dt.timedelta(seconds=30)
-"""Time after which a node that only Mid pods keep is listed again."""
+LISTED_AGAIN: Final = dt.timedelta(seconds=10)
+"""Time after which a node that only Mid pods keep is listed again: it waits for its turn, or its list failed."""
 EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
 LESS_PRESSING: Final = 5
 """One of so many lists is kept for nodes that are less pressing than those that only Mid pods keep."""

@@ -87,7 +87,7 @@ def test_a_node_is_listed_when_it_is_new_and_when_prod_requests_less():
     found.observe("a", reported(prod=(900, 10)), START)
     assert found.due((), 9, at(1000)) == ["a"]
     found.attempted("a", at(1000))
-    assert found.due((), 9, at(1029)) == [], "one list that fails is not repeated at once"
+    assert found.due((), 9, at(1009)) == [], "one list that fails is not repeated at once"
     found.listed("a", [keeper()], [pod("m")], at(1000))
     found.observe("a", reported(prod=(2000, 20)), START)
     assert found.due((), 9, at(1000 + 30 * 60 - 1)) == []
@@ -186,7 +186,7 @@ def test_an_emptied_node_is_listed_at_once_when_prod_requests_more():
     found.listed("a", [], [pod("m")], at(0))
     assert (found.due({"a"}, 9, at(59)), found.due({"a"}, 9, at(60))) == ([], ["a"])
     found.observe("a", reported(prod=(100, 0), closed=Closed.MID_ONLY), START)
-    assert (found.due({"a"}, 9, at(29)), found.due({"a"}, 9, at(30))) == ([], ["a"])
+    assert (found.due({"a"}, 9, at(9)), found.due({"a"}, 9, at(10))) == ([], ["a"])
 
 
 def test_why_an_emptied_node_is_reopened():
