@@ -87,10 +87,11 @@ def tried(chosen: Iterable[Chosen]) -> dict[str, str]:
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, RESULTS.open("a", encoding="utf-8") as log:
         copied(Path(folder))
+        trial = trials.Trials(Path(folder))
         for each in chosen:
             if each.key in results:
                 continue
-            results[each.key] = trials.outcome(Path(folder), each.file, each.mutant.source)
+            results[each.key] = trial.outcome(each.file, each.mutant.source)
             log.write(json.dumps({"key": each.key, "outcome": results[each.key], "name": each.name}) + "\n")
             log.flush()
             print(f"{results[each.key]:9} {each.name}", flush=True)

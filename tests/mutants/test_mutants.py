@@ -60,10 +60,20 @@ def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(tmp
     (tmp_path / "tests" / "part" / "test_one.py").write_text(
         "import sys\nsys.path.insert(0, '.')\nfrom part import one\n\ndef test_twice(): assert one.twice(3) == 6\n"
     )
-    found = {mutant.text: trials.outcome(tmp_path, "part/one.py", mutant.source) for mutant in every(source)}
+    trial = trials.Trials(tmp_path)
+    found = {mutant.text: trial.outcome("part/one.py", mutant.source) for mutant in every(source)}
     assert found["a * two -> a / two"] == trials.KILLED
     assert found["a + two -> a - two"] == trials.SURVIVED
     assert (tmp_path / "part" / "one.py").read_text() == source
+
+
+def test_tests_that_fail_without_a_change_are_an_error_and_kill_nothing(tmp_path):
+    (tmp_path / "tests" / "part").mkdir(parents=True)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "one.py").write_text("two = 2\n")
+    (tmp_path / "tests" / "part" / "test_one.py").write_text("def test_it(): assert False\n")
+    with pytest.raises(RuntimeError, match=r"pytest tests/part/test_one\.py tests/part fails without a change"):
+        trials.Trials(tmp_path).outcome("part/one.py", "two = 3\n")
 
 
 def test_every_mutant_that_is_listed_as_equivalent_exists():

@@ -36,19 +36,38 @@ def wide(root: Path, file: str) -> list[str]:
     return [name for name in names if name not in _OF_TEXTS]
 
 
-def outcome(root: Path, file: str, source: str) -> str:
-    """Write a mutant into the copy at `root`, run the tests, and restore the file.
+class Trials:
+    """Trials in the copy at `root`."""
 
-    Returns KILLED or SURVIVED.
-    """
-    path = root / file
-    original = path.read_text(encoding="utf-8")
-    path.write_text(source, encoding="utf-8")
-    try:
-        first = narrow(root, file)
-        return KILLED if any(_fails(root, tests) for tests in (first, wide(root, file))) else SURVIVED
-    finally:
-        path.write_text(original, encoding="utf-8")
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._passed_unchanged: set[tuple[str, ...]] = set()
+
+    def outcome(self, file: str, source: str) -> str:
+        """Write a mutant into the copy, run the tests, and restore the file.
+
+        Returns KILLED or SURVIVED. Raises RuntimeError where tests fail without a change: they would kill every mutant.
+        """
+        for tests in (narrow(self._root, file), wide(self._root, file)):
+            self._check_unchanged(tests)
+            if self._kills(tests, file, source):
+                return KILLED
+        return SURVIVED
+
+    def _check_unchanged(self, tests: list[str]) -> None:
+        key = tuple(tests)
+        if key not in self._passed_unchanged and _fails(self._root, tests):
+            raise RuntimeError(f"pytest {' '.join(tests)} fails without a change; want tests that pass")
+        self._passed_unchanged.add(key)
+
+    def _kills(self, tests: list[str], file: str, source: str) -> bool:
+        path = self._root / file
+        original = path.read_text(encoding="utf-8")
+        path.write_text(source, encoding="utf-8")
+        try:
+            return _fails(self._root, tests)
+        finally:
+            path.write_text(original, encoding="utf-8")
 
 
 def _fails(root: Path, tests: list[str]) -> bool:
