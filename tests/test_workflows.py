@@ -19,7 +19,8 @@ def workflow(path):
 def test_a_workflow_reads_only_unless_a_job_states_more(path):
     assert workflow(path)["permissions"] == {"contents": "read"}
     for name, job in workflow(path)["jobs"].items():
-        assert job["timeout-minutes"] <= 120
+        takes_hours = any("make e2e-long" in step.get("run", "") for step in job["steps"])
+        assert job["timeout-minutes"] <= (350 if takes_hours else 120)
         assert job.get("permissions", {}) in ({}, {"contents": "write"})
         assert "permissions" not in job or name == "release"
 
@@ -52,3 +53,10 @@ def test_secrets_are_given_to_single_steps_only():
     for path in WORKFLOWS:
         for job in workflow(path)["jobs"].values():
             assert "secrets." not in str({key: value for key, value in job.items() if key != "steps"})
+
+
+def test_the_long_cases_run_every_week_and_after_no_push():
+    found = workflow(ROOT / ".github" / "workflows" / "e2e.yml")
+    jobs = [job for job in found["jobs"].values() if any("make e2e-long" in str(step) for step in job["steps"])]
+    assert [job["if"] for job in jobs] == ["github.event_name != 'push'"]
+    assert found[True]["schedule"]  # `on`, which YAML reads as a boolean
