@@ -34,6 +34,11 @@ FOLDERS_WATCHED = (
     "/var/lib/cni", "/var/lib/containerd", "/var/lib/containers", "/var/lib/etcd", "/var/lib/kubelet",
     "/var/log/containers", "/var/log/pods",
 )  # fmt: skip
+NETWORK_NAMESPACES = Path("/run/netns")
+NETWORK_NAMESPACES_OF_PODS = "cni-"
+"""Start of containerd's names for network namespaces of pods, which the cluster keeps elsewhere; other names belong to
+other programs.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,11 +110,13 @@ def _kernel_settings() -> Iterable[tuple[str, str]]:
 def differences(before: Machine, after: Machine) -> list[str]:
     """Return one line for everything that is new or has another value.
 
-    Files of a Debian package are not named: packages may be installed while the cluster is up.
+    Files of a Debian package are not named: packages may be installed while the cluster is up. Neither are network
+    namespaces of other programs, nor their folder, which `ip netns` makes too.
     """
     found = []
     for kind in ("mounts", "links", "cgroups", "folders"):
         new = set(getattr(after, kind)) - set(getattr(before, kind))
+        new = {name for name in new if not _is_network_namespace_of_others(Path(name))}
         if kind == "folders":
             new -= debian_packages.contained(sorted(new))
         found += [f"{kind.removesuffix('s')}: {name}" for name in sorted(new)]
@@ -121,3 +128,9 @@ def differences(before: Machine, after: Machine) -> list[str]:
         if was is not None and was != value:
             found.append(f"kernel setting {name.replace('/', '.')}: {value}, was {was}")
     return found
+
+
+def _is_network_namespace_of_others(path: Path) -> bool:
+    if not path.is_relative_to(NETWORK_NAMESPACES):
+        return False
+    return not path.name.startswith(NETWORK_NAMESPACES_OF_PODS)

@@ -51,6 +51,14 @@ def test_what_disappeared_meanwhile_is_not_a_leftover():
     )
 
 
+@pytest.mark.parametrize("kind", ["mounts", "folders"])
+def test_a_network_namespace_is_a_leftover_only_with_the_name_of_a_pods(kind):
+    folder = "/run/netns"
+    names = [folder, f"{folder}/another-program", f"{folder}/cni-1f0c"]
+    found = leftovers.differences(BEFORE, after(**{kind: [*getattr(BEFORE, kind), *names]}))
+    assert found == [f"{kind.removesuffix('s')}: {folder}/cni-1f0c"]
+
+
 @pytest.mark.skipif(not Path("/etc/debian_version").exists(), reason="needs Debian")
 def test_a_package_that_was_installed_meanwhile_is_not_a_leftover():
     folders = ["/var/lib/cni", "/etc/debian_version", "/etc/no-package-has-this"]
