@@ -26,6 +26,7 @@ from tools.localcluster.providers import kind, local
 def run(arguments: argparse.Namespace) -> int:
     """Run a command and return its exit code."""
     local.require_root_on_linux()
+    node_image.version()  # another one is refused before anything is built
     loading.prepare(building.Docker(on_debian=True))
     node_image.prepare()
     engine.start()

@@ -1,6 +1,7 @@
 """The image of a kind node, made by `kind build node-image` from Debian packages and Go modules.
 
-Kubernetes has the version of the local cluster. The pod network is that of one node, volumes are not provisioned.
+Kubernetes has the version that `go/kubeadm` pins, which is that of the local cluster; another one is refused. In place
+of kindnetd is a script that works on one node only: it sets no route to the pods of another. No volume is provisioned.
 """
 
 from __future__ import annotations
@@ -42,11 +43,22 @@ _SETTINGS: Final = (
 _COMPONENTS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
+def version() -> str:
+    """Return the version of Kubernetes, which is that of kubeadm. Raises ClusterProblem where another one is chosen."""
+    pinned = go_binaries.kubernetes_version((MODULES / "kubeadm" / "go.mod").read_text())
+    if (chosen := go_binaries.version()) != pinned:
+        raise ClusterProblem(
+            f"Kubernetes {chosen} is chosen, and a kind node is made with {pinned} only, whose kubeadm "
+            f"{MODULES / 'kubeadm'} pins; unset {go_binaries.VERSION_VARIABLE}, or use --provider local"
+        )
+    return pinned
+
+
 def reference() -> str:
-    """Return the name of the image, which holds the hash of everything that goes in."""
+    """Return the name of the image, which holds the hash of everything that goes in. Raises ClusterProblem."""
     module = go_binaries.MODULE / "go.mod"
     key = content_cache.digest(FILES, MODULES, module, kind.VERSION, SUITE, " ".join(PACKAGES), Path(__file__))
-    return f"koord-suite/kind-node:{go_binaries.kubernetes_version(module.read_text())}-{key[:12]}"
+    return f"koord-suite/kind-node:{version()}-{key[:12]}"
 
 
 def prepare() -> None:
@@ -118,11 +130,10 @@ def _names_in_kind(file: str) -> list[str]:
 
 def _write_server(folder: Path) -> None:
     """Write what `kind build node-image` takes for a release of Kubernetes: programs, and archives of images."""
-    programs, module = go_binaries.everything(), (go_binaries.MODULE / "go.mod").read_text()
-    version = go_binaries.kubernetes_version(module)
+    programs, tag = go_binaries.everything(), version()
     coredns_version = go_binaries.required_version((MODULES / "coredns" / "go.mod").read_text(), COREDNS)
     with_tools = [root_file_system()]
-    small = {name: ProgramImage(f"registry.k8s.io/{name}:{version}", [programs / name]) for name in _COMPONENTS}
+    small = {name: ProgramImage(f"registry.k8s.io/{name}:{tag}", [programs / name]) for name in _COMPONENTS}
     (kindnetd,), volumes = _names_in_kind("const_cni.go"), _names_in_kind("const_storage.go")
     archives: dict[str, Sequence[ProgramImage]] = {name: [image] for name, image in small.items()}
     archives["kube-apiserver"] = [
@@ -137,7 +148,7 @@ def _write_server(folder: Path) -> None:
         ),
     ]
     archives["kube-proxy"] = [
-        ProgramImage(f"registry.k8s.io/kube-proxy:{version}", [programs / "kube-proxy"], layers=with_tools),
+        ProgramImage(f"registry.k8s.io/kube-proxy:{tag}", [programs / "kube-proxy"], layers=with_tools),
         ProgramImage(kindnetd, [FILES / "kindnetd"], ["/usr/local/bin/kindnetd"], layers=with_tools),
         *(ProgramImage(name, [FILES / "local-path-provisioner"], layers=with_tools) for name in volumes),
     ]
@@ -145,7 +156,7 @@ def _write_server(folder: Path) -> None:
         progress.step("writing the images of Kubernetes"),
         tarfile.open(folder / "kubernetes.tar.gz", "w:gz", compresslevel=1) as server,
     ):
-        (folder / "version").write_text(version)
+        (folder / "version").write_text(tag)
         server.add(folder / "version", "kubernetes/version")
         for program in (kubeadm(), programs / "kubelet", programs / "kubectl"):
             server.add(program, f"kubernetes/server/bin/{program.name}")
