@@ -90,9 +90,8 @@ def follow(
 
 
 def container(suite: Suite, cluster_client: ClusterClient) -> dict[str, Any]:
-    """Return the container status of the running agent."""
-    (pod,) = suite.pods(agent_daemonset.DAEMON_SET)
-    (found,) = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    """Return the container status of the running agent. Raises LookupError."""
+    (found,) = cluster_client.get("Pod", suite.agent_pod(), SUITE_NAMESPACE)["status"]["containerStatuses"]
     return found
 
 

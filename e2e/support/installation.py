@@ -121,17 +121,29 @@ class Suite:
         selector = f"--selector={labels}app.kubernetes.io/instance={RELEASE}"
         return self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
 
+    def agent_pod(self) -> str:
+        """Return the name of the agent's pod on the node of the cases, the first real one. Raises LookupError."""
+        node = self.cluster.real_nodes()[0]
+        names = [
+            pod["metadata"]["name"]
+            for pod in self._listed_pods("app.kubernetes.io/name=koordlet,")
+            if pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
+        ]
+        if len(names) != 1:
+            raise LookupError(f"node {node} has {len(names)} agents, want one: {names}")
+        return str(names[0])
+
     def agent_page(self, path: str) -> Any:
-        """Return a debug page of the (only) real node's agent, which is served on its loopback only."""
-        (pod,) = self.pods("koordlet")
+        """Return a debug page of the agent on the node of the cases, which is served on its loopback only."""
+        pod = self.agent_pod()
         program = "import sys, urllib.request as r; sys.stdout.buffer.write(r.urlopen(sys.argv[1]).read())"
         url = f"http://127.0.0.1:9318{path}"
         where = (pod, "--namespace", SUITE_NAMESPACE, "--container=koordlet")
         return json.loads(self.cluster.run("exec", *where, "--", "python", "-c", program, url))
 
     def agent_metric(self, name: str) -> float:
-        """Return a metric without labels of the (only) real node's agent. Raises LookupError when it has none."""
-        (pod,) = self.pods("koordlet")
+        """Return a metric without labels of the agent on the node of the cases. Raises LookupError."""
+        pod = self.agent_pod()
         page = self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy/metrics")
         for line in page.splitlines():
             if line.startswith(f"{name} "):

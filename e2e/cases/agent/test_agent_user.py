@@ -53,8 +53,7 @@ def _environments(cluster: Cluster, pod: str, namespace: str) -> tuple[int, int,
 def test_the_agent_reads_no_environment_of_pods_of_a_common_user(
     cluster: Cluster, suite: Suite, namespace: str
 ) -> None:
-    (agent,) = suite.pods("koordlet")
-    user, seen, found = _environments(cluster, agent, SUITE_NAMESPACE)
+    user, seen, found = _environments(cluster, suite.agent_pod(), SUITE_NAMESPACE)
     assert user not in {0, NONROOT}
     assert seen > 0
     assert found == 0

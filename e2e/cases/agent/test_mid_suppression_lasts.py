@@ -42,7 +42,7 @@ def test_a_lowered_limit_outlives_agent_container_and_kubelet(stage: Stage) -> N
         assert stage.quota_millis() == lowered
 
         before = agent_restart.container(stage.suite, stage.cluster_client)["restartCount"]
-        _kill(stage.suite.pods("koordlet")[0], "koordlet", "run")
+        _kill(stage.suite.agent_pod(), "koordlet", "run")
         waiting.until(
             "another agent",
             lambda: agent_restart.container(stage.suite, stage.cluster_client),

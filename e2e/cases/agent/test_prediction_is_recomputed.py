@@ -56,9 +56,9 @@ def case(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str)
         )
     cluster_client.wait_running(namespace, "flood", "ebb")
     if not _history_is_of_one_policy(suite, cluster_client, node):
-        (agent,) = suite.pods("koordlet")
+        agent = suite.agent_pod()
         cluster_client.delete("Pod", agent, "koordinator-system")
-        waiting.until("another agent", lambda: suite.pods("koordlet"), lambda pods: len(pods) == 1 and pods != [agent])
+        waiting.until("another agent", suite.agent_pod, lambda pod: pod != agent)
         waiting.until("its samples", lambda: suite.agent_page("/debug/samples")["atSeconds"], within_seconds=90)
     started = dt.datetime.now(dt.UTC).timestamp()
     return waiting.until(

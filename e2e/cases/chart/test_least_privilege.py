@@ -42,8 +42,8 @@ _CGROUPS = "/host/sys/fs/cgroup"
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """Return the cluster with the rights of the real node's agent."""
-    (pod,) = suite.pods("koordlet")
-    return impersonation.service_account(cluster, "koordlet", tmp_path_factory.mktemp("agent"), pod=pod)
+    folder = tmp_path_factory.mktemp("agent")
+    return impersonation.service_account(cluster, "koordlet", folder, pod=suite.agent_pod())
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def test_manager_and_scheduler_are_admitted_as_restricted_and_the_agent_is_not(
 def test_the_agent_cannot_write_the_cgroups_it_reads(
     cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
 ) -> None:
-    (pod,) = suite.pods("koordlet")
+    pod = suite.agent_pod()
     program = ("python3", "-c", _OPEN_FOR_WRITING, _CGROUPS)
     seen, opened, _ = cluster.run(
         "exec", pod, "--namespace", SUITE_NAMESPACE, "--container=koordlet", "--", *program

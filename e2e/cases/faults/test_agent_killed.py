@@ -48,9 +48,9 @@ def death(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
 
 def _kill(suite: Suite, cluster_client: ClusterClient) -> None:
     """Kill the agent, and wait until it is back in the same pod."""
-    before = agent_restart.container(suite, cluster_client)
+    before, pod = agent_restart.container(suite, cluster_client), suite.agent_pod()
     try:
-        pod_processes.find(suite.pods("koordlet")[0], "koordlet", "run").kill()
+        pod_processes.find(pod, "koordlet", "run").kill()
     except LookupError as invisible:
         pytest.skip(str(invisible))
     waiting.until(

@@ -98,8 +98,7 @@ def _service_answers() -> bool:
 
 
 def _containers(suite: Suite, cluster_client: ClusterClient) -> list[tuple[str, int]]:
-    (pod,) = suite.pods("koordlet")
-    statuses = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    statuses = cluster_client.get("Pod", suite.agent_pod(), SUITE_NAMESPACE)["status"]["containerStatuses"]
     return [(each["containerID"], each["restartCount"]) for each in statuses]
 
 
