@@ -41,6 +41,7 @@ _RESUMED_EXTENDER = (
     "test_watches_that_fail_are_resumed_and_every_change_since_is_followed"
 )
 _ETCD = "test_etcd_that_is_killed_and_comes_back_with_its_data_is_followed_again"
+_RESTORE = "test_an_older_state_of_etcd_replaces_the_known_one"
 _FOLLOWS = "it is noticed, and every edit since is followed"
 _NOT_CALLED = "does not call the extender"
 
@@ -194,17 +195,23 @@ FAULTS: Final = (
         {
             AGENT: proof(
                 "the older state replaces the known one",
+                f"{_LINKS}::{_RESTORE}",
                 f"{_VIEW}::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
                 f"{_WATCHES}::test_a_list_of_an_older_version_counts_as_after_a_restore_of_etcd",
+                seconds=330,
             ),
             MANAGER: proof(
                 "the older state replaces the known one, and edits and reports are followed",
+                f"{_LINKS}::{_RESTORE}",
                 "tests/manager/test_leader.py::test_follows_edits_and_reports_after_etcd_was_restored",
                 "tests/manager/cache/test_object_watches.py::test_a_list_of_an_older_version_asks_for_a_resync",
+                seconds=330,
             ),
             EXTENDER: proof(
                 "the older state replaces the known one",
+                f"{_LINKS}::{_RESTORE}",
                 "tests/scheduler_plugin/state/test_informer.py::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
+                seconds=330,
             ),
             LOAD_WATCHER: _WATCHER_LISTS,
             WEBHOOK: proof(

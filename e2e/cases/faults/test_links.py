@@ -9,6 +9,7 @@ import contextlib
 import datetime as dt
 import itertools
 import json
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.support import host_components, slo_config, waiting
+from e2e.support import host_components, mid_formula, slo_config, waiting
 from e2e.support.apiserver_tcp_proxy import FlakyApiserverProxy
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.host_components import Account, Part
@@ -27,6 +28,8 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = "lone"
 RECOVERED_SECONDS = 120
+RESTORED_SECONDS = 330  # the resync of the manager after 300; agent and extender list again after two silent watches
+LOST_REVISIONS = 3000  # more than the suite writes within that time, so that no watch goes on by itself
 TROUBLE_SECONDS = 16
 MOST_REQUESTS_PER_SECOND = 8  # of all three parts
 _INTERVALS = itertools.cycle((31, 32))
@@ -188,13 +191,56 @@ def test_versions_that_were_compacted_are_listed_again(suite: Installed) -> None
 
 
 def _compact(plane: ControlPlane) -> None:
-    def post(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-        request = urllib.request.Request(f"{plane.places.addresses.etcd}/v3/kv/{path}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return dict(json.load(answer))
+    revision = _call_etcd(plane, "range", {"key": "AA=="})["header"]["revision"]
+    _call_etcd(plane, "compaction", {"revision": revision, "physical": True})
 
-    revision = post("range", {"key": "AA=="})["header"]["revision"]
-    post("compaction", {"revision": revision, "physical": True})
+
+def _call_etcd(plane: ControlPlane, path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    request = urllib.request.Request(f"{plane.places.addresses.etcd}/v3/kv/{path}", json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return dict(json.load(answer))
+
+
+@pytest.mark.timeout(1200)
+def test_an_older_state_of_etcd_replaces_the_known_one(suite: Installed) -> None:
+    """As after a restore from a backup: what was written since the copy is gone, and versions are smaller."""
+    data, copy = suite.plane.places.state / "etcd", suite.plane.places.state / "etcd-copy"
+    with _storage_away(suite.plane):
+        shutil.copytree(data, copy)
+    for _ in range(LOST_REVISIONS):
+        _call_etcd(suite.plane, "put", {"key": "bG9zdA==", "value": "bG9zdA=="})
+    for _ in range(2):  # one more node than is added afterwards: the extender has to forget one
+        lost = _change(suite)
+        _wait_followed(suite, lost, RECOVERED_SECONDS)
+    with _storage_away(suite.plane):
+        shutil.rmtree(data)
+        copy.rename(data)
+    changed = _change(suite)
+    assert changed.nodes == lost.nodes - 1
+    _print_durations("etcd restored", _wait_followed(suite, changed, RESTORED_SECONDS))
+    waiting.until("every node has a NodeMetric, and nothing else has one", lambda: _nodes_without_pair(suite),
+                  lambda names: not names)  # fmt: skip
+    mid_formula.wait_published(suite.cluster_client, NODE, within_seconds=changed.interval_seconds + 45)
+
+
+@contextlib.contextmanager
+def _storage_away(plane: ControlPlane) -> Iterator[None]:
+    """Stop etcd and the apiserver, which would otherwise keep the newer state in its cache; start both afterwards."""
+    plane.stop("kube-apiserver")
+    plane.stop("etcd")
+    try:
+        yield
+    finally:
+        plane.start_etcd()
+        plane.start_apiserver()
+
+
+def _nodes_without_pair(suite: Installed) -> set[str]:
+    """Return the names that only a Node or only a NodeMetric has."""
+    nodes, metrics = (
+        {each["metadata"]["name"] for each in suite.cluster_client.list(kind)} for kind in ("Node", "NodeMetric")
+    )
+    return nodes ^ metrics
 
 
 def test_an_apiserver_that_returns_only_errors_gets_few_requests(suite: Installed) -> None:
