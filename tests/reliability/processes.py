@@ -24,7 +24,6 @@ _LIMITER = "tests/koordlet/cli/limiter/test_limiter.py"
 _STORE = "tests/manager/cli/admission/test_certificate_store.py"
 _CERTIFICATE = "tests/manager/cli/admission/test_certificate.py"
 _WATCHER_PROCESS = "tests/scheduler_plugin/load_watcher/test_process.py"
-_NO_CONTAINERD = NotConcerned("has no connection to containerd, which leaves cgroups as they are")
 _ENDS_WITH_ITS_NODE = CoveredBy("kill", "it ends with its node")
 _NO_FILE = NotConcerned("writes no file")
 
@@ -248,12 +247,18 @@ FAULTS: Final = (
         "containerd restart",
         "the container runtime of a node ends and starts",
         {
-            AGENT: _NO_CONTAINERD,
+            AGENT: proof(
+                "reports go on without it, and a running Mid pod keeps its container and its CPU quota",
+                "e2e/cases/faults/test_containerd_restart.py",
+            ),
             MANAGER: NotConcerned("talks to the API server only"),
             EXTENDER: NotConcerned("talks to the API server only"),
             LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
             WEBHOOK: NotConcerned("called by the API server only"),
-            LIMITER: _NO_CONTAINERD,
+            LIMITER: proof(
+                "limits and containerd's restart do not disturb one another",
+                "e2e/cases/agent/test_limiter.py::test_containerd_restarts_beside_it",
+            ),
         },
     ),
     Fault(

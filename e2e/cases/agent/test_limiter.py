@@ -38,15 +38,12 @@ try:
 except OSError as error:
     print("refused:", error.strerror)
 """
-pytestmark = pytest.mark.skipif(
-    not (MEMORY / "memory.limit_in_bytes").exists(),
-    reason="the node of the cluster is not this machine with cgroup v1",
-)
 
 
 @pytest.fixture(scope="module")
 def limiter(cluster: Cluster, cluster_client: ClusterClient, suite: Suite) -> Iterator[str]:
     """Install the limiter, and return the name of its pod on the real node."""
+    _require_groups_of_the_node(cluster_client, suite)
     suite.install(
         "--set=koordlet.limiter.enabled=true,admission.nativeLimits=false",
         f"--set=koordlet.limiter.cpuFolder={CPU / BEST_EFFORT}",
@@ -56,6 +53,14 @@ def limiter(cluster: Cluster, cluster_client: ClusterClient, suite: Suite) -> It
     yield _pod(cluster)
     suite.install()
     slo_config.write(cluster_client, slo_config.BASE)
+
+
+def _require_groups_of_the_node(cluster_client: ClusterClient, suite: Suite) -> None:
+    """Skip the case where the pods of the node have other groups than those that it reads and writes here."""
+    uid = cluster_client.get("Pod", suite.agent_pod(), SUITE_NAMESPACE)["metadata"]["uid"]
+    for root in (CPU, MEMORY):
+        if not any((root / "kubepods" / of_class / f"pod{uid}").exists() for of_class in ("", "burstable")):
+            pytest.skip(f"no pod{uid} below {root}/kubepods: want a node that is this machine, cgroup v1, cgroupfs")
 
 
 def _pod(cluster: Cluster) -> str:
@@ -231,23 +236,38 @@ def test_no_path_leads_out_of_its_subtree(cluster: Cluster, limiter: str, uid: s
     assert _beside(prod_uid) == before
 
 
-def test_the_kubelet_restarts_beside_it(
-    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, limiter: str, uid: str, prod_uid: str
-) -> None:
-    waiting.until("the limits", lambda: _values(uid), lambda seen: seen == WANTED, within_seconds=60)
-    before = _beside(prod_uid)
-    try:
-        running.provider().stop("kubelet")
-    except ClusterProblem as impossible:
-        pytest.skip(str(impossible))
-    running.provider().start("kubelet")
-    cluster_client.create("Pod", workloads.pod("witness", suite.workload, nodes=[node]), "default")
-    cluster_client.wait_running("default", "witness")
-    cluster_client.delete("Pod", "witness", "default")
-    waiting.until("the limits", lambda: _values(uid), lambda seen: seen == WANTED, within_seconds=20)
-    assert _beside(prod_uid) == before
-    (status,) = cluster_client.get("Pod", limiter, NAMESPACE)["status"]["containerStatuses"]
-    assert (status["restartCount"], list(status["state"])) == (0, ["running"])
+Restart = Callable[[str], None]
+
+
+@pytest.fixture
+def restart(cluster_client: ClusterClient, suite: Suite, node: str, limiter: str, uid: str, prod_uid: str) -> Restart:
+    """Return a function that restarts a part of the node, and checks limits and limiter before and after."""
+
+    def act(component: str) -> None:
+        waiting.until("the limits", lambda: _values(uid), lambda seen: seen == WANTED, within_seconds=60)
+        before, witness = _beside(prod_uid), f"after-{component}"
+        try:
+            running.provider().stop(component)
+        except ClusterProblem as impossible:
+            pytest.skip(str(impossible))
+        running.provider().start(component)
+        cluster_client.create("Pod", workloads.pod(witness, suite.workload, nodes=[node]), "default")
+        cluster_client.wait_running("default", witness)
+        cluster_client.delete("Pod", witness, "default")
+        waiting.until("the limits", lambda: _values(uid), lambda seen: seen == WANTED, within_seconds=20)
+        assert _beside(prod_uid) == before
+        (status,) = cluster_client.get("Pod", limiter, NAMESPACE)["status"]["containerStatuses"]
+        assert (status["restartCount"], list(status["state"])) == (0, ["running"])
+
+    return act
+
+
+def test_the_kubelet_restarts_beside_it(restart: Restart) -> None:
+    restart("kubelet")
+
+
+def test_containerd_restarts_beside_it(restart: Restart) -> None:
+    restart("containerd")
 
 
 def test_an_uninstallation_restores_the_values_of_the_kubelet(cluster: Cluster, limiter: str, uid: str) -> None:
