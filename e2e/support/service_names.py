@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from e2e.support.cluster_client import ClusterClient
-from tools.localcluster import layout
+from tools.localcluster import layout, running
 from tools.localcluster.access import Cluster
 
 
@@ -14,7 +14,7 @@ from tools.localcluster.access import Cluster
 def registered(
     cluster: Cluster, cluster_client: ClusterClient, namespace: str, name: str, *, port: int, target_port: int
 ) -> Iterator[str]:
-    """Create a Service for a port on the address of the bridge, and yield its name in the DNS.
+    """Create a Service for a port of this machine, at the address that pods reach, and yield its name in the DNS.
 
     The local cluster's name server knows only the Services that a case names.
     """
@@ -27,7 +27,7 @@ def registered(
         "metadata": {"name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
         "addressType": "IPv4",
         "ports": [{"name": "http", "port": target_port, "protocol": "TCP"}],
-        "endpoints": [{"addresses": [layout.HOST_ADDRESS], "conditions": {"ready": True}}],
+        "endpoints": [{"addresses": [running.provider().host_address()], "conditions": {"ready": True}}],
     }
     cluster_client.create("EndpointSlice", endpoints, namespace)
     full_name = f"{name}.{namespace}.svc"

@@ -20,8 +20,9 @@ from e2e.thirdparty.prometheus import backfill
 from e2e.thirdparty.prometheus.backfill import Sample
 from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
-from tools.localcluster import layout
+from tools.localcluster import running
 from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "backtest-job.yaml"
 START, STEP, DAYS, NODES, PODS, GIB = 1_700_006_400, 900, 10, 5, 3, 2**30
@@ -61,16 +62,20 @@ def _samples() -> Iterator[Sample]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of a Prometheus that pods reach."""
+def prometheus(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the URL of a Prometheus that pods of the cluster reach."""
+    try:
+        address = running.provider().host_address()
+    except ClusterProblem as unknown:
+        pytest.skip(str(unknown))
     folder = tmp_path_factory.mktemp("prometheus")
     backfill.write(folder, _samples())
     server = Prometheus(folder)
-    server.url = f"http://{layout.HOST_ADDRESS}:{server.port}"
+    server.url = f"http://{address}:{server.port}"
     (folder / "prometheus.json").write_text("{}")
     server._start(
         f"--config.file={folder}/prometheus.json", f"--storage.tsdb.path={folder / DATA}",
-        f"--web.listen-address={layout.HOST_ADDRESS}:{server.port}", "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address={address}:{server.port}", "--storage.tsdb.retention.time=100y",
     )  # fmt: skip
     yield server.url
     server.stop()

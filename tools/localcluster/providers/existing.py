@@ -1,6 +1,7 @@
 """A cluster that exists already, named by KUBECONFIG.
 
-It is neither started nor ended here, and images reach its nodes by other ways: from a registry, or loaded by hand.
+It is neither started nor ended here, and images reach its nodes by other ways: from a registry, or loaded by hand. What
+the cluster cannot show of itself is taken from two environment variables, where they are set.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.image_archives import Archive
 from tools.localcluster.layout import FAKE_NODE_LABEL
 
+AUDIT_LOG_VARIABLE = "EXISTING_AUDIT_LOG"
+"""Environment variable: the file with the audit log of the apiserver, as `node_files/audit-policy.yaml` selects it."""
+HOST_ADDRESS_VARIABLE = "EXISTING_HOST_ADDRESS"
+"""Environment variable: the address at which pods reach this machine."""
 MOST_LISTED = 50
 """Images in the status of a node, the default of the kubelet."""
 
@@ -46,9 +51,12 @@ class Existing:
         return {"kube-apiserver": "ok"}
 
     def cluster(self) -> Cluster:
-        """Return access by the first file of KUBECONFIG, else by ~/.kube/config."""
+        """Return access by the first file of KUBECONFIG, else by ~/.kube/config. Raises ClusterProblem."""
         named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-        return access.reach("existing", Path(named.split(":")[0]))
+        log = os.environ.get(AUDIT_LOG_VARIABLE, "")
+        if log and not Path(log).is_file():
+            raise ClusterProblem(f"{AUDIT_LOG_VARIABLE}={log}: no such file; want the audit log of the apiserver")
+        return access.reach("existing", Path(named.split(":")[0]), Path(log) if log else None)
 
     def load(self, archives: Sequence[Archive]) -> None:
         """Check that every node has the images. Raises ClusterProblem: this provider has no access to the nodes."""
@@ -61,6 +69,14 @@ class Existing:
         raise ClusterProblem(
             f"{listed} (a node lists its {MOST_LISTED} largest images); load these archives onto every node, or push "
             f"them to a registry and name it in the chart's image values: {files}"
+        )
+
+    def host_address(self) -> str:
+        """Return the address that the environment names. Raises ClusterProblem where it names none."""
+        if address := os.environ.get(HOST_ADDRESS_VARIABLE, ""):
+            return address
+        raise ClusterProblem(
+            f"the address of this machine for pods of an existing cluster is unknown; set {HOST_ADDRESS_VARIABLE}"
         )
 
     def stop(self, component: str) -> None:

@@ -79,6 +79,16 @@ class Kind:
                 with progress.step(f"loading {archive.reference}"):
                     commands.run([kind(), "load", "image-archive", archive.file, "--name", NAME])
 
+    def host_address(self) -> str:
+        """Return the IPv4 gateway of the network of the node, which is an address of the engine's machine."""
+        (found,) = json.loads(commands.run(["docker", "network", "inspect", NETWORK]))
+        for each in found["IPAM"]["Config"] or ():
+            if "." in (gateway := str(each.get("Gateway", ""))):
+                return gateway
+        raise ClusterProblem(
+            f"docker network {NETWORK} has no IPv4 gateway; want one, at which pods reach this machine"
+        )
+
     def stop(self, component: str) -> None:
         """Stop the kubelet, the only component that is a service of the node."""
         self._kubelet("stop", component)

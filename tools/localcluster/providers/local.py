@@ -115,6 +115,10 @@ class Local:
         for archive in archives:
             self._import(archive, f"docker.io/{archive.reference.rpartition(':')[0]}:dev")
 
+    def host_address(self) -> str:
+        """Return the address of the bridge."""
+        return layout.HOST_ADDRESS
+
     def stop(self, component: str) -> None:
         """Stop the process of one component."""
         self._require_known(component)

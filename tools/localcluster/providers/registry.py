@@ -37,6 +37,10 @@ class Provider(Protocol):
         """Put images onto the cluster's nodes."""
         ...
 
+    def host_address(self) -> str:
+        """Return the address at which pods reach this machine, and a program of it may listen."""
+        ...
+
     def stop(self, component: str) -> None:
         """Stop a component, for example `kubelet`."""
         ...
