@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,36 @@ LONG = (
 
 Of other files it runs the cases with the mark `long`.
 """
+SKIPS_BY_MACHINE = (
+    "test_cgroup_v2",
+    "test_console_on_loopback",
+    "test_extender_over_ipv6",
+    "test_limiter",
+    "test_newcomer_errors",
+)
+"""Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""
+SKIPS_BY_NODE = (
+    "test_agent_killed",
+    "test_apiserver_outage",
+    "test_containerd_restart",
+    "test_mid_suppression_lasts",
+    "test_usage_reaches_node_metric",
+)
+"""Cases that see processes and control groups of pods, which needs root on the machine that is the node."""
+SKIPS = {
+    "local": (),
+    # The apiserver is a pod and containerd is not stopped; the bridge of pods is not on this machine.
+    "kind": ("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
+    # The same; no component is stopped, no image is loaded, and the two variables of the provider may be unset.
+    "existing": (
+        *("test_agent_away", "test_colocation_off_with_mid_pod_running", "test_metrics_server", "test_mid_beside_hpa"),
+        *("test_demo", "test_first_ten_minutes", "test_backtest_job", "test_installed_provider"),
+        *("test_config_map_replaced", "test_foreign_crd", "test_idle_writes", "test_service_accounts", "test_shadow"),
+        "test_upstream_agent",
+        *SKIPS_BY_NODE,
+    ),
+}
+"""Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
@@ -91,6 +123,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a case that is skipped where its provider allows no skip of it."""
+    report = yield
+    if report.skipped and CASES in item.path.parents:
+        provider = item.config.getoption("--provider") or running.name() or running.default_name()
+        refuse_skip(report, item.path.stem, allowed_skips(provider), provider)
+    return report
+
+
+def allowed_skips(provider: str) -> set[str]:
+    """Return the file names of the cases that a run on this machine may skip."""
+    sees_pods = sys.platform.startswith("linux") and os.geteuid() == 0
+    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *(() if sees_pods else SKIPS_BY_NODE)}
+
+
+def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], provider: str) -> None:
+    """Turn the report of a skip into a failure, unless the case is allowed to skip."""
+    if case in allowed:
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"{reason}: {case} may not be skipped with --provider {provider}, by the lists of e2e/conftest.py"
 
 
 def _is_long(item: pytest.Item) -> bool:

@@ -1,17 +1,23 @@
 """The lists of cases in e2e/conftest.py name existing files."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from e2e import conftest
+from tools.localcluster.providers.registry import PROVIDERS
 
-FILES = {file.stem for file in conftest.CASES.rglob("test_*.py")}
+FILES = {file.stem: file for file in conftest.CASES.rglob("test_*.py")}
+LISTS = {
+    **{name: getattr(conftest, name) for name in ("LONG", "LAST", "SKIPS_BY_MACHINE", "SKIPS_BY_NODE")},
+    **{f"SKIPS of {provider}": names for provider, names in conftest.SKIPS.items()},
+}
+SKIPPING = {name for name, file in FILES.items() if re.search(r"pytest\.skip\(|mark\.skip", file.read_text("utf-8"))}
 
 
-@pytest.mark.parametrize("listed", ["LONG", "LAST"])
-def test_every_listed_case_exists_once(listed):
-    names = getattr(conftest, listed)
+@pytest.mark.parametrize("names", LISTS.values(), ids=LISTS)
+def test_every_listed_case_exists_once(names):
     assert [name for name in names if name not in FILES] == []
     assert len(set(names)) == len(names)
 
@@ -19,3 +25,37 @@ def test_every_listed_case_exists_once(listed):
 def test_file_names_of_cases_are_unique():
     stems = [file.stem for file in Path(conftest.CASES).rglob("test_*.py")]
     assert len(stems) == len(set(stems))
+
+
+def test_each_provider_has_a_list_of_skips_and_each_listed_case_a_skip():
+    assert conftest.SKIPS.keys() == PROVIDERS.keys()
+    listed = {
+        *conftest.SKIPS_BY_MACHINE,
+        *conftest.SKIPS_BY_NODE,
+        *(n for each in conftest.SKIPS.values() for n in each),
+    }
+    assert listed == SKIPPING
+
+
+def skipped():
+    return pytest.TestReport("a", ("a", 1, "a"), {}, "skipped", ("a", 1, "Skipped: no audit log"), "setup")
+
+
+def test_a_skip_that_no_list_allows_fails_with_its_reason():
+    report = skipped()
+    conftest.refuse_skip(report, "test_shadow", conftest.allowed_skips("kind"), "kind")
+    assert report.failed
+    assert re.search("no audit log: test_shadow may not be skipped with --provider kind", str(report.longrepr))
+
+
+def test_a_skip_that_a_list_allows_stays_one():
+    report = skipped()
+    conftest.refuse_skip(report, "test_shadow", conftest.allowed_skips("existing"), "existing")
+    assert report.skipped
+
+
+@pytest.mark.parametrize(("user", "may_skip"), [(0, False), (1000, True)])
+def test_cases_that_need_processes_of_pods_may_be_skipped_without_root(monkeypatch, user, may_skip):
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert ("test_agent_killed" in conftest.allowed_skips("local")) is may_skip
