@@ -27,6 +27,7 @@ async def following(server, parts):
 
 
 @pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+@pytest.mark.usefixtures("short_silence")
 async def test_watches_that_fail_are_resumed_and_every_change_since_is_followed(faults):
     parts = factories.parts()
     entries = parts.cluster.entries
