@@ -9,6 +9,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from apiserver_client import watching
+from tests.fakes import watch_faults
+
 # A busy machine makes single examples slow. The profile of CI has no deadline either.
 hypothesis.settings.register_profile("default", hypothesis.settings.get_profile("default"), deadline=None)
 
@@ -73,3 +76,11 @@ def _log_as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let watches notice a silent peer soon, as the components notice it after 90 s."""
+    defaults = watching.list_then_watch.__kwdefaults__
+    assert defaults["silence_timeout_seconds"] == watching.SILENCE_SECONDS == 90
+    monkeypatch.setitem(defaults, "silence_timeout_seconds", watch_faults.SILENCE_SECONDS)

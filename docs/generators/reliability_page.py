@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterable
 from typing import Final
 
 from docs.generators import markdown
 from tests.reliability import matrix
-from tests.reliability.cells import Cell, Component, CoveredBy, Fault, NotConcerned, NotTested, Proof
+from tests.reliability.cells import Cell, Component, CoveredBy, Fault, NotConcerned, NotTested, Proof, Timeless
 
 _SECTION: Final = re.compile(
     r"(?P<start><!-- matrix: written by make update from tests/reliability -->)\n.*?(?P<end><!-- end -->)", re.DOTALL
@@ -27,12 +28,16 @@ def _matrix() -> str:
     cells = [cell for fault in matrix.FAULTS for cell in fault.cells.values()]
     kinds = (Proof, CoveredBy, NotTested, NotConcerned)
     tested, covered, untested, other = (sum(isinstance(cell, kind) for cell in cells) for kind in kinds)
+    timeless = collections.Counter(cell.within for cell in cells if isinstance(cell, Proof))
     counts = (
         f"\n{len(matrix.FAULTS)} kinds of fault and {len(Component)} components: {tested} cells have a test,\n"
         f"{covered} are another fault to the component (*as*), {untested} can happen and have no test (*no*),\n"
-        f"{other} cannot happen (empty). A number is the time limit of the recovery that a test asserts, in\n"
-        "seconds; *holds* is a cell whose test takes no time. Reasons are below the table, and beside some limits the\n"
-        "time that the recovery took in a run on two busy cores; that of koordlet ends with its next report.\n"
+        f"{other} cannot happen (empty). A number is the longest time of the recovery that a test allows, in\n"
+        f"seconds. Of the others, {timeless[Timeless.UNINTERRUPTED]} need no recovery, {timeless[Timeless.AT_ONCE]} "
+        "recover at once, with the next call, round or\n"
+        f"start, and of {timeless[Timeless.NOT_TIMED]} no test asserts a time (*not timed*). Reasons are below the "
+        "table, and beside some\nlimits the time that the recovery took in a run on two busy cores; that of koordlet "
+        "ends with its next\nreport.\n"
     )
     head = ("fault", *Component)
     rows = ((fault.name, *(_sign(fault.cells[each]) for each in Component)) for fault in matrix.FAULTS)
@@ -41,10 +46,8 @@ def _matrix() -> str:
 
 def _sign(cell: Cell) -> str:
     match cell:
-        case Proof(seconds=None):
-            return "holds"
-        case Proof(seconds=seconds):
-            return str(seconds)
+        case Proof(within=within):
+            return str(within)
         case CoveredBy(fault=fault):
             return f"as {fault}"
         case NotTested():
@@ -66,7 +69,7 @@ def _section(fault: Fault) -> str:
 
 def _seconds(proof: Proof) -> str:
     """Return the limit of the recovery, and the time that it took."""
-    limit = f"{proof.seconds} s" if proof.seconds else ""
+    limit = proof.within if isinstance(proof.within, Timeless) else f"at most {proof.within} s"
     return limit if proof.took_seconds is None else f"{limit}, took {proof.took_seconds:g} s"
 
 

@@ -13,5 +13,11 @@ RESUMED: Final[Mapping[str, Sequence[Any]]] = {
     "etcd restarts": [apiserver.status(500, "InternalError", "etcdserver: request timed out")],
     "a right is lost": [apiserver.status(403, "Forbidden", "cannot watch")],
     "the token ends": [apiserver.status(401, "Unauthorized")],
+    "the peer is silent": [apiserver.Stream(apiserver.HANG)],
 }
-"""Fault -> the answers of a scripted apiserver (`tests.fakes.apiserver`), of which the last precedes the recovery."""
+"""Fault -> the answers of a scripted apiserver (`tests.fakes.apiserver`), of which the last precedes the recovery.
+
+Their tests use the fixture `short_silence`.
+"""
+SILENCE_SECONDS: Final = 2.5
+"""Silence after which a watch is resumed in these tests: longer than the recovery from each other fault, 2.4 s."""

@@ -1,6 +1,7 @@
 """The agent as a process, started as in its container, against an API server on loopback."""
 
 import asyncio
+import datetime as dt
 import signal
 import time
 
@@ -113,6 +114,27 @@ async def test_on_sigterm_it_ends_in_time_also_while_the_apiserver_does_not_answ
             log = await ended(process)
             assert process.returncode == 0, log
     assert checkpoint.load(tmp_path / "prediction.checkpoint", NODE).saved_seconds > time.time() - 30
+
+
+async def test_an_agent_that_gets_sigkill_predicts_the_same_from_its_checkpoint_once_it_runs_again(tmp_path, host):
+    path = tmp_path / "prediction.checkpoint"
+    learnt_before(path)
+    stored = path.read_bytes()
+    reports = []
+    async with apiserver.running() as server:
+        scripted(server, node_metric(), apiserver.Answer(node_metric()))
+        for number in (1, 2):
+            async with running(tmp_path, server) as process:
+                async with asyncio.timeout(30):
+                    await server.until(lambda number=number: len(server.asked("PUT")) == number)
+                process.send_signal(signal.SIGKILL)
+                assert await process.wait() == -signal.SIGKILL
+            reports.append(server.asked("PUT")[-1].document["status"]["prediction"])
+    before, after = reports
+    assert {**after, "time": before["time"]} == before
+    began = dt.datetime.fromisoformat(before["since"]).timestamp()
+    assert began < checkpoint.load(path, NODE).saved_seconds - 3000, "an hour of history, also after the kill"
+    assert path.read_bytes() == stored
 
 
 async def test_an_agent_that_was_frozen_reports_again_in_order(tmp_path, host):

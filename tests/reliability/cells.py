@@ -18,14 +18,24 @@ class Component(enum.StrEnum):
     LIMITER = "limiter"
 
 
+class Timeless(enum.StrEnum):
+    """Why a proof has no time limit of the recovery."""
+
+    UNINTERRUPTED = "no recovery needed"
+    AT_ONCE = "at once"
+    """With the next call, round or start."""
+    NOT_TIMED = "not timed"
+    """The recovery takes time, and no test asserts a limit of it for the fault as it is."""
+
+
 class Proof(NamedTuple):
     """What must hold under a fault, and the tests that fail where it does not."""
 
     holds: str
     tests: tuple[str, ...]
     """`file.py` or `file.py::test`."""
-    seconds: int | None = None
-    """Time limit of the recovery that a test asserts; None where nothing has to recover or no test takes the time."""
+    within: int | Timeless
+    """Time limit of the recovery in seconds that a test asserts, or why there is none."""
     took_seconds: float | None = None
     """Time that the recovery took in a run of the test; None where it prints none."""
 
@@ -61,6 +71,6 @@ class Fault(NamedTuple):
     cells: Mapping[Component, Cell]
 
 
-def proof(holds: str, *tests: str, seconds: int | None = None, took_seconds: float | None = None) -> Proof:
+def proof(holds: str, *tests: str, within: int | Timeless, took_seconds: float | None = None) -> Proof:
     """Return a cell with its tests."""
-    return Proof(holds, tests, seconds, took_seconds)
+    return Proof(holds, tests, within, took_seconds)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.reliability.cells import Component, Fault, NotConcerned, proof
+from tests.reliability.cells import Component, Fault, NotConcerned, Timeless, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
 LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+UNINTERRUPTED, AT_ONCE, NOT_TIMED = Timeless.UNINTERRUPTED, Timeless.AT_ONCE, Timeless.NOT_TIMED
 
 _VIEW = "tests/koordlet/cluster/test_view.py"
 _CONFIG_MAP = "e2e/cases/faults/test_config_map_faults.py"
@@ -27,22 +28,25 @@ FAULTS: Final = (
                 "the spec before stays in force, and a condition names the field",
                 f"{_VIEW}::test_an_invalid_spec_leaves_the_previous_one_in_force",
                 "tests/koordlet/report/test_builder.py::test_what_is_wrong_with_the_spec_is_a_condition",
+                within=UNINTERRUPTED,
             ),
             MANAGER: proof(
                 "the last good one stays in force, also over a restart, and an Event names the key",
                 f"{_CONFIG_MAP}::test_a_broken_one_is_reported_with_path_value_and_expected_range",
                 f"{_CONFIG_MAP}::test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager",
                 "e2e/cases/manager/test_config_reaches_agents_and_nodes.py::test_an_invalid_edit_changes_nothing_and_is_reported_by_an_event",
-                seconds=60,
+                within=60,
             ),
             EXTENDER: proof(
                 "an emergency that is not valid is ignored; thresholds of a node that are nonsense change nothing",
                 f"{_EMERGENCY}::test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid",
                 "e2e/cases/scheduler/test_load_aware_node_thresholds.py::test_nonsense_changes_nothing",
+                within=UNINTERRUPTED,
             ),
             LOAD_WATCHER: proof(
                 "every problem of the file is named with its path, at the start",
                 "tests/scheduler_plugin/load_watcher/test_settings.py::test_reports_every_problem_of_the_file_with_its_path",
+                within=AT_ONCE,
             ),
             WEBHOOK: _BY_FLAGS,
             LIMITER: _BY_FLAGS,
@@ -59,12 +63,12 @@ FAULTS: Final = (
                 f"{_CONFIG_MAP}::test_a_deleted_one_means_the_defaults_and_colocation_off",
                 f"{_CONFIG_MAP}::test_with_a_restored_one_mid_is_published_again",
                 "tests/manager/slo_config/test_config_replacements.py",
-                seconds=60,
+                within=60,
             ),
             EXTENDER: proof(
                 "without the document nothing is frozen any more",
                 f"{_EMERGENCY}::test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid",
-                seconds=20,
+                within=20,
             ),
             LOAD_WATCHER: _BY_FLAGS,
             WEBHOOK: _BY_FLAGS,
@@ -80,24 +84,26 @@ FAULTS: Final = (
                 f"{_CRD}::test_each_component_reports_what_is_missing_and_the_fix",
                 f"{_CRD}::test_every_component_continues_after_the_crd_is_created",
                 f"{_CRD}::test_agent_and_scheduler_did_not_restart",
-                seconds=150,
+                within=150,
             ),
             MANAGER: proof(
                 "Mid is withdrawn by the age of the last sample, also by a manager that starts without the CRD",
                 f"{_CRD}::test_mid_is_withdrawn_when_the_last_sample_is_too_old",
                 f"{_CRD}::test_a_manager_that_starts_without_the_crd_leads_and_withdraws",
                 "tests/manager/test_leader.py::test_a_crd_that_is_deleted_and_created_again_ends_no_leader",
-                seconds=90,
+                within=90,
             ),
             EXTENDER: proof(
                 "the fix is named, no restart, and kube-scheduler does not wait without limit",
                 f"{_CRD}::test_each_component_reports_what_is_missing_and_the_fix",
                 f"{_CRD}::test_agent_and_scheduler_did_not_restart",
                 "tests/scheduler_plugin/app/test_extender_app.py::test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd",
+                within=NOT_TIMED,
             ),
             LOAD_WATCHER: proof(
                 "it follows nodes meanwhile, and reports once the CRD is back",
                 "tests/scheduler_plugin/load_watcher/test_informer.py::test_reports_return_with_their_crd_and_nodes_are_followed_meanwhile",
+                within=20,
             ),
             WEBHOOK: NotConcerned("reads no NodeMetric"),
             LIMITER: NotConcerned("reads no NodeMetric"),
@@ -111,28 +117,31 @@ FAULTS: Final = (
                 "a pod that cannot be measured is charged its request; before the first list no class is learnt",
                 "tests/koordlet/test_unmeasurable_pods.py",
                 "tests/koordlet/metric_cache/test_series.py::test_before_the_first_list_of_pods_no_class_is_known",
+                within=UNINTERRUPTED,
             ),
             MANAGER: proof(
                 "Mid is withdrawn when the last sample is too old, and running Mid pods stay",
                 "e2e/cases/faults/test_agent_away.py",
                 "tests/manager/mid_resource/test_controller.py::test_an_old_sample_withdraws_to_the_bound_requests_and_then_removes_the_keys",
-                seconds=120,
+                within=120,
             ),
             EXTENDER: proof(
                 "a stale report counts as configured; where most are stale, pods are scheduled all the same",
                 "e2e/cases/scheduler/test_load_aware_stale_reports.py",
                 "e2e/cases/scheduler/test_blindness.py",
-                seconds=30,
+                within=30,
             ),
             LOAD_WATCHER: proof(
                 "windows keep their age, and a source without changes is left out",
                 f"{_WATCHER}::test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age",
                 f"{_WATCHER}::test_g8_a_source_without_changes_for_ten_minutes_is_dropped_until_it_changes",
+                within=UNINTERRUPTED,
             ),
             WEBHOOK: NotConcerned("reads the pod of the request only"),
             LIMITER: proof(
                 "an old file is reported, and stays in force",
                 "tests/koordlet/cli/limiter/test_limiter.py::test_an_old_file_is_reported_and_stays_in_force",
+                within=UNINTERRUPTED,
             ),
         },
     ),
@@ -149,6 +158,7 @@ FAULTS: Final = (
                 _DEEP,
                 "tests/koordlet/cluster/test_view.py::test_an_unexpected_error_of_one_pod_ends_no_watch",
                 "e2e/cases/faults/test_deep_fields.py",
+                within=UNINTERRUPTED,
             ),
             MANAGER: proof(
                 "work, memory and Events of a node are bounded; reports that are impossible change nothing; a pod that "
@@ -158,6 +168,7 @@ FAULTS: Final = (
                 "tests/manager/cli/test_restore_limits.py::test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low",
                 "e2e/cases/faults/test_deep_fields.py",
                 "e2e/cases/faults/test_nonsense_reports.py",
+                within=UNINTERRUPTED,
             ),
             EXTENDER: proof(
                 "3,000 hostile peers cost at most 32 MiB, and kube-scheduler is served meanwhile",
@@ -165,22 +176,26 @@ FAULTS: Final = (
                 "tests/scheduler_plugin/extender/test_fuzz.py",
                 _DEEP,
                 "e2e/cases/faults/test_deep_fields.py",
+                within=UNINTERRUPTED,
             ),
             LOAD_WATCHER: proof(
                 "an endless response fails at a size; a node gets no series of another one",
                 f"{_HTTP_SOURCE}::test_an_endless_response_fails_at_the_size_limit",
                 "tests/scheduler_plugin/load_watcher/test_known_nodes.py::test_a_node_that_claims_what_another_has_gets_nothing_of_it",
+                within=UNINTERRUPTED,
             ),
             WEBHOOK: proof(
                 "nonsense is answered, changes nothing and stays in no memory",
                 "e2e/cases/admission/test_mid_limits_webhook.py::test_nonsense_from_any_client_is_answered_and_changes_nothing",
                 "tests/manager/cli/admission/test_webhook.py::test_no_review_of_any_client_stays_in_memory",
+                within=UNINTERRUPTED,
             ),
             LIMITER: proof(
                 "no path, link or forged UID leads out of its subtree",
                 "e2e/cases/agent/test_limiter.py::test_a_forged_uid_changes_nothing_outside_of_the_subtree",
                 "e2e/cases/agent/test_limiter.py::test_paths_and_links_are_refused_and_limits_stay",
                 "tests/koordlet/cli/limiter/test_limiter.py",
+                within=UNINTERRUPTED,
             ),
         },
     ),
@@ -191,26 +206,30 @@ FAULTS: Final = (
             AGENT: proof(
                 "without a policy Koordinator's defaults are in force",
                 "tests/koordlet/cluster/test_spec_in_force.py::test_without_a_policy_the_defaults_of_koordinator_are_in_force",
+                within=UNINTERRUPTED,
             ),
             MANAGER: proof(
                 "Mid follows from a report of Koordinator's agent, and beside its CRD",
                 "e2e/cases/manager/test_upstream_agent.py",
                 "e2e/cases/manager/test_foreign_crd.py",
                 "e2e/cases/scheduler/test_upstream_configurations.py",
-                seconds=20,
+                within=20,
             ),
             EXTENDER: proof(
                 "documented configurations load unchanged; reports of Koordinator's agent are guarded",
                 "tests/scheduler_plugin/config/test_upstream_configurations.py",
                 "tests/scheduler_plugin/plugins/test_mid_guard.py::test_upstreams_agent_is_guarded_where_its_report_suffices",
+                within=UNINTERRUPTED,
             ),
             LOAD_WATCHER: proof(
                 "Trimaran's client reads its document",
                 "tests/scheduler_plugin/load_watcher/test_stock_client.py",
+                within=UNINTERRUPTED,
             ),
             WEBHOOK: proof(
                 "beside Koordinator's pod webhook nothing sets limits, and the notes warn",
                 "e2e/cases/admission/test_chart_admission.py::test_beside_koordinators_pod_webhook_nothing_sets_limits_and_the_notes_warn",
+                within=UNINTERRUPTED,
             ),
             LIMITER: NotConcerned("reads the file of its own agent only"),
         },

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tests.reliability import matrix
-from tests.reliability.cells import Component, CoveredBy, Proof
+from tests.reliability.cells import Component, CoveredBy, Proof, Timeless
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 PROOFS = [cell for fault in matrix.FAULTS for cell in fault.cells.values() if isinstance(cell, Proof)]
@@ -30,7 +30,12 @@ def test_a_cell_that_refers_to_another_fault_refers_to_a_proof_of_the_same_compo
 def test_no_recovery_took_longer_than_its_limit():
     measured = [proof for proof in PROOFS if proof.took_seconds is not None]
     assert measured
-    assert [proof for proof in measured if proof.seconds is None or proof.took_seconds > proof.seconds] == []
+    assert [each for each in measured if isinstance(each.within, Timeless) or each.took_seconds > each.within] == []
+
+
+def test_every_proof_has_a_time_limit_or_the_reason_for_none():
+    assert [each for each in PROOFS if not isinstance(each.within, Timeless) and each.within < 1] == []
+    assert {each.within for each in PROOFS if isinstance(each.within, Timeless)} == set(Timeless)
 
 
 def test_no_fault_is_listed_twice():

@@ -226,6 +226,7 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
 
 
 @pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+@pytest.mark.usefixtures("short_silence")
 async def test_watches_that_fail_are_resumed_and_every_edit_since_is_followed(faults):
     other = {**POD, "metadata": {"name": "q", "namespace": "ns", "uid": "v", "resourceVersion": "6"}}
     edits = {

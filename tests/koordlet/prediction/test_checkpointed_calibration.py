@@ -1,5 +1,8 @@
 """The calibration in the checkpoint: kept over a restart, and never worth the history of the node."""
 
+import logging
+import pathlib
+import shutil
 import struct
 import zlib
 
@@ -7,10 +10,14 @@ import pytest
 
 from koordlet.prediction import checkpoint, checkpoint_format
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from tests.koordlet.prediction import test_calibrated_server as a_node
 
 NAME = "node-1"
+DAY_SECONDS = 86_400
+VERSION_2 = pathlib.Path(__file__).parent / "checkpoints" / "version-2.checkpoint"
+"""A day of the node of `test_calibrated_server`, trained and saved by the code of commit 46590698."""
 
 
 def checkpointer(folder, server):
@@ -52,13 +59,42 @@ async def test_a_damaged_calibration_costs_no_history(tmp_path, damage, caplog):
         assert "the calibration is not used and begins again" in caplog.text
 
 
-def test_a_checkpoint_of_the_version_before_is_read():
-    models = a_node.known().server.export()
-    data = bytearray(checkpoint_format.encode(models, NAME, a_node.START))
-    data[8:12] = struct.pack("<I", 2)
-    found = checkpoint_format.decode(bytes(data), NAME)
-    assert found.models.keys == models.keys
-    assert found.calibration == b""
+def test_a_checkpoint_of_the_version_before_is_read(tmp_path, caplog):
+    """The file was written by the last code of version 2, and the expected peaks are those that this code predicted."""
+    shutil.copy(VERSION_2, tmp_path / "prediction.checkpoint")
+    server = PredictionServer(PredictParameters(), training_interval_seconds=a_node.STEP_SECONDS)
+    found = checkpointer(tmp_path, server)
+    with caplog.at_level(logging.WARNING):
+        found.restore()
+    assert (found.problem_text, caplog.text) == (None, "")
+    assert found.written_seconds == a_node.START + DAY_SECONDS
+    assert found._reset_mark == "2026-11-21"
+    assert server.calibration.labels() == {}
+    for predictor, peak in (("n-sigma-v2", (7534, 17_619_304_012)), ("percentile", (5716, 19_726_515_034))):
+        made = server.predict(
+            a_node.START + DAY_SECONDS, a_node.PODS, a_node.ALLOCATABLE,
+            PredictParameters(predictor=predictor), a_node.CAPACITY,
+        )  # fmt: skip
+        assert (made.prod_peak, made.warm_pods, made.cold_pods) == (peak, 4, 0)
+        assert made.since_seconds == a_node.START + a_node.STEP_SECONDS
+
+
+async def test_a_checkpoint_of_the_version_before_is_replaced_by_one_of_this_version(tmp_path):
+    path = tmp_path / "prediction.checkpoint"
+    shutil.copy(VERSION_2, path)
+    before = checkpoint.load(path, NAME)
+    server = PredictionServer(PredictParameters(), training_interval_seconds=a_node.STEP_SECONDS)
+    found = checkpointer(tmp_path, server)
+    found.restore()
+    assert stored_version(path) == 2
+    await found.save()
+    assert found.problem_text is None
+    assert stored_version(path) == checkpoint_format.VERSION
+    assert checkpoint.load(path, NAME).models.keys == before.models.keys
+
+
+def stored_version(path):
+    return struct.unpack_from("<I", path.read_bytes(), 8)[0]
 
 
 @pytest.mark.parametrize("claimed", [-1, 10**9])

@@ -142,6 +142,7 @@ async def test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped
 
 @pytest.mark.parametrize("nodes", [False, True], ids=["nodemetrics", "nodes"])
 @pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+@pytest.mark.usefixtures("short_silence")
 async def test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed(faults, nodes):
     changes = Stream(apiserver.event("DELETED", metric("n1", 11)), apiserver.event("ADDED", metric("n2", 12)), HANG)
     async with watching([apiserver.page("9", metric("n1", 5))], [*faults, changes], nodes=nodes) as run:

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import threading
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from manager.leader_election.elector import Role
 from manager.leader_election.runner import LeaderElection
 from manager.settings import ManagerSettings
-from tests.fakes import cluster
+from tests.fakes import apiserver, cluster, link
 
 SETTINGS = ManagerSettings(lease_duration_seconds=2.0, renew_deadline_seconds=0.6, retry_period_seconds=0.1)
 LEASE = ("leases", "koord-manager", "koordinator-system")
@@ -19,13 +20,26 @@ async def server():
 
 
 class Candidate:
-    def __init__(self, server, name):
+    def __init__(self, server, name, *, through=None, settings=SETTINGS, happened=None):
+        """Start a candidate, which reaches the server `through` a link; `happened` gets what it becomes."""
+        self.name = name
         self.roles = []
+        self.happened = [] if happened is None else happened
         self.died = threading.Event()
+        to = server.connection()
         self.election = LeaderElection(
-            server.connection(), SETTINGS, name, self.roles.append, die=lambda _code: self.died.set()
-        )
+            to if through is None else dataclasses.replace(to, server=through.url),
+            settings, name, self.changed, die=self.die,
+        )  # fmt: skip
         self.election.start()
+
+    def changed(self, role):
+        self.roles.append(role)
+        self.happened.append((self.name, role))
+
+    def die(self, _code):
+        self.died.set()
+        self.happened.append((self.name, "killed"))
 
     async def until(self, role):
         async with asyncio.timeout(10):
@@ -79,7 +93,29 @@ async def test_a_leader_whose_lease_was_taken_is_killed_if_it_does_not_exit(serv
     assert candidate.died.is_set()
 
 
-async def test_a_leader_that_cannot_renew_stops_before_another_may_acquire(server):
+@pytest.mark.parametrize("how", [apiserver.HANG, apiserver.ABORT], ids=["silent", "reset"])
+async def test_a_leader_that_is_cut_off_has_ended_before_another_leads(server, how):
+    settings = SETTINGS.model_copy(update={"lease_duration_seconds": 3.0})
+    happened = []
+    async with link.to(server.url) as own:
+        first = Candidate(server, "cut-off", through=own, settings=settings, happened=happened)
+        await first.until(Role.LEADER)
+        second = Candidate(server, "next", settings=settings, happened=happened)
+        await asyncio.sleep(0.3)
+        own.cut(how)
+        await second.until(Role.LEADER)
+        assert happened == [
+            ("cut-off", Role.LEADER),
+            ("cut-off", Role.LOST),
+            ("cut-off", "killed"),
+            ("next", Role.LEADER),
+        ], "a process that has lost the Lease has ended before the next one leads"
+        assert server.get(*LEASE)["spec"]["holderIdentity"] == "next"
+        await second.stop()
+        await first.stop()
+
+
+async def test_a_leader_that_may_not_renew_loses_the_lease_and_names_the_missing_rule(server):
     candidate = Candidate(server, "cut-off")
     await candidate.until(Role.LEADER)
     server.refuse["PUT", "leases"] = cluster.Refusal(403, "Forbidden", "koord-manager")

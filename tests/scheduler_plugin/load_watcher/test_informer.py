@@ -71,6 +71,7 @@ def versions(server: apiserver.ScriptedServer, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+@pytest.mark.usefixtures("short_silence")
 async def test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed(faults: Sequence[Any]) -> None:
     async with apiserver.running() as server:
         for path, changes in CHANGES.items():

@@ -27,6 +27,7 @@ async def following(server, parts):
 
 
 @pytest.mark.parametrize("faults", watch_faults.RESUMED.values(), ids=watch_faults.RESUMED)
+@pytest.mark.usefixtures("short_silence")
 async def test_watches_that_fail_are_resumed_and_every_change_since_is_followed(faults):
     parts = factories.parts()
     entries = parts.cluster.entries
@@ -54,7 +55,8 @@ async def test_watches_that_fail_are_resumed_and_every_change_since_is_followed(
         assert all(len(server.asked("GET", path)) == 1 + (path == PODS) for path in before)
 
 
-async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
+@pytest.mark.parametrize("version", ["950000", "40"], ids=["compacted", "restored"])
+async def test_after_an_expired_version_or_a_restore_of_etcd_a_new_list_replaces_what_is_known(version):
     parts = factories.parts()
     cluster = parts.cluster
     lists = {
@@ -63,11 +65,11 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
         NODE_METRICS: ([metric("n1", "3"), metric("n2", "1")], [metric("n1", "1")]),
     }
     async with apiserver.running() as server:
-        for path, (later, before) in lists.items():
+        for path, (before, now) in lists.items():
             selector = informer.RUNNING_SOMEWHERE if path == PODS else ""
-            server.on("GET", path, apiserver.page("900000", *later), apiserver.page("40", *before), selector=selector)
+            server.on("GET", path, apiserver.page("900000", *before), apiserver.page(version, *now), selector=selector)
             server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG), selector=selector)
-        server.on("GET", PODS, apiserver.page("40"), selector=NOT_BOUND)
+        server.on("GET", PODS, apiserver.page(version), selector=NOT_BOUND)
         server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
         async with following(server, parts):
             await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 + (path == PODS) for path in lists))
@@ -79,8 +81,8 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
             ]
             for path in lists
         ]
-    assert resumed == [["900000", "40"]] * 3
+    assert resumed == [["900000", version]] * 3
     assert list(cluster.entries) == ["n1"]
     load = cluster.entries["n1"].load
     assert len(load.pods) == 1
-    assert load.plain()[0] == 1000 + 850, "of the older report, and the estimate of the one pod"
+    assert load.plain()[0] == 1000 + 850, "of the report of the new list, and the estimate of the one pod"

@@ -136,14 +136,19 @@ def test_a_new_pod_and_new_amounts_are_written_in_the_next_round(tree):
     assert tree.values(mid)["cpu.cfs_quota_us"] == "10000"
 
 
-def test_a_value_that_another_program_resets_is_written_again_within_ten_seconds(tree):
+@pytest.mark.parametrize("files", [V1, V2])
+def test_what_a_restarted_kubelet_or_another_program_resets_is_written_again_within_ten_seconds(tmp_path, files):
+    tree = Tree(tmp_path, files)
     mid = tree.pod(A)
-    tree.order(a=(500, 0))
+    unlimited = tree.values(mid)
+    tree.order(a=(500, 64 * MIB))
     tree.round()
-    (mid / "cpu.shares").write_text("2")
+    limited = tree.values(mid)
+    for name, value in unlimited.items():
+        (mid / name).write_text(value)
     for _ in range(10):
-        tree.round()
-    assert tree.values(mid)["cpu.shares"] == "512"
+        assert tree.round() == {}
+    assert tree.values(mid) == limited != unlimited
 
 
 @pytest.mark.parametrize("files", [V1, V2])

@@ -115,7 +115,7 @@ def test_memory_in_use_is_never_taken_away_and_a_hog_within_its_limit_is_killed_
 
 
 @pytest.fixture
-def process(live, tmp_path):
+def start(live, tmp_path):
     """Start the program as in its container, apart from the mounts."""
     file, status = tmp_path / "mid-pods.json", tmp_path / "status.json"
     file.write_bytes(input_file.encoded(time.time(), {UID: Amounts(50, 64 * MIB)}))
@@ -130,12 +130,19 @@ def process(live, tmp_path):
         f"--memory-folder={live.folder('memory', BEST)}",
         f"--status-file={status}",
     ]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-            started.wait()
+    with contextlib.ExitStack() as started:
+
+        def one():
+            process = started.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+            started.callback(process.kill)
+            return process
+
+        yield one
+
+
+@pytest.fixture
+def process(start):
+    return start()
 
 
 def _until(true, seconds=20.0):
@@ -172,6 +179,33 @@ def test_without_any_capability_it_limits_a_new_pod_in_two_seconds_and_restores_
     assert process.wait(timeout=5) == 0
     if live.version != V2:
         assert values(live, POD) == before
+
+
+def test_limits_outlive_a_process_that_gets_sigkill_and_the_next_one_follows_the_file_and_restores(
+    live, start, tmp_path
+):
+    is_v1 = live.version != V2
+    before, wanted = values(live, POD), _LIMITED["v1" if is_v1 else V2]
+    killed = start()
+    _until(lambda: values(live, POD) == wanted)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait(timeout=5) == -signal.SIGKILL
+    assert values(live, POD) == wanted
+
+    second = "22222222-2222-3333-4444-555555555555"
+    live.group(str(NAMES.pod(second, BESTEFFORT)))
+    (tmp_path / "new").write_bytes(input_file.encoded(time.time(), {second: Amounts(50, 64 * MIB)}))
+    (tmp_path / "new").rename(tmp_path / "mid-pods.json")
+    time.sleep(2.5)
+    assert values(live, POD) == wanted, "no process is left that writes"
+
+    following = start()
+    _until(lambda: values(live, NAMES.pod(second, BESTEFFORT)) == wanted)
+    restored = values(live, POD)
+    assert (restored if is_v1 else restored[1:]) == (before if is_v1 else before[1:]), "the file no longer has this pod"
+    following.send_signal(signal.SIGTERM)
+    assert following.wait(timeout=5) == 0
+    assert values(live, POD) == restored
 
 
 def test_a_removed_folder_ends_the_process_so_that_it_starts_with_the_new_one(live, process):

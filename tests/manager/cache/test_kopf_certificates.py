@@ -1,0 +1,182 @@
+"""The watch of the ConfigMap, by kopf itself, while certificates are replaced: when it reads their files again."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import itertools
+import shutil
+
+import kopf
+import pytest
+
+from apiserver_client import connection
+from component_base import clock
+from manager.cache import kopf_watches
+from manager.cache.event_sink import EventSink
+from manager.cache.store import ClusterStore
+from manager.settings import ManagerSettings
+from tests.fakes import certificates, cluster, connections
+
+NAMESPACE, NAME = "koordinator-system", "slo-controller-config"
+TOKEN_LIFE_SECONDS = 1.0
+WITHIN_SECONDS = 720
+"""Longest time to the next login with a token file: the life of a token, and that of a watch that gets no answer."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def first(folder):
+    return certificates.make(folder, "first")
+
+
+@pytest.fixture(scope="module")
+def second(folder):
+    return certificates.make(folder, "second")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Let each wait of kopf be a second at most, and let it not kill pytest where its own exit hangs."""
+    settings = kopf_watches.operator_settings(ManagerSettings())
+    assert settings.watching.inactivity_timeout + kopf_watches._TOKEN_LIFE.total_seconds() < WITHIN_SECONDS
+    settings.watching.inactivity_timeout = 1.0
+    settings.process.ultimate_exiting_timeout = None
+    monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: settings)
+    monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.1))
+    monkeypatch.setattr(kopf_watches, "_TOKEN_LIFE", dt.timedelta(seconds=TOKEN_LIFE_SECONDS))
+
+
+def replace(path, content):
+    new = path.with_suffix(".new")
+    shutil.copy(content, new)
+    new.replace(path)
+
+
+class Apiserver:
+    """A cluster behind TLS, whose certificate is replaced at one address."""
+
+    def __init__(self, certificate, trusted_clients=None):
+        self.cluster = cluster.Cluster()
+        self.cluster.add("configmaps", {"metadata": {"name": NAME}, "data": {"is": "0"}}, NAMESPACE)
+        self.tls = certificate.server_context(trusted_clients)
+        self._writers = []
+
+    async def serve(self, reader, writer):
+        self._writers.append(writer)
+        await self.cluster.serve(reader, writer)
+
+    def restart_with(self, certificate):
+        self.tls.load_cert_chain(certificate.certificate_path, certificate.key_path)
+        self.reset()
+
+    def reset(self):
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def edit(self, text):
+        self.cluster.patch("configmaps", NAME, {"data": {"is": text}}, NAMESPACE)
+
+
+@contextlib.asynccontextmanager
+async def served(certificate, trusted_clients=None):
+    made = Apiserver(certificate, trusted_clients)
+    async with connections.served(made.serve, made.tls) as port:
+        made.cluster.url = f"https://127.0.0.1:{port}"
+        yield made
+
+
+class Followed:
+    """The ConfigMap as the leader's store has it, and kopf, which fills it."""
+
+    def __init__(self, server, **credentials):
+        self.store = ClusterStore()
+        sink = EventSink(self.store, add=lambda _: None, add_config=lambda: None)
+        to = connection.Connection(server=server.cluster.url, origin="the test", namespace=NAMESPACE, **credentials)
+        handlers = kopf_watches.registry(
+            to, ManagerSettings(), sink,
+            loop=asyncio.get_running_loop(), seen=lambda _: None, clock=clock.utc_now,
+        )  # fmt: skip
+        self.running = asyncio.create_task(
+            kopf_watches.follow(handlers, ManagerSettings(), identity="test", on_ready=lambda: None)
+        )
+
+    def text(self):
+        found = self.store.config_maps.get(NAME)
+        return found.data["is"] if found else None
+
+    async def until(self, text, seconds=20):
+        async with asyncio.timeout(seconds):
+            while self.text() != text and not self.running.done():
+                await asyncio.sleep(0.02)
+        assert self.text() == text
+
+    async def end(self):
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def following(server, **credentials):
+    followed = Followed(server, **credentials)
+    try:
+        yield followed
+    finally:
+        await followed.end()
+
+
+@pytest.fixture
+def authority(first, tmp_path):
+    replace(tmp_path / "ca.crt", first.certificate_path)
+    return tmp_path / "ca.crt"
+
+
+async def test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_on(first, second, authority, tmp_path):
+    (tmp_path / "token").write_text("t")
+    async with served(first) as server, following(server, ca_path=authority, token_path=tmp_path / "token") as followed:
+        await followed.until("0")
+        replace(authority, second.certificate_path)
+        server.restart_with(second)
+        server.edit("1")
+        await followed.until("1")
+
+
+async def test_without_a_token_file_a_new_authority_is_trusted_by_the_next_process_only(first, second, authority):
+    async with served(first) as server:
+        async with following(server, ca_path=authority, token="t") as followed:
+            await followed.until("0")
+            replace(authority, second.certificate_path)
+            server.restart_with(second)
+            server.edit("1")
+            with pytest.raises(TimeoutError):
+                await followed.until("1", 3 * TOKEN_LIFE_SECONDS)
+        async with following(server, ca_path=authority, token="t") as followed:
+            await followed.until("1")
+
+
+async def test_a_client_certificate_that_is_refused_ends_kopf_and_the_next_process_uses_the_new_one(
+    first, second, authority, tmp_path
+):
+    files = {"client_certificate_path": tmp_path / "tls.crt", "client_key_path": tmp_path / "tls.key"}
+    replace(files["client_certificate_path"], first.certificate_path)
+    replace(files["client_key_path"], first.key_path)
+    async with served(first, trusted_clients=first) as server:
+        async with following(server, ca_path=authority, **files) as followed:
+            await followed.until("0")
+            replace(files["client_certificate_path"], second.certificate_path)
+            replace(files["client_key_path"], second.key_path)
+            server.tls.load_verify_locations(second.certificate_path)
+            server.edit("1")
+            await followed.until("1")
+            server.cluster.refuse["WATCH", "configmaps"] = cluster.Refusal(401, "Unauthorized")
+            server.reset()
+            with pytest.raises(kopf.LoginError):
+                async with asyncio.timeout(20):
+                    await followed.running
+        del server.cluster.refuse["WATCH", "configmaps"]
+        server.edit("2")
+        async with following(server, ca_path=authority, **files) as followed:
+            await followed.until("2")
