@@ -14,6 +14,7 @@ PASSED = [case for case in CASES if RUNNER.run(case).outcome is runner.Outcome.P
 WITHOUT_A_CALL = {
     "koordinator-core-057": "the samples are no list, which no caller of the product can give",
     "trimaran-144": "a constant of the product",
+    "trimaran-272": "a resource without a column in the product",
 }
 TERMS = {f"intermediate/{term}/{of}" for term in ("unallocated", "node_unused") for of in ("cpu_milli", "memory_bytes")}
 DEVICE = {"id", "minor", "type", *(f"resources/koordinator.sh/gpu-{of}" for of in ("core", "memory", "memory-ratio"))}
@@ -68,7 +69,7 @@ def runs_the_product(case):
 
 def test_the_line_of_totals():
     totals = runner.table(map(RUNNER.run, CASES)).splitlines()[-1]
-    assert totals == "274 passed, 0 failed, 21 different on purpose, 43 not mapped"
+    assert totals == "275 passed, 0 failed, 20 different on purpose, 43 not mapped"
 
 
 def test_each_case_that_passes_runs_the_product():
@@ -104,7 +105,7 @@ def test_a_wrong_value_anywhere_in_an_expectation_fails_but_where_it_is_listed()
     unread = {}
     for case in PASSED:
         for path, value in leaves(case["expected"]):
-            if RUNNER.run(with_leaf(case, path, falsified(value))).outcome is runner.Outcome.PASSED:
+            if RUNNER.run(with_leaf(case, path, falsified(value))).outcome is not runner.Outcome.FAILED:
                 place = "/".join(key for key in path if isinstance(key, str))
                 unread.setdefault(case["function"], set()).add(place)
     assert unread == UNREAD
