@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,3 +85,11 @@ def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = watching.list_then_watch.__kwdefaults__
     assert defaults["silence_timeout_seconds"] == watching.SILENCE_SECONDS == 90
     monkeypatch.setitem(defaults, "silence_timeout_seconds", watch_faults.SILENCE_SECONDS)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Return a port of loopback that refuses connections: it is bound, so that no process listens on it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]

@@ -84,9 +84,9 @@ async def test_the_path_of_the_servers_url_is_kept(server):
         assert await get_node(api) == OK.document
 
 
-async def test_proxies_of_the_environment_are_not_used(server, monkeypatch):
+async def test_proxies_of_the_environment_are_not_used(server, monkeypatch, closed_port):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
     server.on("GET", NODE, OK)
     async with server.session() as api:
         assert await get_node(api) == OK.document

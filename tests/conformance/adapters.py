@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """Cases that differ on purpose: the function, the predicate of its cases, and the reason."""
+    """Cases that differ on purpose: the function, the predicate of its cases by their `input`, and the reason."""
 
     function: str
     applies: Callable[[Mapping[str, Any]], bool]

@@ -419,7 +419,7 @@ _ABOUT_A_POD = (
     "priority class (raw)", "priority class with default (cpu in milli)",
     "qos class (raw)",
 )  # fmt: skip
-_NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
+_NO_POD = "decision 23: a function about a pod gets a pod, so nothing is answered about one that is absent"
 DIFFERENT_ON_PURPOSE = [
     *((function, lambda case: case["input"]["pod"] is None, _NO_POD) for function in _ABOUT_A_POD),
     (

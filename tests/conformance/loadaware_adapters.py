@@ -221,11 +221,11 @@ def _check_raw_allocatable(inputs: Any, expected: Any) -> str | None:
     """Compare annotations: the product ignores malformed and empty ones alike."""
     node = _decode(pods.Node, inputs["node"] or {})
     text = pods.annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
-    came = pods.raw_allocatable(text) if text else None
+    came = pods.allocatable(pods.Node(metadata=node.metadata))
     wanted = pods.units({k: v for k, v in (expected.get("allocatable") or {}).items() if isinstance(v, str)})
     wanted |= {k: v for k, v in (expected.get("allocatable") or {}).items() if not isinstance(v, str)}
     has_no_error = expected.get("error", False) and not text
-    return None if (came or {}) == wanted and not has_no_error else f"expected {expected}\n    came {came}"
+    return None if came == wanted and not has_no_error else f"expected {expected}\n    came {came}"
 
 
 def _mismatch(expected: Any, came: Any, where: str = "") -> str | None:

@@ -109,7 +109,10 @@ DIFFERENT_ON_PURPOSE = [
         for applies, reason in (
             (_formula_differs, _FORMULA),
             (_floor_decides, "never less than the bound Mid pods request"),
-            (_share_is_binary, "whole milli-cores and bytes, by exact arithmetic"),
+            (
+                _share_is_binary,
+                "decision 23: a share is an integer, floored to whole milli-cores and bytes",
+            ),
         )
     ),
     *((function, _has_unknown_key, "any other unknown key is an error") for function in _TAKES_A_DOCUMENT),

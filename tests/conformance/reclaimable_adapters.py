@@ -208,9 +208,7 @@ def _cold_requests_bound_by_node(case: Mapping[str, Any]) -> bool:
 def _none_class_weighs(case: Mapping[str, Any]) -> bool:
     found = _of_model(case["input"], NO_CLASS_MODEL)
     if found is None:  # Koordinator then returns nothing; the product needs no such model
-        return case["expected"].get("error", False) and all(
-            _of_model(case["input"], name) for name in (PROD_MODEL, SYSTEM_MODEL)
-        )
+        return all(_of_model(case["input"], name) for name in (PROD_MODEL, SYSTEM_MODEL))
     return any(found[f"p{p}"][name] for p, name in CONSUMED)
 
 

@@ -16,11 +16,11 @@ from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import remote_watcher
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, MetricType, Snapshot
+from scheduler_plugin.load_watcher.records import Metric, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.trimaran import measurements, target_load_packing
+from scheduler_plugin.plugins.trimaran import measurements, node_columns, target_load_packing
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
@@ -30,7 +30,7 @@ from scheduler_plugin.state.pod_resources import Amounts, ContainerCpu
 from tests.conformance import trimaran_config_adapters
 
 NOW = 1_556_985_422.0
-_TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
+_UNITS = dict(zip(node_columns.RESOURCES, ("milliCPU", "memory"), strict=True))
 _SOURCE = frozenset({"watcherAddress", "WatcherAddress", "metricProvider"})
 """Arguments about the source of measurements, which a case states itself."""
 
@@ -187,9 +187,11 @@ def _pair(values: Any) -> Any:
 
 
 def _compute_risk(inputs: Any) -> Any:
+    """Return the risk of one resource: the plugin has no column of another one, which then adds none."""
     name = inputs["resourceName"]
+    if (unit := _UNITS.get(name)) is None:
+        return {"risk": 0.0}
     of, totals = _utilization(inputs), inputs["nodeRequestsAndLimits"]
-    unit = "milliCPU" if name == "cpu" else "memory"
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
     limit_risk = overcommitment.limit_risk(request, limit, capacity)
@@ -358,16 +360,3 @@ ADAPTERS = {
 }
 
 CHECKS = {"kep357.nodeScore": _designed_score_check}
-
-
-def _is_of_another_resource(case: Mapping[str, Any]) -> bool:
-    return case["input"]["resourceName"] not in _TYPES
-
-
-DIFFERENT_ON_PURPOSE = (
-    (
-        "lowriskovercommitment.computeRisk",
-        _is_of_another_resource,
-        "decision 11: the plugins score cpu and memory only",
-    ),
-)

@@ -59,12 +59,13 @@ async def test_a_failure_is_named_and_what_was_read_before_stays():
         assert [node.name for node in poller.seen.nodes] == ["worker-1"]
 
 
-async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause():
-    poller = Poller(connection.Connection(server="http://127.0.0.1:1", origin="a test"), "koordinator-system")
+async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause(closed_port):
+    server = f"http://127.0.0.1:{closed_port}"
+    poller = Poller(connection.Connection(server=server, origin="a test"), "koordinator-system")
     poller.start()
     await first(poller)
     assert poller.seen.snapshot is None
-    assert "127.0.0.1:1" in poller.seen.error
+    assert server.removeprefix("http://") in poller.seen.error
     await asyncio.to_thread(poller.stop)
 
 

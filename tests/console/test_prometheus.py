@@ -168,7 +168,11 @@ async def test_garbage_is_a_sentence_on_the_page(reply, wanted):
     assert "<b><b>" not in text
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "ftp://127.0.0.1", "no address", "http://[::1", "http://a..b:1"])
+async def test_a_closed_port_is_a_sentence_on_the_page(closed_port):
+    assert "Prometheus does not answer: " in await page(f"http://127.0.0.1:{closed_port}")
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "no address", "http://[::1", "http://a..b:1"])
 async def test_an_address_that_is_none_is_a_sentence_on_the_page(url):
     assert "Prometheus does not answer: " in await page(url)
 

@@ -71,21 +71,44 @@ def test_the_page_shows_what_the_commands_print(fleet):
         assert samples.output_of(fleet, line) == text, f"{line}: run python -m tests.koordctl.samples"
 
 
-def test_the_samples_of_the_readme_are_of_the_tests_or_have_the_same_titles(fleet):
-    shown = dict(samples.samples(samples.README))
-    text = shown["koordctl status"]
-    wanted = samples.without_findings(samples.output_of(fleet, "koordctl status"))
-    if samples.OF_TESTS in samples.README.read_text("utf-8"):
-        assert text == wanted, "run python -m tests.koordctl.samples"
-    assert titles(text) == titles(wanted)
-    assert titles(shown.get("koordctl top nodes", "")) in ([], titles(samples.output_of(fleet, "koordctl top nodes")))
-    assert "AgentsReady" not in text
+RUNNING = re.compile(r"This is \S.* \(Kubernetes \S+, koord-suite \S+\):")
+"""Sentence of README.md before samples of a running cluster."""
+FLOOR = "at least the floor: Mid pods request"
+"""Row of `explain node` on a node whose Mid pods have a floor."""
+
+
+def test_the_readme_names_the_origin_of_its_samples():
+    text = samples.README.read_text("utf-8")
+    (origin,) = re.findall(r"^<!-- samples -->\n(.*)$", text, re.MULTILINE)
+    assert origin == samples.OF_TESTS or RUNNING.fullmatch(origin)
+
+
+def test_the_samples_of_the_readme_have_the_form_of_what_the_commands_print(fleet):
+    shown = {line.replace("node local", "node worker-1"): text for line, text in samples.samples(samples.README)}
+    assert list(shown) == ["koordctl status", "koordctl top nodes", "koordctl explain node worker-1"]
+    for line, text in shown.items():
+        printed = samples.without_findings(samples.output_of(fleet, line))
+        assert form(text) <= form(printed), line
+        assert form(printed) - form(text) <= {FLOOR}, line
+        if samples.OF_TESTS in samples.README.read_text("utf-8"):
+            assert text == printed, f"{line}: run python -m tests.koordctl.samples"
+    assert "AgentsReady" not in shown["koordctl status"]
     assert "SEVERITY" in dict(samples.samples())["koordctl status"]
 
 
-def titles(text):
-    """Return the lines of titles, without the widths of their columns."""
-    return [line.split() for line in text.splitlines() if re.fullmatch(r"[A-Z ]+", line) and line.strip()]
+def form(text):
+    """Return what every cluster shows: the titles of columns, the parts of the suite, terms and legends."""
+    found = set()
+    for line in re.sub(r"\d+", "#", text).splitlines():
+        if re.fullmatch(r"[A-Z, ]+", line) and line.strip():
+            found.add(" ".join(line.split()))
+        elif part := re.match(r"[✔!✘] +(\w+ +\S+) +# of #", line):
+            found.add(" ".join(part[1].split()))
+        elif row := re.match(r"(?:CPU cores|memory GiB) +(\S.*?) {2,}", line):
+            found |= {row[1]} if re.search("[a-z]", row[1]) else set()
+        elif line.startswith(("OF CPU: ", "        │ ")):
+            found.add(line)
+    return found
 
 
 class Terminal(io.StringIO):

@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import itertools
 import json
+import os
 import random
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.changes.__main__ import copied
+from tests.charts import chart
 from tests.mutants import mutations, trials
 from tests.mutants.mutations import Mutant
 
@@ -125,6 +127,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=list(PACKAGES), metavar="FOLDER", help="packages or folders")
     parser.add_argument("--most", type=float, default=8.0, help="largest share of survivors in percent (default: 8)")
     given = parser.parse_args()
+    if program := chart.helm():
+        os.environ["HELM"] = program  # a copy has none of its own, and a trial that renders the chart fails without one
     chosen = sample(given.only, given.count, given.seed)
     text, worst = table(chosen, tried(chosen))
     print(text)

@@ -162,12 +162,12 @@ def test_errors_name_the_fix(server, arguments, code, text):
     assert text in errors
 
 
-def test_an_unreachable_server_is_named_without_its_credentials(tmp_path):
+def test_an_unreachable_server_is_named_without_its_credentials(tmp_path, closed_port):
     token = tmp_path / "token"
     token.write_text("secret-token\n")
-    code, out, errors = run("--prometheus", "http://me:secret@127.0.0.1:1", "--token-file", token)
+    code, out, errors = run("--prometheus", f"http://me:secret@127.0.0.1:{closed_port}", "--token-file", token)
     assert (code, out) == (3, "")
-    assert "http://127.0.0.1:1 cannot be reached" in errors
+    assert f"http://127.0.0.1:{closed_port} cannot be reached" in errors
     assert "secret" not in errors
 
 

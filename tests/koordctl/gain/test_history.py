@@ -184,9 +184,9 @@ def test_a_time_without_any_data_is_no_answer(url, capsys, monkeypatch):
     assert "no series in this time" in capsys.readouterr().err
 
 
-def test_a_prometheus_that_does_not_answer(capsys):
+def test_a_prometheus_that_does_not_answer(capsys, closed_port):
     for output in ("table", "json", "html"):
-        assert ask("http://127.0.0.1:9", "-o", output) == 3
+        assert ask(f"http://127.0.0.1:{closed_port}", "-o", output) == 3
     assert "cannot be reached" in capsys.readouterr().err
 
 

@@ -20,6 +20,7 @@ from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
@@ -163,27 +164,37 @@ async def test_lists_serves_and_stops(server, tmp_path):
 
 
 async def test_a_refused_pod_is_woken_when_its_node_cools(server, tmp_path):
-    hot = [fresh("n1", "9"), fresh("n2", "9")]
-    cooled = asyncio.Event()
-    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", *hot)]
+    """The sentinel is a small pod that was refused later: the round that wakes it has compared the large one before."""
+    refused, cooled = asyncio.Event(), asyncio.Event()
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh("n1", "9"), fresh("n2", "9"))]
+    too_hot_for_the_large_pod = [apiserver.event("MODIFIED", fresh(*each)) for each in (("n1", "9"), ("n2", "6.2"))]
+    cold = apiserver.event("MODIFIED", fresh("n1", "1"))
     server._scripts["WATCH", NODE_METRICS][:] = [
-        apiserver.Stream(apiserver.After(cooled), apiserver.event("MODIFIED", fresh("n1", "1")), apiserver.HANG)
+        apiserver.Stream(
+            apiserver.After(refused), *too_hot_for_the_large_pod, apiserver.After(cooled), cold, apiserver.HANG
+        )
     ]
-    server.on("PATCH", "/api/v1/namespaces/default/pods/new", apiserver.Answer({}))
+    for name in ("large", "small"):
+        server.on("PATCH", f"{PODS_OF_DEFAULT}/{name}", apiserver.Answer({}))
     async with started(server, tmp_path) as (port, http_port, _debug_port), asyncio.timeout(20):
         await until_ready(http_port)
-        pod = factories.pod_document("new", requests={"cpu": "1"})
-        request = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
-        assert (await post(port, "filter", request))["NodeNames"] == []
-        await asyncio.sleep(0.6)
-        assert server.asked("PATCH") == []
-        cooled.set()
+        large, small = (
+            {"Pod": factories.pod_document(name, requests={"cpu": cpu}), "Nodes": None, "NodeNames": ["n1", "n2"]}
+            for name, cpu in (("large", "1"), ("small", "10m"))
+        )
+        for request in (large, small):
+            assert (await post(port, "filter", request))["NodeNames"] == []
+        refused.set()
         await server.until(lambda: server.asked("PATCH"))
-        (patch,) = server.asked("PATCH")
-        assert patch.document["metadata"]["uid"] == "uid-new"
+        assert [each.path for each in server.asked("PATCH")] == [f"{PODS_OF_DEFAULT}/small"]
+        cooled.set()
+        await server.until(lambda: len(server.asked("PATCH")) > 1)
+        (_sentinel, patch) = server.asked("PATCH")
+        assert patch.path == f"{PODS_OF_DEFAULT}/large"
+        assert patch.document["metadata"]["uid"] == "uid-large"
         assert patch.document["metadata"]["annotations"].keys() == {"koordinator.sh/retry-scheduling"}
-        assert (await post(port, "filter", request))["NodeNames"] == ["n1"]
-        assert 'retried_pods_total{cause="cooled"} 1.0' in await get(http_port, "/metrics")
+        assert (await post(port, "filter", large))["NodeNames"] == ["n1"]
+        assert 'retried_pods_total{cause="cooled"} 2.0' in await get(http_port, "/metrics")
 
 
 async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_one(server, tmp_path):

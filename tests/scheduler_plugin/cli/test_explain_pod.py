@@ -56,10 +56,10 @@ async def test_shows_the_node_of_a_pod_and_the_reasons(server, tmp_path, capsys)
         assert "default/unknown" in err
 
 
-async def test_an_unreachable_plugin_is_reported_with_a_solution(capsys):
-    code, _out, err = await explain(capsys, "default/new", "--address=127.0.0.1:1")
+async def test_an_unreachable_plugin_is_reported_with_a_solution(capsys, closed_port):
+    code, _out, err = await explain(capsys, "default/new", f"--address=127.0.0.1:{closed_port}")
     assert code == 1
-    assert "cannot reach the plugin on 127.0.0.1:1" in err
+    assert f"cannot reach the plugin on 127.0.0.1:{closed_port}" in err
     assert "kubectl exec" in err
 
 

@@ -59,9 +59,10 @@ async def test_an_endless_response_fails_at_the_size_limit(monkeypatch: pytest.M
         assert await failure(address) == f"{address}/page returned more than 1 MiB"
 
 
-async def test_the_error_about_an_invalid_token_does_not_show_it() -> None:
-    message = await failure("http://127.0.0.1:9", token="schlüssel")
-    assert message.startswith("http://127.0.0.1:9/page cannot be reached: ")
+async def test_the_error_about_an_invalid_token_does_not_show_it(closed_port: int) -> None:
+    address = f"http://127.0.0.1:{closed_port}"
+    message = await failure(address, token="schlüssel")
+    assert message.startswith(f"{address}/page cannot be reached: ")
     assert "schl" not in message
 
 

@@ -97,13 +97,13 @@ async def test_uses_get_if_the_server_rejects_post() -> None:
     assert [metric.value for metric in fetched.nodes["n1"].metrics] == [50.0, 50.0]
 
 
-async def test_b5_health_checks_the_configured_address() -> None:
+async def test_b5_health_checks_the_configured_address(closed_port: int) -> None:
     with metrics_source.answering(lambda _asked: answer()) as source:
         client = provider(source.address)
         assert await client.is_healthy()
         await client.close()
     assert [query_of(asked) for asked in source.asked] == ["vector(1)"]
-    assert not await provider("http://127.0.0.1:9").is_healthy()
+    assert not await provider(f"http://127.0.0.1:{closed_port}").is_healthy()
 
 
 async def test_converts_amounts_to_percent_of_the_nodes_capacity() -> None:
