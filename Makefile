@@ -115,7 +115,7 @@ verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)
 
 COUNT ?= 30
 .PHONY: mutants
-mutants: $(STAMP) ## Change one line at a time and see whether a test fails (hours; COUNT=30 a package; continues)
+mutants: $(STAMP) ## Change one line at a time and see whether a test fails (hours; COUNT=30 a package; started again, it continues)
 	@$(BIN)/python -m tests.mutants --count $(COUNT)
 
 ACTIONLINT := .cache/actionlint/actionlint
