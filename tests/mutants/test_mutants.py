@@ -71,17 +71,26 @@ def part(tmp_path):
     return written
 
 
-@pytest.mark.parametrize("tests", [trials.narrow, trials.wide])
-def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(part, tests):
+def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(part):
     source = "def twice(a):\n    return a * two\n\n\ndef unused(a):\n    return a + two\n\n\ntwo = len('ab')\n"
     root = part(source, "def test_twice(): assert one.twice(3) == 6")
-    trial, chosen = trials.Trials(root), tests(root, "part/one.py")
+    trial, chosen = trials.Trials(root), trials.narrow(root, "part/one.py")
     changed = {mutant.text: mutant.source for mutant in every(source)}
     assert trial.outcome(chosen, "part/one.py", changed["a * two -> a / two"]) == trials.KILLED
     assert trial.outcome(chosen, "part/one.py", changed["a + two -> a - two"]) == trials.SURVIVED
     assert (root / "part" / "one.py").read_text() == source
 
 
+def test_the_wide_tests_run_in_two_processes_and_without_the_slow_ones(part):
+    root = part(
+        "two = 2\n",
+        "import os, pytest\n\ndef test_it(): assert os.environ['PYTEST_XDIST_WORKER_COUNT'] == '2'\n\n"
+        "@pytest.mark.slow\ndef test_slow(): assert False",
+    )
+    assert trials._outcome(root, trials.wide(root, "part/one.py"), 60) == trials.SURVIVED
+
+
+@pytest.mark.timeout(180)
 def test_a_mutant_that_does_not_end_is_a_timeout_and_leaves_no_process(part, monkeypatch):
     root = part("two = 2\n", "def test_it(): assert one.two == 2")
     monkeypatch.setattr(trials, "_MORE_SECONDS", 1.0)
@@ -158,6 +167,13 @@ def test_a_shared_module_is_tried_by_the_parts_that_import_it_and_no_others():
         "tests/conformance", "tests/console", "tests/fleet", "tests/koordctl",
     )  # fmt: skip
     assert trials.wide(command.ROOT, "manager/settings.py").paths == ("tests/conformance", "tests/manager")
+
+
+def test_a_part_of_which_all_tests_are_slow_is_tried_by_them():
+    assert "not slow" in trials.wide(command.ROOT, "manager/settings.py").options
+    console = trials.wide(command.ROOT, "console/settings.py")
+    assert "tests/console" in console.paths
+    assert "not slow" not in console.options
 
 
 def test_every_mutant_that_is_listed_as_equivalent_exists():

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.conftest import SLOW
+
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 SHARED: Final = ("api_types", "apiserver_client", "component_base", "fleet")
 """Packages that other parts import."""
@@ -62,11 +64,12 @@ def narrow(root: Path, file: str) -> Tests:
 def wide(root: Path, file: str) -> Tests:
     """Return the quick tests of the whole part, the known answers, and of a shared module those of the parts above it.
 
-    Slow tests run only with the modules of their own folder.
+    Slow tests run only with the modules of their own folder, or where all tests of the part are slow.
     """
-    names = {Path(file).parts[0], "conformance", *importers(root, file)}
+    part = Path(file).parts[0]
+    names = {part, "conformance", *importers(root, file)}
     paths = sorted(Path("tests") / name for name in names if (root / "tests" / name).is_dir())
-    return Tests(tuple(map(str, paths)), ("-m", "not slow", "-n", "2"))
+    return Tests(tuple(map(str, paths)), ("-n", "2") if part in SLOW else ("-m", "not slow", "-n", "2"))
 
 
 def importers(root: Path, file: str) -> set[str]:
