@@ -57,7 +57,7 @@ bench: $(STAMP) ## Measure, and print tables
 	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
 
 .PHONY: bench-pages
-bench-pages: $(STAMP) ## Measure again, and write output and commit into docs/benchmarks (hours; PAGES="extender-cost ..." for some)
+bench-pages: $(STAMP) ## Measure again, and write output and commit into docs/benchmarks (hours; PAGES="extender-cost bench_admission" for some)
 	@$(BIN)/python -m benchmarks.pages $(PAGES)
 
 .PHONY: bench-age
@@ -115,7 +115,7 @@ verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)
 
 COUNT ?= 30
 .PHONY: mutants
-mutants: helm ## Change one line at a time and see whether a test fails (hours; COUNT=30 a package; continues)
+mutants: helm ## Change one line at a time and see whether a test fails (hours; COUNT=30 a package; started again, it continues)
 	@$(BIN)/python -m tests.mutants --count $(COUNT)
 
 ACTIONLINT := .cache/actionlint/actionlint

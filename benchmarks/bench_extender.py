@@ -1,11 +1,15 @@
 """Measure the time of a filter and a prioritize call, beside a C echo of the same bytes and a naive extender.
 
-    python -m benchmarks.bench_extender [--rounds N] [--sizes 500 5000]
+    python -m benchmarks.bench_extender [--rounds N] [--sizes 500 5000] [--nodes 5000]
 
 Each server is a separate process; one client in C sends over one keep-alive connection, as kube-scheduler does. The
 echo reads the same requests and returns the same bytes as the extender; all take turns within each round. Client and
 server each run on a core of their own. p50 and p99 are those of each server's quietest round, so that other load on the
 machine does not count. Every call of a round is about another pod, of 300 different requests.
+
+A cluster has as many nodes as a call has names (--sizes), and in the last rows more, of which each call has other 500
+(--nodes). The scores are made in the pause after the filter response. "all work" is the CPU time of a pod in a process
+without HTTP and with warm caches: filter, that pause, prioritize, and what follows it.
 """
 
 from __future__ import annotations
@@ -13,11 +17,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import gc
+import http
 import http.server
 import json
 import multiprocessing
 import os
+import random
 import statistics
 import sys
 import time
@@ -35,16 +42,18 @@ from benchmarks import c_client, c_extender, synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import dispatcher, metrics
-from scheduler_plugin.extender.http_server import ExtenderServer
+from scheduler_plugin.extender.http_server import ExtenderServer, Response
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 SIZES = (500, 1000, 5000, 15000)
+NAMES = 500  # of a call in a large cluster: kube-scheduler stops its search there or earlier
 CALLS_A_ROUND = 60
 SHORT_LIST = 100
 PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
-def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
+def dispatcher_of(names: list[str], short_list: int = 0) -> dispatcher.Dispatcher:
+    """Return an extender of nodes that have all reported."""
     parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, short_list=short_list)
     now = time.time()
     for name in names:
@@ -53,7 +62,11 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
         parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
-    handler = dispatcher.Dispatcher(parts.extender, requests, list, lambda: now)
+    return dispatcher.Dispatcher(parts.extender, requests, list, lambda: now)
+
+
+def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
+    handler = dispatcher_of(names, short_list)
 
     async def serve() -> None:
         server = ExtenderServer("127.0.0.1", 0, handler, max_body_bytes=2**25)
@@ -66,6 +79,31 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
 
 def serve_short_list(port_to: Connection, names: list[str]) -> None:
     serve_extender(port_to, names, SHORT_LIST)
+
+
+def send_work(seconds_to: Connection, names: list[str], size: int) -> None:
+    """Send the CPU seconds of each pod; all pods are placed once before."""
+    handler = dispatcher_of(names)
+    seed = random.Random(1)
+    heads = [head_of(f"pod-{index}") for index in range(synthetic_cluster.POD_SHAPES)]
+    seconds = []
+    for head in heads * 3:
+        filtering = request_body(head, seed.sample(names, size))
+        began = time.process_time()
+        response = handler("POST", "/filter", filtering)
+        follow_up(response)
+        spent = time.process_time() - began
+        scoring = request_body(head, json.loads(response.body)["NodeNames"])
+        began = time.process_time()
+        follow_up(handler("POST", "/prioritize", scoring))
+        seconds.append(spent + time.process_time() - began)
+    seconds_to.send(seconds[len(heads) :])
+
+
+def follow_up(response: Response) -> None:
+    if response.status != http.HTTPStatus.OK or response.then is None:
+        raise RuntimeError(f"status {response.status}, want 200")
+    response.then()
 
 
 def serve_naive(port_to: Connection, names: list[str]) -> None:
@@ -130,8 +168,8 @@ def on_core(index: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def serving(serve: Callable[[Connection, list[str]], None], names: list[str]) -> Iterator[int]:
-    """Run a server in a process of its own; yield its port."""
+def serving(serve: Callable[[Connection, list[str]], None], names: list[str]) -> Iterator[Any]:
+    """Run a server in a process of its own; yield what it sends first, its port."""
     receiver, sender = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(sender, names), daemon=True)
     with on_core(0):
@@ -148,28 +186,38 @@ def call(port: int, verb: str, body: bytes) -> bytes:
         return bytes(response.read())
 
 
+def head_of(pod: str) -> bytes:
+    """Return a request as Go's encoder writes it, up to the names."""
+    return b'{"Pod":%b,"Nodes":null,"NodeNames":' % msgspec.json.encode(synthetic_cluster.pod(pod))
+
+
+def request_body(head: bytes, names: list[str]) -> bytes:
+    return head + msgspec.json.encode(names) + b"}"
+
+
 def bodies(port: int, names: list[str], pod: str) -> dict[str, bytes]:
-    """Return both requests for a pod, as Go's encoder writes them; prioritize has the names that filter passed."""
-    head = b'{"Pod":%b,"Nodes":null,"NodeNames":' % msgspec.json.encode(synthetic_cluster.pod(pod))
-    filtering = head + msgspec.json.encode(names) + b"}"
+    """Return both requests for a pod; prioritize has the names that filter passed."""
+    head = head_of(pod)
+    filtering = request_body(head, names)
     passed = json.loads(call(port, "filter", filtering))["NodeNames"]
-    return {"filter": filtering, "prioritize": head + msgspec.json.encode(passed) + b"}"}
+    return {"filter": filtering, "prioritize": request_body(head, passed)}
 
 
-def measure(size: int, rounds: int) -> dict[str, dict[str, list[list[float]]]]:
+def measure(size: int, nodes: int, rounds: int) -> dict[str, dict[str, list[list[float]]]]:
     """Return the seconds of every call by server, verb and round."""
-    names = synthetic_cluster.node_names(size)
+    names = synthetic_cluster.node_names(nodes)
+    seed = random.Random(1)
     servers = {"extender": serve_extender, f"short list {SHORT_LIST}": serve_short_list, "naive": serve_naive}
     with contextlib.ExitStack() as stack:
         ports = {label: stack.enter_context(serving(serve, names)) for label, serve in servers.items()}
         twin = stack.enter_context(serving(serve_extender, names))  # so that no measured call was made before
-        first = bodies(twin, names, "warm-up")
+        first = bodies(twin, seed.sample(names, size), "warm-up")
         responses = {verb: call(twin, verb, body) for verb, body in first.items()}
         with on_core(0):
             ports = {"C echo": stack.enter_context(c_extender.running(responses)), **ports}
         seconds: dict[str, dict[str, list[list[float]]]] = {label: {"filter": [], "prioritize": []} for label in ports}
         for number in range(rounds):
-            sent = [bodies(twin, names, f"pod-{number}-{index}") for index in range(CALLS_A_ROUND)]
+            sent = [bodies(twin, seed.sample(names, size), f"pod-{number}-{index}") for index in range(CALLS_A_ROUND)]
             requests = [c_client.request(verb, body) for each in sent for verb, body in each.items()]
             for label, port in ports.items():
                 with on_core(1):
@@ -179,27 +227,34 @@ def measure(size: int, rounds: int) -> dict[str, dict[str, list[list[float]]]]:
     return seconds
 
 
-def row(size: int, label: str, verb: str, by_round: list[list[float]], floor: list[list[float]]) -> str:
-    quietest = min(by_round, key=statistics.median)
-    p50, p99 = statistics.median(quietest), statistics.quantiles(quietest, n=100)[98]
-    times_floor = p50 / min(map(statistics.median, floor))
-    times = f"{p50 * 1e6:>9.0f}{p99 * 1e6:>9.0f}{times_floor:>9.1f}{p50 / size * 1e6:>11.3f}"
-    return f"{size:>6}  {label:<16}{verb:<12}{times}"
+def row(size: int, nodes: int, label: str, verb: str, seconds: list[float], floor: float | None = None) -> str:
+    p50, p99 = statistics.median(seconds), statistics.quantiles(seconds, n=100)[98]
+    times_floor = "" if floor is None else f"{p50 / floor:.1f}"
+    times = f"{p50 * 1e6:>9.0f}{p99 * 1e6:>9.0f}{times_floor:>9}{p50 / size * 1e6:>11.3f}"
+    return f"{size:>6}{nodes:>7}  {label:<16}{verb:<12}{times}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--nodes", type=int, nargs="*", default=(5000,), help=f"of clusters with {NAMES} names a call")
     chosen = parser.parse_args()
-    print(f"{'names':>6}  {'server':<16}{'verb':<12}{'p50 us':>9}{'p99 us':>9}{'x C echo':>9}{'us a name':>11}")
-    for size in chosen.sizes:
-        seconds = measure(size, chosen.rounds)
-        for label, by_verb in seconds.items():
-            for verb, by_round in by_verb.items():
-                if label.startswith("short list") and verb == "prioritize":
-                    continue  # its names change with each call
-                print(row(size, label, verb, by_round, seconds["C echo"][verb]))
+    columns = f"{'names':>6}{'nodes':>7}  {'server':<16}{'verb':<12}"
+    print(f"{columns}{'p50 us':>9}{'p99 us':>9}{'x C echo':>9}{'us a name':>11}")
+    for size, nodes in [*zip(chosen.sizes, chosen.sizes, strict=True), *((NAMES, nodes) for nodes in chosen.nodes)]:
+        seconds = measure(size, nodes, chosen.rounds)
+        quietest = {
+            (label, verb): min(by_round, key=statistics.median)
+            for label, by_verb in seconds.items()
+            for verb, by_round in by_verb.items()
+        }
+        for (label, verb), own in quietest.items():
+            if label.startswith("short list") and verb == "prioritize":
+                continue  # its names change with each call
+            print(row(size, nodes, label, verb, own, statistics.median(quietest["C echo", verb])))
+        with serving(functools.partial(send_work, size=size), synthetic_cluster.node_names(nodes)) as work:
+            print(row(size, nodes, "no HTTP", "all work", work), flush=True)
     return 0
 
 

@@ -1,10 +1,12 @@
 """Refresh the benchmark pages, and warn of those whose measured code has changed: `make bench-pages`.
 
-    python -m benchmarks.pages [PAGE ...]     # run the commands of pages, and write what they print into them
+    python -m benchmarks.pages [NAME ...]     # run the commands of pages, and write what they print into them
     python -m benchmarks.pages --check        # print a line for each page that is older than what it measures; exit 0
 
 A page ends with a section that names the commit of its tables, which are written by hand, and after a refresh the
-commit and the output of its commands. Without PAGE all are refreshed but those that take hours or a cluster.
+commit and the output of each command. A page is as old as the oldest of them. A NAME is a page, or one program such as
+bench_admission, whose output replaces its last one only. Without NAME all pages are refreshed, but those and the
+programs that take hours, a cluster or more than this repository.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ SECTION: Final = re.compile(
     r"(?P<printed>\n### Printed\n.*?)?(?P<end><!-- end -->)",
     re.DOTALL,
 )
+BLOCK: Final = re.compile(r"\nAt commit [^\n]*\n\n```text\n\$ python -m (?P<command>[^\n]+)\n.*?\n```\n", re.DOTALL)
+"""Output of one command."""
 
 
 class Page(NamedTuple):
@@ -39,6 +43,8 @@ class Page(NamedTuple):
     """Files and folders of which the figures depend."""
     by_name_only: bool = False
     """Whether it is refreshed only where it is named: it takes hours, or a cluster."""
+    more: tuple[str, ...] = ()
+    """Commands that run only where their program or page is named."""
 
 
 _SHARED: Final = ("api_types", "apiserver_client", "component_base")
@@ -47,6 +53,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "agent-cost": Page(
         ("benchmarks.bench_agent --python=-OO", "benchmarks.bench_agent_day", "benchmarks.bench_collect"),
         (*_SHARED, "koordlet"),
+        more=("benchmarks.bench_prediction",),
     ),
     "console-cost": Page(("benchmarks.bench_console --requests 20 --seconds 60",), ("fleet", "console")),
     "extender-cost": Page(
@@ -57,20 +64,33 @@ PAGES: Final[Mapping[str, Page]] = {
             "benchmarks.bench_scrape --nodes 15000",
         ),
         _EXTENDER,
+        more=("benchmarks.bench_decision_records",),
     ),
     "fleet": Page(
         ("benchmarks.fleet --pictures docs/benchmarks",), (*_EXTENDER, "koordlet/report", "manager"), by_name_only=True
     ),
-    "koordctl-cost": Page(("benchmarks.bench_fleet",), ("fleet", "koordctl")),
+    "koordctl-cost": Page(
+        ("benchmarks.bench_fleet",),
+        ("fleet", "koordctl", "koordlet/collectors/snapshot.py", "koordlet/metric_cache/aggregation.py"),
+        more=("benchmarks.bench_koordctl --nodes 100", "benchmarks.bench_hidden_peaks"),
+    ),
     "load-watcher-cost": Page(("benchmarks.bench_load_watcher",), (*_SHARED, "scheduler_plugin/load_watcher")),
-    "manager-cost": Page(("benchmarks.bench_manager", "benchmarks.bench_manager_loop"), (*_SHARED, "manager")),
+    "manager-cost": Page(
+        ("benchmarks.bench_manager", "benchmarks.bench_manager_loop"),
+        (*_SHARED, "manager"),
+        more=("benchmarks.bench_admission",),
+    ),
     "mid-beside-prod": Page(
-        ("benchmarks.bench_mid_beside_prod",),
-        ("api_types/mid_pods", "charts", "koordlet/cli/limiter"),
+        ("benchmarks.bench_mid_beside_prod", "benchmarks.bench_mid_utilisation --minutes 30 --days 2"),
+        ("api_types/mid_pods", "charts", "koordlet/cli/limiter", "koordlet/mid_suppression", "manager/mid_resource"),
         by_name_only=True,
     ),
     "placement-quality": Page(("benchmarks.bench_placement --days 0.5",), _EXTENDER),
-    "prediction-accuracy": Page(("benchmarks.bench_backtest",), ("koordlet/prediction", "koordctl/backtest")),
+    "prediction-accuracy": Page(
+        ("benchmarks.bench_backtest",),
+        ("koordlet/prediction", "koordctl/backtest"),
+        more=("benchmarks.bench_calibrated",),
+    ),
     "scheduler-cost": Page(("benchmarks.bench_scheduler", "benchmarks.bench_scheduler_burst"), _EXTENDER),
     "soak": Page(("e2e.soak",), (*_EXTENDER, "koordlet", "manager", "e2e/soak"), by_name_only=True),
     "take-back": Page(("benchmarks.bench_take_back",), (*_SHARED, "manager", "benchmarks/take_back.py")),
@@ -78,22 +98,49 @@ PAGES: Final[Mapping[str, Page]] = {
 }
 
 
-def refresh(name: str, root: Path = REPOSITORY, more: str = "") -> None:
-    """Run the commands of a page, with `more` arguments, and write what they print to stdout.
+def program(command: str) -> str:
+    """Return the name of a command's program."""
+    return command.split(maxsplit=1)[0].rpartition(".")[2]
+
+
+def commands_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the commands to run by page. Raises ValueError where a name is none of a page or program."""
+    if not names:
+        return {name: list(page.commands) for name, page in PAGES.items() if not page.by_name_only}
+    every = {name: [*page.commands, *page.more] for name, page in PAGES.items()}
+    programs = {program(command): (name, command) for name, commands in every.items() for command in commands}
+    found: dict[str, list[str]] = {}
+    for wanted in names:
+        if wanted in every:
+            found[wanted] = every[wanted]
+        elif wanted in programs:
+            name, command = programs[wanted]
+            found[name] = list(dict.fromkeys([*found.get(name, ()), command]))
+        else:
+            raise ValueError(wanted)
+    return found
+
+
+def refresh(name: str, commands: Sequence[str], root: Path = REPOSITORY, more: str = "") -> None:
+    """Run commands of a page, with `more` arguments, and write what they print to stdout in place of their last output.
 
     Raises RuntimeError where a command fails.
     """
     page, file = PAGES[name], root / DOCS / f"{name}.md"
     if changed := _git(root, "status", "--porcelain", "--", *page.code, "benchmarks"):
         raise RuntimeError(f"{name}: the commit would not name what is measured; commit first: {changed.split()[-1]}")
-    parts = [f"\n### Printed\n\nAt commit `{_git(root, 'rev-parse', '--short=8', 'HEAD')}`, {_machine()}:\n"]
-    for command in (f"{each} {more}".rstrip() for each in page.commands):
+    text = file.read_text(encoding="utf-8")
+    section = SECTION.search(text)
+    blocks = {program(each["command"]): each[0] for each in BLOCK.finditer(section[0] if section else "")}
+    for command in (f"{each} {more}".rstrip() for each in commands):
+        head = f"At commit `{_git(root, 'rev-parse', '--short=8', 'HEAD')}`, {_machine()}:"
         words = [sys.executable, "-m", *command.split()]
         done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{name}: `python -m {command}`: exit {done.returncode}, want 0; its errors are above")
-        parts.append(f"\n```text\n$ python -m {command}\n{done.stdout.rstrip()}\n```\n")
-    file.write_text(with_printed(file.read_text(encoding="utf-8"), "".join(parts)), encoding="utf-8")
+        blocks[program(command)] = f"\n{head}\n\n```text\n$ python -m {command}\n{done.stdout.rstrip()}\n```\n"
+    ordered = [blocks[each] for each in map(program, (*page.commands, *page.more)) if each in blocks]
+    file.write_text(with_printed(text, "\n### Printed\n" + "".join(ordered)), encoding="utf-8")
 
 
 def with_printed(text: str, printed: str) -> str:
@@ -104,26 +151,31 @@ def with_printed(text: str, printed: str) -> str:
     return written
 
 
-def measured_at(text: str) -> str:
-    """Return the commit of the newest figures of a page. Raises ValueError where the page names none."""
+def commits_of(text: str) -> tuple[list[str], list[str]]:
+    """Return the commits of a page's tables, and those of its output. Raises ValueError where the page names none."""
     section = SECTION.search(text)
-    commits = COMMIT.findall(section[0]) if section else []
-    if not commits:
+    by_hand, printed = (COMMIT.findall(section[part] or "") if section else [] for part in ("start", "printed"))
+    if not by_hand and not printed:
         raise ValueError("names no commit")
-    return str(commits[-1])
+    return by_hand, printed
 
 
 def warning(name: str, root: Path = REPOSITORY) -> str:
-    """Return a line about a page that is older than the code that it measures, or nothing."""
+    """Return a line about a page of which some figures are older than the code that it measures, or nothing."""
     page, file = PAGES[name], DOCS / f"{name}.md"
-    commit = measured_at((root / file).read_text(encoding="utf-8"))
-    try:
-        later = int(_git(root, "rev-list", "--count", f"{commit}..HEAD", "--", *page.code))
-    except subprocess.CalledProcessError:
-        return f"{file}: commit {commit} is not in this clone, its age is not known"
-    if not later:
+    by_hand, printed = commits_of((root / file).read_text(encoding="utf-8"))
+    later = {}
+    for commit in (*by_hand, *printed):
+        try:
+            later[commit] = int(_git(root, "rev-list", "--count", f"{commit}..HEAD", "--", *page.code))
+        except subprocess.CalledProcessError:
+            return f"{file}: commit {commit} is not in this clone, its age is not known"
+    oldest = max(later, key=later.__getitem__)
+    if not later[oldest]:
         return ""
-    return f"{file}: {later} commits have changed what it measures since {commit}; make bench-pages PAGES={name}"
+    then = ", then write its tables and their commit by hand" if oldest in by_hand else ""
+    changes = f"{later[oldest]} commits have changed what it measures since {oldest}"
+    return f"{file}: {changes}; make bench-pages PAGES={name}{then}"
 
 
 def _machine() -> str:
@@ -139,21 +191,24 @@ def _git(root: Path, *words: str) -> str:
 def main(argv: Sequence[str]) -> int:
     """Refresh or check pages, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__.splitlines()[0])
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help=", ".join(PAGES))
-    parser.add_argument("--arguments", default="", help="further arguments of the commands of the pages that are named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"a program, or a page: {', '.join(PAGES)}")
+    parser.add_argument("--arguments", default="", help="further arguments of the commands that are named")
     parser.add_argument("--check", action="store_true", help="write nothing; warn of pages that are old")
     arguments = parser.parse_args(argv)
-    if unknown := set(arguments.pages) - set(PAGES):
-        parser.error(f"no such page: {', '.join(sorted(unknown))}")
-    if arguments.arguments and not arguments.pages:
-        parser.error("--arguments: seen no page, want the names of the pages whose commands take them")
+    try:
+        chosen = commands_of(arguments.names)
+    except ValueError as unknown:
+        parser.error(f"no such page or program: {unknown}")
+    if arguments.arguments and not arguments.names:
+        parser.error("--arguments: seen no name, want those of the pages or programs whose commands take them")
     if arguments.check:
-        print("".join(f"warning: {line}\n" for line in map(warning, arguments.pages or PAGES) if line), end="")
+        names = chosen if arguments.names else PAGES
+        print("".join(f"warning: {line}\n" for line in map(warning, names) if line), end="")
         return 0
-    for name in arguments.pages or [name for name, page in PAGES.items() if not page.by_name_only]:
+    for name, commands in chosen.items():
         print(f"== {name}", flush=True)
         try:
-            refresh(name, more=arguments.arguments)
+            refresh(name, commands, more=arguments.arguments)
         except RuntimeError as problem:
             print(problem, file=sys.stderr)
             return 1

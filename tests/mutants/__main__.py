@@ -2,9 +2,10 @@
 
     python -m tests.mutants [--count 30] [--seed 1] [--only manager/mid_resource ...]
 
-Results are kept in .cache/mutants by the text of the mutant and of its file: an interrupted run continues where it
-ended, and an unchanged file is not tried again. Mutants that change nothing observable are in equivalent.txt. Exit code
-1 means that in a package more than --most percent survive.
+A mutant that is tried is printed as `killed`, `timeout` or `survived`. A timeout is a mutant that does not end: it
+counts as killed. Results are kept in .cache/mutants by the text of the mutant and of the tests: an interrupted run
+continues where it ended, and what has not changed is not tried again. Mutants that change nothing observable are in
+equivalent.txt. Exit code 1 means that in a package more than --most percent survive.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import random
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,13 +27,12 @@ from tests.changes.__main__ import copied
 from tests.charts import chart
 from tests.mutants import mutations, trials
 from tests.mutants.mutations import Mutant
+from tests.mutants.trials import Tests
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / ".cache" / "mutants" / "results.jsonl"
 EQUIVALENT: Final = Path(__file__).parent / "equivalent.txt"
-PACKAGES: Final = (
-    "api_types", "apiserver_client", "component_base", "fleet", "koordctl", "koordlet", "manager", "scheduler_plugin",
-)  # fmt: skip
+PACKAGES: Final = (*trials.SHARED, *trials.PARTS)
 
 
 class Chosen(NamedTuple):
@@ -42,10 +42,9 @@ class Chosen(NamedTuple):
     file: str
     mutant: Mutant
 
-    @property
-    def key(self) -> str:
-        """Return the key of its result."""
-        return hashlib.sha256(f"{self.file}\0{self.mutant.source}".encode()).hexdigest()
+    def key(self, tests: Tests, root: Path) -> str:
+        """Return the key of its result with these tests."""
+        return hashlib.sha256(f"{self.file}\0{self.mutant.source}\0{tests.digest(root)}".encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -83,39 +82,45 @@ def known() -> dict[str, str]:
     return {found["key"]: found["outcome"] for found in map(json.loads, lines)}
 
 
-def tried(chosen: Iterable[Chosen]) -> dict[str, str]:
-    """Try the mutants that have no result yet; return all results by key."""
+def tried(chosen: Iterable[Chosen]) -> dict[Chosen, str]:
+    """Try the mutants that have no result yet; return the outcome of each."""
     results = known()
+    outcomes = {}
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, RESULTS.open("a", encoding="utf-8") as log:
-        copied(Path(folder))
-        trial = trials.Trials(Path(folder))
+        root = Path(folder)
+        copied(root)
+        trial = trials.Trials(root)
         for each in chosen:
-            if each.key in results:
-                continue
-            results[each.key] = trial.outcome(each.file, each.mutant.source)
-            log.write(json.dumps({"key": each.key, "outcome": results[each.key], "name": each.name}) + "\n")
-            log.flush()
-            print(f"{results[each.key]:9} {each.name}", flush=True)
-    return results
+            ran = False
+            for tests in (trials.narrow(root, each.file), trials.wide(root, each.file)):
+                key = each.key(tests, root)
+                if key not in results:
+                    ran = True
+                    results[key] = trial.outcome(tests, each.file, each.mutant.source)
+                    log.write(json.dumps({"key": key, "outcome": results[key], "name": each.name}) + "\n")
+                    log.flush()
+                outcomes[each] = results[key]
+                if outcomes[each] != trials.SURVIVED:
+                    break
+            if ran:
+                print(f"{outcomes[each]:9} {each.name}", flush=True)
+    return outcomes
 
 
-def table(chosen: Iterable[Chosen], results: dict[str, str]) -> tuple[str, float]:
+def table(outcomes: Mapping[Chosen, str]) -> tuple[str, float]:
     """Return the table of the packages with the survivors below it, and the largest share of survivors in percent."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    survivors = []
-    for each in chosen:
-        counts[each.package][results[each.key]] += 1
-        if results[each.key] == trials.SURVIVED:
-            survivors.append(each.name)
-    lines = ["| package | mutants | killed | survived | share |", "|---|---|---|---|---|"]
+    for each, outcome in outcomes.items():
+        counts[each.package][outcome] += 1
+    lines = ["| package | mutants | killed | timeout | survived | share |", "|---|---|---|---|---|---|"]
     worst = 0.0
     for package, count in counts.items():
-        share = 100 * count[trials.SURVIVED] / count.total()
+        killed, timeout, survived = (count[each] for each in (trials.KILLED, trials.TIMEOUT, trials.SURVIVED))
+        share = 100 * survived / count.total()
         worst = max(worst, share)
-        lines.append(
-            f"| {package} | {count.total()} | {count[trials.KILLED]} | {count[trials.SURVIVED]} | {share:.0f} % |"
-        )
+        lines.append(f"| {package} | {count.total()} | {killed} | {timeout} | {survived} | {share:.0f} % |")
+    survivors = [each.name for each, outcome in outcomes.items() if outcome == trials.SURVIVED]
     return "\n".join([*lines, "", *survivors]), worst
 
 
@@ -130,7 +135,7 @@ def main() -> int:
     if program := chart.helm():
         os.environ["HELM"] = program  # a copy has none of its own, and a trial that renders the chart fails without one
     chosen = sample(given.only, given.count, given.seed)
-    text, worst = table(chosen, tried(chosen))
+    text, worst = table(tried(chosen))
     print(text)
     return 0 if worst <= given.most else 1
 

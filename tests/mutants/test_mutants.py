@@ -1,3 +1,8 @@
+import subprocess
+import time
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from tests.mutants import __main__ as command
@@ -52,28 +57,123 @@ def test_a_mutant_differs_from_its_source_in_one_line_only():
         assert sum(before != after for before, after in pairs) == 1
 
 
-def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(tmp_path):
-    (tmp_path / "tests" / "part").mkdir(parents=True)
-    (tmp_path / "part").mkdir()
+@pytest.fixture
+def part(tmp_path):
+    """Return a function that writes a package of one module, and its test."""
+
+    def written(source, test):
+        for file, text in (("part/one.py", source), ("tests/part/test_one.py", f"from part import one\n\n{test}\n")):
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_text(text)
+        (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\nmarkers = slow\n")
+        return tmp_path
+
+    return written
+
+
+def test_a_change_that_a_test_sees_is_killed_and_one_that_none_sees_survives(part):
     source = "def twice(a):\n    return a * two\n\n\ndef unused(a):\n    return a + two\n\n\ntwo = len('ab')\n"
-    (tmp_path / "part" / "one.py").write_text(source)
-    (tmp_path / "tests" / "part" / "test_one.py").write_text(
-        "import sys\nsys.path.insert(0, '.')\nfrom part import one\n\ndef test_twice(): assert one.twice(3) == 6\n"
+    root = part(source, "def test_twice(): assert one.twice(3) == 6")
+    trial, chosen = trials.Trials(root), trials.narrow(root, "part/one.py")
+    changed = {mutant.text: mutant.source for mutant in every(source)}
+    assert trial.outcome(chosen, "part/one.py", changed["a * two -> a / two"]) == trials.KILLED
+    assert trial.outcome(chosen, "part/one.py", changed["a + two -> a - two"]) == trials.SURVIVED
+    assert (root / "part" / "one.py").read_text() == source
+
+
+def test_the_wide_tests_run_in_two_processes_and_without_the_slow_ones(part):
+    root = part(
+        "two = 2\n",
+        "import os, pytest\n\ndef test_it(): assert os.environ['PYTEST_XDIST_WORKER_COUNT'] == '2'\n\n"
+        "@pytest.mark.slow\ndef test_slow(): assert False",
     )
-    trial = trials.Trials(tmp_path)
-    found = {mutant.text: trial.outcome("part/one.py", mutant.source) for mutant in every(source)}
-    assert found["a * two -> a / two"] == trials.KILLED
-    assert found["a + two -> a - two"] == trials.SURVIVED
-    assert (tmp_path / "part" / "one.py").read_text() == source
+    assert trials._outcome(root, trials.wide(root, "part/one.py"), 60) == trials.SURVIVED
 
 
-def test_tests_that_fail_without_a_change_are_an_error_and_kill_nothing(tmp_path):
-    (tmp_path / "tests" / "part").mkdir(parents=True)
-    (tmp_path / "part").mkdir()
-    (tmp_path / "part" / "one.py").write_text("two = 2\n")
-    (tmp_path / "tests" / "part" / "test_one.py").write_text("def test_it(): assert False\n")
+@pytest.mark.timeout(180)
+def test_a_mutant_that_does_not_end_is_a_timeout_and_leaves_no_process(part, monkeypatch):
+    root = part("two = 2\n", "def test_it(): assert one.two == 2")
+    monkeypatch.setattr(trials, "_MORE_SECONDS", 1.0)
+    endless = (
+        "import os, pathlib, subprocess, sys\n"
+        "started = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "pathlib.Path('pids').write_text(f'{os.getpid()} {started.pid}')\n"
+        "while True: pass\n"
+    )
+    assert trials.Trials(root).outcome(trials.narrow(root, "part/one.py"), "part/one.py", endless) == trials.TIMEOUT
+    left = [pid for pid in (root / "pids").read_text().split() if not ended(pid)]
+    assert left == []
+
+
+def ended(pid):
+    """Wait for the end of a process."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_tests_that_fail_without_a_change_are_an_error_and_kill_nothing(part):
+    root = part("two = 2\n", "def test_it(): assert False")
     with pytest.raises(RuntimeError, match=r"pytest tests/part/test_one\.py tests/part fails without a change"):
-        trials.Trials(tmp_path).outcome("part/one.py", "two = 3\n")
+        trials.Trials(root).outcome(trials.narrow(root, "part/one.py"), "part/one.py", "two = 3\n")
+
+
+def test_a_survivor_is_tried_again_once_its_tests_have_changed_and_only_then(part, monkeypatch, capsys):
+    def outcome(self, tests, *_mutant):
+        text = (self._root / "tests" / "part" / "test_one.py").read_text()
+        return trials.KILLED if "== 2" in text else trials.SURVIVED
+
+    root = part("two = 2\n", "def test_it(): assert one")
+    monkeypatch.setattr(command, "RESULTS", root / "results.jsonl")
+    monkeypatch.setattr(trials.Trials, "outcome", outcome)
+    monkeypatch.setattr(command, "copied", lambda target: subprocess.run(["cp", "-r", f"{root}/.", target], check=True))
+    chosen = [command.Chosen("part", "part/one.py", mutant) for mutant in every("two = 2\n")]
+
+    def printed():
+        outcomes = command.tried(chosen)
+        return list(outcomes.values()), capsys.readouterr().out.split()[:1]
+
+    assert printed() == ([trials.SURVIVED], ["survived"])
+    assert printed() == ([trials.SURVIVED], [])
+    part("two = 2\n", "def test_it(): assert one.two == 2")
+    assert printed() == ([trials.KILLED], ["killed"])
+
+
+def test_a_timeout_has_a_column_of_its_own_and_is_no_survivor():
+    outcomes = (*[trials.KILLED] * 5, trials.TIMEOUT, trials.TIMEOUT, trials.SURVIVED)
+    chosen = {
+        command.Chosen("part", f"part/{index}.py", mutations.Mutant(1, "0 -> 1", "")): outcome
+        for index, outcome in enumerate(outcomes)
+    }
+    text, worst = command.table(chosen)
+    assert "| part | 8 | 5 | 2 | 1 | 12 % |\n\npart/7.py:1 0 -> 1" in text
+    assert worst == 12.5
+
+
+def test_every_package_of_the_product_has_mutants():
+    project = tomllib.loads((command.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert sorted(command.PACKAGES) == project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_a_shared_module_is_tried_by_the_parts_that_import_it_and_no_others():
+    assert trials.importers(command.ROOT, "component_base/clock.py") >= {"component_base", "manager"}
+    assert trials.importers(command.ROOT, "fleet/__init__.py") == {"fleet", "koordctl", "console"}
+    assert trials.wide(command.ROOT, "fleet/__init__.py").paths == (
+        "tests/conformance", "tests/console", "tests/fleet", "tests/koordctl",
+    )  # fmt: skip
+    assert trials.wide(command.ROOT, "manager/settings.py").paths == ("tests/conformance", "tests/manager")
+
+
+def test_a_part_of_which_all_tests_are_slow_is_tried_by_them():
+    assert "not slow" in trials.wide(command.ROOT, "manager/settings.py").options
+    console = trials.wide(command.ROOT, "console/settings.py")
+    assert "tests/console" in console.paths
+    assert "not slow" not in console.options
 
 
 def test_every_mutant_that_is_listed_as_equivalent_exists():
@@ -89,4 +189,5 @@ def test_every_mutant_that_is_listed_as_equivalent_exists():
 def test_every_module_has_tests_to_run():
     chosen = command.sample(["manager", "fleet"], 10, seed=3)
     assert len(chosen) == 20
-    assert all(trials.narrow(command.ROOT, each.file) and trials.wide(command.ROOT, each.file) for each in chosen)
+    for tests in (trials.narrow, trials.wide):
+        assert all(tests(command.ROOT, each.file).paths for each in chosen)

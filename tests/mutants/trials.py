@@ -1,39 +1,108 @@
-"""Try one mutant: run the tests of its folder, and where they pass, those of the whole part."""
+"""Try one mutant with a set of tests: those of its folder, or where they pass, those of the whole part."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import hashlib
 import os
+import shlex
+import signal
 import subprocess
 import sys
+import time
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-KILLED, SURVIVED = "killed", "survived"
-SECONDS: Final = 900.0
-"""Limit of one test run; a mutant that does not end is killed."""
-_OF_TEXTS: Final = (
-    *("tests/docs", "tests/tools", "tests/charts", "tests/crds", "tests/e2e", "tests/changes", "tests/reliability"),
-)
+from tests.conftest import SLOW
+
+KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
+SHARED: Final = ("api_types", "apiserver_client", "component_base", "fleet")
+"""Packages that other parts import."""
+PARTS: Final = ("console", "koordctl", "koordlet", "manager", "scheduler_plugin")
+_UNCHANGED_SECONDS: Final = 1800.0
+"""Limit of a run without a change."""
+_TIMES, _MORE_SECONDS = 3.0, 60.0
+"""Limit of a run with a mutant: so many times the duration without a change, and so many seconds more."""
 
 
-def narrow(root: Path, file: str) -> list[str]:
-    """Return the tests of a module's folder: the nearest folder below tests/ that exists."""
+class Tests(NamedTuple):
+    """What one run of pytest gets."""
+
+    paths: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+    def digest(self, root: Path) -> str:
+        """Return a hash of the names and contents of the files."""
+        return _digest(self, root)
+
+    def __str__(self) -> str:
+        return shlex.join(["pytest", *self.options, *self.paths])
+
+
+@cache
+def _digest(tests: Tests, root: Path) -> str:
+    found = hashlib.sha256(str(tests).encode())
+    for path in (root / each for each in tests.paths):
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            if file.is_file() and file.suffix != ".pyc":
+                found.update(f"\0{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def narrow(root: Path, file: str) -> Tests:
+    """Return the tests of a module's folder, its own first: the nearest folder below tests/ that exists."""
     folder = Path(file).parent
     while not (root / "tests" / folder).is_dir():
         folder = folder.parent
-    name = f"test_{Path(file).stem}.py"
-    own = root / "tests" / folder / name
-    rest = str(Path("tests") / folder)
-    return [str(Path("tests") / folder / name), rest] if own.is_file() else [rest]
+    rest = Path("tests") / folder
+    own = rest / f"test_{Path(file).stem}.py"
+    return Tests((str(own), str(rest)) if (root / own).is_file() else (str(rest),))
 
 
-def wide(root: Path, file: str) -> list[str]:
-    """Return the tests of the whole part, of the parts above it, and the known answers."""
+def wide(root: Path, file: str) -> Tests:
+    """Return the quick tests of the whole part, the known answers, and of a shared module those of the parts above it.
+
+    Slow tests run only with the modules of their own folder, or where all tests of the part are slow.
+    """
     part = Path(file).parts[0]
-    every = part in ("api_types", "apiserver_client", "component_base", "fleet")
-    folders = sorted(path for path in (root / "tests").iterdir() if path.is_dir() and any(path.glob("**/test_*.py")))
-    names = [str(path.relative_to(root)) for path in folders if every or path.name in (part, "conformance", "model")]
-    return [name for name in names if name not in _OF_TEXTS]
+    names = {part, "conformance", *importers(root, file)}
+    paths = sorted(Path("tests") / name for name in names if (root / "tests" / name).is_dir())
+    return Tests(tuple(map(str, paths)), ("-n", "2") if part in SLOW else ("-m", "not slow", "-n", "2"))
+
+
+def importers(root: Path, file: str) -> set[str]:
+    """Return the packages that import a module of a shared package, directly or through shared modules."""
+    if Path(file).parts[0] not in SHARED:
+        return set()
+    imports = _imports(root)
+    reached, new = set[str](), {file}
+    while new:
+        reached |= new
+        wanted = {_module(Path(each)) for each in new if Path(each).parts[0] in SHARED}
+        new = {each for each, imported in imports.items() if imported & wanted} - reached
+    return {Path(each).parts[0] for each in reached}
+
+
+@cache
+def _imports(root: Path) -> dict[str, set[str]]:
+    """Return what each file of the product imports."""
+    files = [path for package in (*SHARED, *PARTS) for path in sorted((root / package).rglob("*.py"))]
+    found: dict[str, set[str]] = {}
+    for path in files:
+        own = found[str(path.relative_to(root))] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                own |= {f"{node.module}", *(f"{node.module}.{each.name}" for each in node.names)}
+            elif isinstance(node, ast.Import):
+                own |= {each.name for each in node.names}
+    return found
+
+
+def _module(file: Path) -> str:
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 class Trials:
@@ -41,40 +110,43 @@ class Trials:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._passed_unchanged: set[tuple[str, ...]] = set()
+        self._seconds_unchanged: dict[Tests, float] = {}
 
-    def outcome(self, file: str, source: str) -> str:
-        """Write a mutant into the copy, run the tests, and restore the file.
+    def outcome(self, tests: Tests, file: str, source: str) -> str:
+        """Write a mutant into the copy, run tests, and restore the file.
 
-        Returns KILLED or SURVIVED. Raises RuntimeError where tests fail without a change: they would kill every mutant.
+        Returns KILLED, TIMEOUT or SURVIVED. Raises RuntimeError where the tests fail without a change: they would kill
+        every mutant.
         """
-        for tests in (narrow(self._root, file), wide(self._root, file)):
-            self._check_unchanged(tests)
-            if self._kills(tests, file, source):
-                return KILLED
-        return SURVIVED
-
-    def _check_unchanged(self, tests: list[str]) -> None:
-        key = tuple(tests)
-        if key not in self._passed_unchanged and _fails(self._root, tests):
-            raise RuntimeError(f"pytest {' '.join(tests)} fails without a change; want tests that pass")
-        self._passed_unchanged.add(key)
-
-    def _kills(self, tests: list[str], file: str, source: str) -> bool:
+        limit = _TIMES * self._unchanged(tests) + _MORE_SECONDS
         path = self._root / file
         original = path.read_text(encoding="utf-8")
         path.write_text(source, encoding="utf-8")
         try:
-            return _fails(self._root, tests)
+            return _outcome(self._root, tests, limit)
         finally:
             path.write_text(original, encoding="utf-8")
 
+    def _unchanged(self, tests: Tests) -> float:
+        """Return the seconds of the tests without a change."""
+        if tests not in self._seconds_unchanged:
+            began = time.monotonic()
+            if (outcome := _outcome(self._root, tests, _UNCHANGED_SECONDS)) != SURVIVED:
+                ended = "fails" if outcome == KILLED else f"does not end in {_UNCHANGED_SECONDS:.0f} s"
+                raise RuntimeError(f"{tests} {ended} without a change; want tests that pass")
+            self._seconds_unchanged[tests] = time.monotonic() - began
+        return self._seconds_unchanged[tests]
 
-def _fails(root: Path, tests: list[str]) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *dict.fromkeys(tests)]
+
+def _outcome(root: Path, tests: Tests, limit: float) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.options, *tests.paths]
     environment = {**os.environ, "CI": "true", "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        ended = subprocess.run(command, cwd=root, capture_output=True, env=environment, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return True
-    return ended.returncode != 0
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=root, env=environment, stdout=nothing, stderr=nothing, process_group=0) as run:
+        try:
+            return SURVIVED if run.wait(limit) == 0 else KILLED
+        except subprocess.TimeoutExpired:
+            return TIMEOUT
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)  # the workers, and what the tests started
