@@ -55,7 +55,7 @@ REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of 
 _TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN, _LEAVING, _MID_ONLY = 1, 2, 3, 4, 5, 6, 7
 _CODE_OF_CLOSED: Final = {
     "Leaving": _LEAVING, "Cordoned": _LEAVING, "ScaleDownCandidate": _LEAVING, "MidOnly": _MID_ONLY,
-    "Underused": _MID_ONLY,
+    "Underused": _MID_ONLY, "Frozen": _FROZEN,
 }  # fmt: skip
 """Codes of the status annotation for a closed node; all others are those of an eviction."""
 
