@@ -30,10 +30,10 @@ class Scene:
         self.quotas = self.parts.vectors.mid_quotas
         self.quotas.namespace_changed("shop", quota)
 
-    def filter(self, name, cores=4, namespace="shop", **more):
+    def filter(self, name, cores=4, namespace="shop", nodes=NODES, **more):
         """Return the reason of a refusal; "" for a pod that passes."""
         pod = pod_document(name, namespace=namespace, priority=7500, requests=mid(cores), **more)
-        answer = json.loads(self.parts.extender.filter(request(pod, NODES), NOW))
+        answer = json.loads(self.parts.extender.filter(request(pod, nodes), NOW))
         reasons = set((answer.get("FailedAndUnresolvableNodes") or {}).values())
         assert bool(reasons) != bool(answer["NodeNames"])
         return reasons.pop() if reasons else ""
@@ -138,6 +138,41 @@ def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     scene.parts.waiting.changed(factories.waiting_pod("preemptor", scheduled="False", nominated="n0"))
     assert scene.filter("third", cores=1) != ""
     assert scene.filter("preemptor", cores=20) == ""
+
+
+def preempted(scene, cores=20, nodes=NODES):
+    """Return the nodes that stay candidates, where each could free `victim`."""
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(cores))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {node: {"Pods": [{"UID": "uid-victim"}]} for node in nodes}}
+    return list(json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))["NodeNameToMetaVictims"])
+
+
+def test_a_preemptor_does_not_count_against_itself_when_it_preempts_again():
+    scene = Scene()
+    scene.bound("victim", cores=20)
+    assert preempted(scene) == ["n0"]
+    scene.clock.seconds += 5
+    assert preempted(scene) == ["n0"]
+    assert scene.filter("third", cores=1) != "", "it counts for other pods"
+
+
+@pytest.mark.parametrize("nodes", [NODES, ["n0"]])
+def test_a_pod_that_passed_and_that_another_filter_rejected_may_preempt(nodes):
+    """Where one node passes, the pod counts there as well."""
+    scene = Scene()
+    scene.bound("victim", cores=4)
+    assert scene.filter("preemptor", cores=16, nodes=nodes) == ""
+    scene.parts.extender.reserve(NOW, scene.clock.seconds)
+    assert preempted(scene, cores=16) == NODES
+    assert len(scene.parts.reservations) == 0
+
+
+def test_a_pod_whose_binding_failed_does_not_count_against_itself_when_it_preempts():
+    scene = Scene()
+    assert scene.filter("preemptor", cores=20) == ""
+    binding = {"PodName": "preemptor", "PodNamespace": "shop", "PodUID": "uid-preemptor", "Node": "n0"}
+    scene.parts.extender.bind(json.dumps(binding).encode(), NOW)
+    assert preempted(scene) == NODES
 
 
 def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
