@@ -229,6 +229,33 @@ def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     assert scene.filter("early", namespace="lab") == ""
 
 
+@pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
+def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(nodes):
+    scene = Scene()
+    scene.bound("held", cores=20)
+    assert scene.filter("next", cores=1, nodes=nodes) == f"{HOLDS}20 of 20 cores of Mid"
+    assert scene.filter("other", namespace="lab", nodes=nodes) == ""
+    scene.parts.cluster.pod_deleted("shop", "held")
+    assert scene.woken() == ["shop/next"]
+
+
+def test_victims_on_a_node_whose_object_is_not_known_yet_free_their_share():
+    scene = Scene()
+    scene.bound("victim", cores=20, node="new")
+    assert preempted(scene, nodes=["new", "n1", "newer"]) == ["new"]
+
+
+def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freeze_or_without_quotas():
+    scene = Scene()
+    scene.quotas.is_known = False
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_QUOTA_UNKNOWN
+    scene.parts.vectors.frozen = True
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_FROZEN
+    assert scene.filter("mid-without-requests", cores=0, nodes=["new"]) == mid_guard.REASON_FROZEN
+    web = pod_document("web", namespace="shop", requests={"cpu": "1"})
+    assert json.loads(scene.parts.extender.filter(request(web, ["new"]), NOW))["NodeNames"] == ["new"]
+
+
 def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
     entries = [{"name": "MidGuard", "args": {"defaultQuota": {"cpu": "2", "memory": "8Gi"}}}]
     configuration = loader.parse({"pluginConfig": entries})
