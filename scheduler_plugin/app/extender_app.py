@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import signal
 import time
 from collections.abc import Coroutine, Sequence
@@ -193,7 +194,8 @@ class ExtenderApp:
         while True:
             self._beat_at = time.monotonic()
             try:
-                self._parts.cluster.expire_assumed()
+                shown_at = self._watches.pods.last_event
+                self._parts.cluster.expire_assumed(math.inf if shown_at is None else time.monotonic() - shown_at)
                 self._check_blindness()
             except Exception:
                 log.exception("cannot expire assumed pods; trying again")

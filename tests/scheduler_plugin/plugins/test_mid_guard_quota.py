@@ -8,6 +8,7 @@ import pytest
 from api_types.kubernetes import pods
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins import mid_guard
+from scheduler_plugin.state import cluster
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -22,9 +23,9 @@ def mid(cores, gibibytes=1):
 class Scene:
     """Three nodes without a report, on which any Mid pod fits, and a monotonic clock."""
 
-    def __init__(self, quota='{"cpu": "20"}'):
+    def __init__(self, quota='{"cpu": "20"}', expiry_seconds=120):
         self.clock = factories.Clock()
-        self.parts = factories.parts(monotonic=self.clock)
+        self.parts = factories.parts(assumed_ttl_seconds=expiry_seconds, monotonic=self.clock)
         for name in NODES:
             self.parts.cluster.node_changed(factories.node(name))
         self.quotas = self.parts.vectors.mid_quotas
@@ -227,6 +228,71 @@ def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     assert scene.filter("early", namespace="lab") == mid_guard.REASON_QUOTA_UNKNOWN
     scene.quotas.is_known = True
     assert scene.filter("early", namespace="lab") == ""
+
+
+class SilentWatch(Scene):
+    """The watch of bound pods stops; kube-scheduler goes on."""
+
+    def place(self, name, namespace="shop", cores=4):
+        """Filter and bind a pod, and return whether it passed."""
+        if self.filter(name, cores, namespace):
+            return False
+        binding = {"PodName": name, "PodNamespace": namespace, "PodUID": f"uid-{name}", "Node": "n0"}
+        self.parts.extender.bind(json.dumps(binding).encode(), NOW)
+        return True
+
+    def wait(self, seconds, silent_since=None):
+        """Run the housekeeping of each second."""
+        for _ in range(seconds):
+            self.clock.seconds += 1
+            silent = 0.0 if silent_since is None else self.clock.seconds - silent_since
+            self.parts.cluster.expire_assumed(silent)
+
+
+def test_a_silent_watch_of_pods_frees_nothing_of_a_quota():
+    scene = SilentWatch()
+    placed = 0
+    for minute in range(11):
+        placed += sum(scene.place(f"pod-{minute}-{index}") for index in range(6))
+        scene.wait(60, silent_since=0)
+    assert placed == 5
+
+
+def test_pods_that_the_watch_shows_late_hold_their_quota_meanwhile_and_others_do_not():
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    scene.wait(600, silent_since=0)
+    scene.wait(29)
+    assert not scene.place("early")
+    for index in range(4):
+        scene.bound(f"pod-{index}")
+    scene.wait(2)
+    assert scene.place("next")
+    assert not scene.place("one-more")
+
+
+def test_a_bind_call_since_which_the_watch_shows_nothing_holds_its_quota_whatever_the_expiry():
+    scene = SilentWatch(expiry_seconds=10)
+    assert scene.place("pod", cores=20)
+    scene.wait(70, silent_since=-1)
+    assert not scene.place("next")
+    scene.wait(1)
+    assert scene.place("next")
+
+
+def test_only_bound_pods_of_namespaces_with_a_quota_are_kept_and_no_more_than_a_bound(monkeypatch):
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 3)
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    assert scene.place("elsewhere", namespace="lab")
+    reserved = factories.pod("reserved", namespace="shop", requests=mid(4))
+    scene.parts.cluster.assume_pod(reserved, "n0", NOW, ttl_seconds=5)
+    scene.wait(600, silent_since=-1)
+    assert {key for entry in scene.parts.cluster.entries.values() for key in entry.load.pods} == {
+        "shop/pod-2",
+        "shop/pod-3",
+        "shop/pod-4",
+    }
 
 
 @pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
