@@ -222,6 +222,11 @@ class RefusedPods:
         if ever:
             self.forget(uid)
 
+    def is_gone(self, uid: str) -> None:
+        """Drop a pod that no longer exists, with its wait: the watch may show that before its last attempt."""
+        self.not_woken(uid, ever=True)
+        self._waits.end(uid)
+
     def begins_round(self, monotonic: float) -> bool:
         """Return whether a round is due, which counts as begun then.
 

@@ -13,6 +13,7 @@ import yaml
 
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
+from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import cluster
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
@@ -273,6 +274,18 @@ async def test_a_bound_pod_holds_its_quota_until_the_watch_shows_later_changes(s
         async with asyncio.timeout(20):
             while 'tracked_objects{kind="unconfirmed_pods"} 0.0' not in await get(http_port, "/metrics"):
                 await asyncio.sleep(0.05)
+
+
+async def test_the_wait_of_a_pod_that_is_no_longer_tried_ends(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(load_waits, "_TRIED_SECONDS", 1.5)
+    configuration = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": 60}}]}
+    async with started(server, tmp_path, configuration) as (port, http_port, _debug_port), asyncio.timeout(20):
+        await until_ready(http_port)
+        pod = factories.pod_document("gone", requests={"cpu": "1"})
+        await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
+        assert "pods_refused_for_load 1.0" in await get(http_port, "/metrics")
+        while "pods_refused_for_load 0.0" not in await get(http_port, "/metrics"):
+            await asyncio.sleep(0.05)
 
 
 async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):
