@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import signal
 import time
 from collections.abc import Coroutine, Sequence
@@ -188,15 +189,17 @@ class ExtenderApp:
         await tasks.run(work, self._stop)
 
     async def _housekeeping(self) -> None:
-        """Record the heartbeat, expire assumed pods, and freeze the garbage collector after the first lists."""
+        """Record the heartbeat, expire pods, and freeze the garbage collector after the first lists."""
         frozen = False
         while True:
             self._beat_at = time.monotonic()
             try:
-                self._parts.cluster.expire_assumed()
+                shown_at = self._watches.pods.last_event
+                self._parts.cluster.expire_assumed(math.inf if shown_at is None else time.monotonic() - shown_at)
+                self._parts.waits.expire(time.monotonic())
                 self._check_blindness()
             except Exception:
-                log.exception("cannot expire assumed pods; trying again")
+                log.exception("cannot expire assumed and waiting pods; trying again")
             if not frozen and not self._unsynced():
                 gc.collect()
                 gc.freeze()

@@ -4,7 +4,7 @@
   pod for its bind call;
 - after the response of filter, `prepare` encodes the response of prioritize: kube-scheduler sends the same pod and the
   names of the filter response, so that the call costs one comparison. A request that differs is decoded as usual;
-- preempt removes the nodes that filter would reject after the evictions;
+- preempt forgets it as well, and removes the nodes that filter would reject after the evictions;
 - bind assumes the pod on its node, and responds with an error: kube-scheduler (with `ignorable: true`) then binds the
   pod itself.
 """
@@ -165,13 +165,17 @@ class Extender:
         """Begin the cycle of a pod; return the end of its JSON in the body, -1 in an encoding that is not expected."""
         self._pending.begin(args.pod.metadata.uid)
         self._placement = _NO_PLACEMENT
-        self._reservations.end(args.pod.metadata.uid)
-        self._cluster.forget_assumed(args.pod)
-        self._vectors.mid_quotas.end(args.pod.metadata.uid)
+        self._end_earlier_attempt(args.pod)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
         self._pending.keep_pod(wire_types.slim(args.pod), pod_end)
         return pod_end
+
+    def _end_earlier_attempt(self, pod: pods.Pod) -> None:
+        """Stop counting what an earlier attempt on a pod expected."""
+        self._reservations.end(pod.metadata.uid)
+        self._cluster.forget_assumed(pod)
+        self._vectors.mid_quotas.end(pod.metadata.uid)
 
     def reserve(self, now: float, monotonic: float) -> None:
         """Count the pod of the last call on the node that it is expected to run on. Called after the response."""
@@ -250,6 +254,7 @@ class Extender:
             if bytes(args.node_name_to_victims) not in (b"null", b"{}"):
                 raise BadRequest(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
             candidates = {}
+        self._end_earlier_attempt(args.pod)  # or the pod counts against itself
         pod = self._read(args.pod)
         names = list(candidates)
         rows = self._vectors.find(names)

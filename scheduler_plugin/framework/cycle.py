@@ -3,9 +3,9 @@
     score of a node = sum of weight * normalised score        over the plugins that scored the pod
 
 That is the share of these plugins in the sum that kube-scheduler would form of them. Nothing limits it to 100.
-The first plugin that rejects a node names the reason. A node that has no row yet passes, without a score: nothing is
-known of it, and kube-scheduler may see a new node milliseconds earlier. Pure: a result depends on the columns and on
-`now` alone.
+The first plugin that rejects a node names the reason. A node that has no row yet gets no score, and passes: nothing is
+known of it, and kube-scheduler may see a new node milliseconds earlier. What holds on any node, such as the quota of a
+namespace, rejects it too. Pure: a result depends on the columns and on `now` alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.framework.interface import Detailer, Filter, Pending, ReasonCodes, Scorer
+from scheduler_plugin.framework.interface import Detailer, Filter, Pending, ReasonCodes, Scorer, UnknownNodeFilter
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -50,7 +50,11 @@ class SchedulingCycle:
         self._first_code: list[int] = []
         self._detailers: list[tuple[Detailer, int]] = []
         """With the code before the first of each."""
+        self._filters_of_unknown: list[tuple[UnknownNodeFilter, int]] = []
+        """In the same form."""
         for each in filters:
+            if isinstance(each, UnknownNodeFilter):
+                self._filters_of_unknown.append((each, len(self.reasons)))
             if isinstance(each, Detailer):
                 self._detailers.append((each, len(self.reasons)))
             self._first_code.append(len(self.reasons))
@@ -63,10 +67,13 @@ class SchedulingCycle:
         if is_known.all():
             return self._filter_known(pod, rows, now, pending)
         of_known = self._filter_known(pod, rows[is_known], now, _of_candidates(pending, is_known))
-        if of_known is None:
+        count = int(np.count_nonzero(~is_known))
+        of_unknown = self._filter_unknown(pod, count, _of_candidates(pending, ~is_known))
+        if of_known is None and of_unknown is None:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
-        codes[is_known] = of_known
+        codes[is_known] = 0 if of_known is None else of_known
+        codes[~is_known] = 0 if of_unknown is None else of_unknown
         return codes
 
     def reason_texts(self, pod: PodInfo) -> Sequence[str]:
@@ -81,11 +88,13 @@ class SchedulingCycle:
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         codes: ReasonCodes | None = None
         for each, first_code in zip(self._filters, self._first_code, strict=True):
-            own = each.reject(pod, rows, self._vectors, now, pending)
-            if own is None or not own.any():
-                continue
-            shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
-            codes = shifted if codes is None else np.where(codes > 0, codes, shifted)
+            codes = _first(codes, each.reject(pod, rows, self._vectors, now, pending), first_code)
+        return codes
+
+    def _filter_unknown(self, pod: PodInfo, count: int, pending: Pending | None) -> ReasonCodes | None:
+        codes: ReasonCodes | None = None
+        for each, first_code in self._filters_of_unknown:
+            codes = _first(codes, each.reject_unknown(pod, count, self._vectors, pending), first_code)
         return codes
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
@@ -98,6 +107,14 @@ class SchedulingCycle:
             if scores is not None:
                 result.append(PluginScores(scorer.name, weight, scorer.normalize(scores)))
         return result
+
+
+def _first(codes: ReasonCodes | None, own: ReasonCodes | None, first_code: int) -> ReasonCodes | None:
+    """Return the codes of the plugins so far, and those of the next one where these accept the node."""
+    if own is None or not own.any():
+        return codes
+    shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
+    return shifted if codes is None else np.where(codes > 0, codes, shifted)
 
 
 def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:

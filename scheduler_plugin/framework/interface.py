@@ -56,6 +56,16 @@ class Filter(Plugin, Protocol):
 
 
 @runtime_checkable
+class UnknownNodeFilter(Plugin, Protocol):
+    """A filter plugin with reasons that hold on any node, also on one without a row; optional."""
+
+    def reject_unknown(
+        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None
+    ) -> ReasonCodes | None:
+        """Return a reason code for each of `count` unknown nodes, in the order of `pending`; None to accept all."""
+
+
+@runtime_checkable
 class Detailer(Plugin, Protocol):
     """A filter plugin that states the numbers behind a rejection which is the same for every node; optional."""
 

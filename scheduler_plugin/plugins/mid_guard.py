@@ -12,7 +12,8 @@ a node with neither an annotation nor a policy of this project's manager (upstre
 Nothing is admitted where the manager has closed the node (its annotations state why: a Mid pod was evicted there and it
 was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.emergency`).
 
-A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node.
+A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node. That and an emergency
+also reject a node that only kube-scheduler knows yet.
 
 The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
 resources that no longer exist.
@@ -55,7 +56,7 @@ REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of 
 _TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN, _LEAVING, _MID_ONLY = 1, 2, 3, 4, 5, 6, 7
 _CODE_OF_CLOSED: Final = {
     "Leaving": _LEAVING, "Cordoned": _LEAVING, "ScaleDownCandidate": _LEAVING, "MidOnly": _MID_ONLY,
-    "Underused": _MID_ONLY,
+    "Underused": _MID_ONLY, "Frozen": _FROZEN,
 }  # fmt: skip
 """Codes of the status annotation for a closed node; all others are those of an eviction."""
 
@@ -115,15 +116,12 @@ class MidGuard:
 
         The manager evicts those as well, and they would come back.
         """
-        requests_mid = bool(pod.mid_cpu_millis or pod.mid_memory_bytes)
-        if not requests_mid and class_of_priority(pod.priority) is not PriorityClass.MID:
+        if not _is_guarded(pod):
             return None
-        if vectors.frozen:
-            return np.full(len(rows), _FROZEN, dtype=np.int16)
-        if not requests_mid:
+        if everywhere := _code_everywhere(pod, vectors):
+            return np.full(len(rows), everywhere, dtype=np.int16)
+        if not _requests_mid(pod):
             return self._closed[rows]
-        if not vectors.mid_quotas.is_known:
-            return np.full(len(rows), _QUOTA_UNKNOWN, dtype=np.int16)
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
         left = self._left[:, rows]
         if pending is not None and pending.mid is not None:
@@ -134,9 +132,21 @@ class MidGuard:
         codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
         return codes
 
+    def reject_unknown(
+        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None
+    ) -> ReasonCodes | None:
+        """Reject nodes that only kube-scheduler knows yet in an emergency, and for the quota of the namespace."""
+        if not _is_guarded(pod):
+            return None
+        if everywhere := _code_everywhere(pod, vectors):
+            return np.full(count, everywhere, dtype=np.int16)
+        codes: ReasonCodes = np.zeros(count, dtype=np.int16)
+        codes[:] = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, 0)
+        return codes
+
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""
-        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
+        if not _requests_mid(pod):
             return {}
         namespace = mid_quotas.namespace_of(pod.key)
         text = _quota_text(pod, namespace, vectors.mid_quotas.use_of(namespace))
@@ -144,13 +154,28 @@ class MidGuard:
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
         """Return the Mid left on each candidate and whether it is closed; no columns for a pod that requests no Mid."""
-        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
+        if not _requests_mid(pod):
             return Explained(names.MID_RESOURCES, {})
         columns: dict[str, Ints | Floats | Bools] = {
             "midLeft": self._left.take(rows, axis=1),
             "midClosed": self._closed.take(rows) != 0,
         }
         return Explained(names.MID_RESOURCES, columns)
+
+
+def _requests_mid(pod: PodInfo) -> bool:
+    return bool(pod.mid_cpu_millis or pod.mid_memory_bytes)
+
+
+def _is_guarded(pod: PodInfo) -> bool:
+    return _requests_mid(pod) or class_of_priority(pod.priority) is PriorityClass.MID
+
+
+def _code_everywhere(pod: PodInfo, vectors: NodeColumns) -> int:
+    """Return the code of a reason that rejects every node for a guarded pod, whatever is known of it; 0 for none."""
+    if vectors.frozen:
+        return _FROZEN
+    return _QUOTA_UNKNOWN if _requests_mid(pod) and not vectors.mid_quotas.is_known else 0
 
 
 def _exceeds_quota(pod: PodInfo, vectors: NodeColumns, pending: Pending | None) -> Bools:

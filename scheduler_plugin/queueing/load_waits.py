@@ -5,11 +5,11 @@ bound it waits for as long as all nodes are busy. From the bound on, the limits 
 none, as in `mode: soft`, until it is bound or deleted.
 
 The wait begins with the first attempt that only LoadAwareScheduling refused, on every named node, and begins again
-after an attempt with another outcome. A pod that kube-scheduler names no node for makes no call, which changes nothing.
+after an attempt with another outcome. A pod that kube-scheduler names no node for makes no call, which changes nothing
+for 15 minutes. Then its wait ends: the watch may show the deletion of a pod before its last attempt.
 
-Where too many wait, those that are no longer tried make room: the watch may show the deletion of a pod before its last
-attempt. Then the newest of the namespace with the most do, so that a tenant with thousands of pods keeps no wait of
-another one from its begin.
+Where too many wait, the newest of the namespace with the most make room, so that a tenant with thousands of pods keeps
+no wait of another one from its begin.
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ class LoadWaits:
             if not self._by_namespace[wait.namespace]:
                 del self._by_namespace[wait.namespace]
 
+    def expire(self, monotonic: float) -> None:
+        """Drop the pods that are no longer tried."""
+        while self._waits and monotonic - next(iter(self._waits.values())).tried_at > _TRIED_SECONDS:
+            self.end(next(iter(self._waits)))
+
     def _is_tried(self, uid: str, monotonic: float) -> bool:
         """Record an attempt on a pod; return whether it waits."""
         wait = self._waits.get(uid)
@@ -93,10 +98,9 @@ class LoadWaits:
         return True
 
     def _make_room(self, namespace: str, monotonic: float) -> bool:
-        """Drop a pod that makes room for one of a namespace; return whether there is one."""
-        first = next(iter(self._waits))
-        if monotonic - self._waits[first].tried_at > _TRIED_SECONDS:
-            self.end(first)
+        """Drop pods that make room for one of a namespace; return whether there are any."""
+        self.expire(monotonic)
+        if len(self._waits) < MOST_PODS:
             return True
         ((greediest, most),) = self._by_namespace.most_common(1)
         if most <= self._by_namespace[namespace] + 1:

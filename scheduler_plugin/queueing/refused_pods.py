@@ -79,13 +79,16 @@ class Retry(NamedTuple):
 
 
 class _RowSet:
-    """Some rows, a bit each: as numbers, those of thousands of pods on thousands of nodes take hundreds of MiB."""
+    """Some rows, a bit each: as numbers, those of thousands of pods on thousands of nodes take hundreds of MiB.
+
+    Rows of -1, which are unknown nodes, only count.
+    """
 
     __slots__ = ("_bits", "count")
 
     def __init__(self, rows: Rows) -> None:
         is_inside = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
-        is_inside[rows] = True
+        is_inside[rows[rows >= 0]] = True
         self._bits = np.packbits(is_inside, bitorder="little")
         self.count = len(rows)
 
@@ -218,6 +221,11 @@ class RefusedPods:
         self._left_to_compare = len(self._pods)
         if ever:
             self.forget(uid)
+
+    def is_gone(self, uid: str) -> None:
+        """Drop a pod that no longer exists, with its wait: the watch may show that before its last attempt."""
+        self.not_woken(uid, ever=True)
+        self._waits.end(uid)
 
     def begins_round(self, monotonic: float) -> bool:
         """Return whether a round is due, which counts as begun then.

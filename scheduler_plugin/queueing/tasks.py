@@ -112,7 +112,10 @@ class QueueingTasks:
                         self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace,
                         decode=decoding.Envelope,
                     )  # fmt: skip
-            except (errors.NotFound, errors.Conflict, errors.Invalid) as error:  # Invalid: full of annotations
+            except (errors.NotFound, errors.Conflict) as error:
+                self._refused.is_gone(retry.pod.uid)
+                log.debug("pod %s: cannot be woken: %s", retry.pod.key, error)
+            except errors.Invalid as error:  # full of annotations, or another pod of that name
                 self._refused.not_woken(retry.pod.uid, ever=True)
                 log.debug("pod %s: cannot be woken: %s", retry.pod.key, error)
             except (errors.ApiServerError, TimeoutError) as error:

@@ -2,22 +2,24 @@
 
 A pod counts on one node at most. Its key is namespace and name, which belong to one pod at a time: another UID under a
 known name replaces the previous pod. As in the cache of kube-scheduler, the bind call assumes a pod on its node; the
-watch confirms or moves it, and an assumed pod that the watch does not show within `assumed_ttl_seconds` expires.
-Time is passed in; every method leaves the rows consistent.
+watch confirms or moves it, and an assumed pod that the watch does not show within `assumed_ttl_seconds` expires. One
+that holds a part of a Mid quota does not expire while the watch may not have shown it: a silent watch must not open the
+quota. Time is passed in; every method leaves the rows consistent.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Container, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import mid_quotas, node_metric_decoder, pod_info, vectors
+from scheduler_plugin.state import blindness, mid_quotas, node_metric_decoder, pod_info, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
@@ -40,6 +42,19 @@ _READ_ANNOTATIONS: Final = (
 
 _MOST_SCHEDULERS: Final = 64
 _JUST_BOUND_SECONDS: Final = 30.0
+_CATCH_UP_SECONDS: Final = 30.0
+"""Time in which a watch that was silent delivers the changes of that time."""
+_MOST_KEPT: Final = 16_384
+"""Assumed pods that are kept beyond their expiry; the oldest of more expire."""
+
+
+class _Assumed(NamedTuple):
+    """Times of an assumed pod, monotonic."""
+
+    at: float
+    until: float
+    holds_quota: bool
+    """Whether it was bound, and holds a part of the Mid quota of its namespace."""
 
 
 class Cluster:
@@ -60,8 +75,10 @@ class Cluster:
         self.monotonic = monotonic
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
-        self._assumed: dict[str, float] = {}
-        """Monotonic time of expiry by pod key, of the assumed pods."""
+        self._assumed: dict[str, _Assumed] = {}
+        """By pod key, oldest first."""
+        self._silent_at = -math.inf
+        """Monotonic time at which the watch of bound pods was last found silent."""
         self._namesakes: dict[str, str] = {}
         """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
         assumed while events of the last one still arrive."""
@@ -221,7 +238,9 @@ class Cluster:
         self._assign(node_name, pod, now, observed=False)
         if namesake is not None:
             self._namesakes[key] = namesake
-        self._assumed[key] = self.monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
+        at = self.monotonic()
+        until = at + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
+        self._assumed[key] = _Assumed(at, until, ttl_seconds is None and self.vectors.mid_quotas.limits(key))
         return True
 
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
@@ -235,11 +254,23 @@ class Cluster:
         """Count a pod that is about to be placed in its namespace: its node is not known yet."""
         self.vectors.mid_quotas.expect(pod, self.monotonic())
 
-    def expire_assumed(self) -> int:
-        """Remove the assumed pods that no watch event confirmed in time; return their number."""
+    def expire_assumed(self, silent_seconds: float = 0.0) -> int:
+        """Remove the assumed pods that no watch event confirmed in time; return their number.
+
+        `silent_seconds` is the time since the last event of the watch of bound pods.
+        """
         now = self.monotonic()
         self.vectors.mid_quotas.expire(now)
-        expired = [key for key, until in self._assumed.items() if until <= now]
+        if silent_seconds > blindness.SILENT_SECONDS:
+            self._silent_at = now
+        catches_up = now - self._silent_at < _CATCH_UP_SECONDS
+        expired: list[str] = []
+        kept: list[str] = []
+        for key, each in self._assumed.items():
+            if each.until <= now:
+                may_come = each.holds_quota and (catches_up or each.at > now - silent_seconds)
+                (kept if may_come else expired).append(key)
+        expired += kept[: max(len(kept) - _MOST_KEPT, 0)]
         for key in expired:
             self._forget(key)
         return len(expired)

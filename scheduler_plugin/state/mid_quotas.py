@@ -3,7 +3,8 @@
 A namespace holds the `mid-*` requests of its pods that
 
     are bound, also by another scheduler       until they end or are deleted; a terminating pod counts until it is gone
-    are assumed                                from the bind call, as long as they count on their node
+    are assumed                                from the bind call, as long as they count on their node: longer than
+                                               other pods while the watch of bound pods is silent
     are expected                               from filter on, or nominated after a preempt call, until kube-scheduler
                                                gives the attempt up, the next filter call, the binding, or 60 s
 
@@ -121,6 +122,12 @@ class MidQuotas:
         found = self._namespaces.get(namespace)
         held = Amounts(found.cpu_millis, found.memory_bytes) if found else Amounts(0, 0)
         return NamespaceUse(held, self._own.get(namespace, self.default), namespace in self._malformed)
+
+    def limits(self, key: str) -> bool:
+        """Return whether a pod holds something of a quota."""
+        namespace = namespace_of(key)
+        found = self._namespaces.get(namespace)
+        return found is not None and key in found.holders and self._own.get(namespace, self.default) != quota.UNLIMITED
 
     def uses(self) -> Mapping[str, NamespaceUse]:
         """Return the use of each namespace that holds something, or has a quota of its own."""

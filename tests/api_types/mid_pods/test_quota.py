@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types.kubernetes import quantities
 from api_types.mid_pods import quota
 from api_types.mid_pods.quota import MidQuota
 
@@ -59,23 +58,69 @@ def test_anything_else_is_malformed_as_a_whole(text):
         quota.read(text, DEFAULT)
 
 
-AMOUNTS = st.one_of(
-    st.integers(min_value=0, max_value=10**15 - 1),
-    st.integers(min_value=0, max_value=10**6).map(str),
-    st.sampled_from(["1.5Gi", "20", "500m", "64Ki", ".5", "1.", "..", "1.2.3", "1e3", "+1", "-0", "99Ei", "1Zi"]),
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cpu": 007}',
+        '{"memory": 00}',
+        "\f{}",
+        "\v{}",
+        "{}\u00a0",
+        "{\u2028}",
+        '{"cpu": "99999999999999999999E"}',
+        '{"cpu": "1E"}',
+        '{"cpu": "8P"}',
+        '{"memory": "99999999999999999999"}',
+        '{"memory": "8Ei"}',
+        '{"memory": "7.99999999999999999999Ei"}',
+        '{"cpu": "1.2.3"}',
+        '{"memory": "..Gi"}',
+        '{"cpu": "1e3"}',
+        '{"cpu": "1", "cpu": "2"}',
+    ],
 )
+def test_the_admission_policy_refuses(text):
+    assert not quota.is_admissible(text)
 
 
-@given(st.dictionaries(st.sampled_from(["cpu", "memory", "disk"]), AMOUNTS))
-@example({"cpu": "1.2.3"})
-@example({"memory": "..Gi"})
-def test_what_the_admission_policy_admits_is_read_except_for_amounts_that_are_too_large(document):
-    text = json.dumps(document)
-    if not quota.is_admissible(text):
-        return
-    try:
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\t{ "cpu"\t:\r\n"1" }\n',
+        '{"cpu": "999999999999.5k", "memory": "999999999999Ki"}',
+        '{"cpu": "7.5P", "memory": "7.5Pi"}',
+        '{"cpu": "100000", "memory": "67108864Ki"}',
+        '{"cpu": "07", "memory": ".5Gi"}',
+        '{"memory": "999Ti"}',
+        '{"memory": 999999999999999}',
+    ],
+)
+def test_the_admission_policy_admits_what_a_namespace_may_need(text):
+    assert quota.is_admissible(text)
+    quota.read(text, DEFAULT)
+
+
+AMOUNTS = st.one_of(
+    st.from_regex(r"[0-9]{0,21}([.][0-9]{0,21})?([numkMGTPE]|[KMGTPE]i)?", fullmatch=True).map(json.dumps),
+    st.from_regex(r"-?[0-9]{1,20}([.][0-9]+)?([eE][0-9]{1,3})?", fullmatch=True),
+)
+SPACES = st.text(" \t\n\r\f\v\u00a0\u2028", max_size=3)
+
+
+@given(st.from_regex(quota.PATTERN, fullmatch=True))
+@settings(max_examples=500)
+def test_what_the_admission_policy_admits_is_never_malformed(text):
+    if quota.is_admissible(text):
         quota.read(text, DEFAULT)
-    except quota.MalformedQuota:
-        if any(quantities.resource_units(name, amount) > quantities.MOST for name, amount in document.items()):
-            return
-        raise
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["cpu", "memory", "disk"]), AMOUNTS), max_size=3), st.lists(SPACES, min_size=4)
+)
+@settings(max_examples=500)
+def test_a_text_of_any_amounts_and_spaces_that_the_admission_policy_admits_is_never_malformed(pairs, spaces):
+    first, second, third, last = spaces[:4]
+    body = f"{second},".join(f'"{name}"{third}:{first}{amount}' for name, amount in pairs)
+    text = f"{first}{{{second}{body}{third}}}{last}"
+    if quota.is_admissible(text):
+        quota.read(text, DEFAULT)

@@ -13,7 +13,9 @@ import yaml
 
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
+from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.settings import SchedulerPluginSettings
+from scheduler_plugin.state import cluster
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver
@@ -110,7 +112,7 @@ async def until_ready(port):
 
 
 async def post(port, verb, document):
-    body = json.dumps(document).encode()
+    body = json.dumps(document, separators=(",", ":")).encode()
 
     def call():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as response:
@@ -253,6 +255,48 @@ async def test_watch_events_change_the_state(server, tmp_path):
         await until_ready(http_port)
         while [held["pod"] for held in json.loads(await get(debug_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
             await asyncio.sleep(0.01)
+
+
+async def test_a_bound_pod_holds_its_quota_until_the_watch_shows_later_changes(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_CATCH_UP_SECONDS", 0.5)
+    server._scripts["WATCH", f"{PODS}?{RUNNING_SOMEWHERE}"].clear()
+    shows = asyncio.Event()
+    later = apiserver.event("ADDED", bound("other", "n2"))
+    stream = apiserver.Stream(apiserver.After(shows), later, apiserver.HANG)
+    server.on("WATCH", PODS, stream, selector=RUNNING_SOMEWHERE)
+    args = {"defaultQuota": {"cpu": "1"}, "namespaceQuotas": False}
+    configuration = {"pluginConfig": [{"name": "MidGuard", "args": args}]}
+    mid = {"kubernetes.io/mid-cpu": "1000"}
+
+    async def passes(port, name):
+        pod = factories.pod_document(name, priority=7500, requests=mid)
+        answer = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["new"]})
+        return bool(answer["NodeNames"])
+
+    async with started(server, tmp_path, configuration, assumed_pod_ttl_seconds=0.1) as (port, http_port, _debug_port):
+        await until_ready(http_port)
+        assert await passes(port, "first")
+        binding = {"PodName": "first", "PodNamespace": "default", "PodUID": "uid-first", "Node": "n2"}
+        await post(port, "bind", binding)
+        await asyncio.sleep(2.2)
+        assert 'tracked_objects{kind="unconfirmed_pods"} 1.0' in await get(http_port, "/metrics")
+        assert not await passes(port, "second")
+        shows.set()
+        async with asyncio.timeout(20):
+            while 'tracked_objects{kind="unconfirmed_pods"} 0.0' not in await get(http_port, "/metrics"):
+                await asyncio.sleep(0.05)
+
+
+async def test_the_wait_of_a_pod_that_is_no_longer_tried_ends(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(load_waits, "_TRIED_SECONDS", 1.5)
+    configuration = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": 60}}]}
+    async with started(server, tmp_path, configuration) as (port, http_port, _debug_port), asyncio.timeout(20):
+        await until_ready(http_port)
+        pod = factories.pod_document("gone", requests={"cpu": "1"})
+        await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
+        assert "pods_refused_for_load 1.0" in await get(http_port, "/metrics")
+        while "pods_refused_for_load 0.0" not in await get(http_port, "/metrics"):
+            await asyncio.sleep(0.05)
 
 
 async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):

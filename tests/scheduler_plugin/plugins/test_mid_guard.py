@@ -202,7 +202,7 @@ def test_an_eviction_annotation_that_the_manager_did_not_write_closes_nothing(te
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (Closed.FROZEN, mid_guard.REASON_CLOSED),
+        (Closed.FROZEN, mid_guard.REASON_FROZEN),
         (Closed.EVICTED, mid_guard.REASON_CLOSED),
         (Closed.LEAVING, mid_guard.REASON_LEAVING),
         (Closed.CORDONED, mid_guard.REASON_LEAVING),

@@ -8,6 +8,7 @@ import pytest
 from api_types.kubernetes import pods
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins import mid_guard
+from scheduler_plugin.state import cluster
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -22,18 +23,18 @@ def mid(cores, gibibytes=1):
 class Scene:
     """Three nodes without a report, on which any Mid pod fits, and a monotonic clock."""
 
-    def __init__(self, quota='{"cpu": "20"}'):
+    def __init__(self, quota='{"cpu": "20"}', expiry_seconds=120):
         self.clock = factories.Clock()
-        self.parts = factories.parts(monotonic=self.clock)
+        self.parts = factories.parts(assumed_ttl_seconds=expiry_seconds, monotonic=self.clock)
         for name in NODES:
             self.parts.cluster.node_changed(factories.node(name))
         self.quotas = self.parts.vectors.mid_quotas
         self.quotas.namespace_changed("shop", quota)
 
-    def filter(self, name, cores=4, namespace="shop", **more):
+    def filter(self, name, cores=4, namespace="shop", nodes=NODES, **more):
         """Return the reason of a refusal; "" for a pod that passes."""
         pod = pod_document(name, namespace=namespace, priority=7500, requests=mid(cores), **more)
-        answer = json.loads(self.parts.extender.filter(request(pod, NODES), NOW))
+        answer = json.loads(self.parts.extender.filter(request(pod, nodes), NOW))
         reasons = set((answer.get("FailedAndUnresolvableNodes") or {}).values())
         assert bool(reasons) != bool(answer["NodeNames"])
         return reasons.pop() if reasons else ""
@@ -140,6 +141,41 @@ def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     assert scene.filter("preemptor", cores=20) == ""
 
 
+def preempted(scene, cores=20, nodes=NODES):
+    """Return the nodes that stay candidates, where each could free `victim`."""
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(cores))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {node: {"Pods": [{"UID": "uid-victim"}]} for node in nodes}}
+    return list(json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))["NodeNameToMetaVictims"])
+
+
+def test_a_preemptor_does_not_count_against_itself_when_it_preempts_again():
+    scene = Scene()
+    scene.bound("victim", cores=20)
+    assert preempted(scene) == ["n0"]
+    scene.clock.seconds += 5
+    assert preempted(scene) == ["n0"]
+    assert scene.filter("third", cores=1) != "", "it counts for other pods"
+
+
+@pytest.mark.parametrize("nodes", [NODES, ["n0"]])
+def test_a_pod_that_passed_and_that_another_filter_rejected_may_preempt(nodes):
+    """Where one node passes, the pod counts there as well."""
+    scene = Scene()
+    scene.bound("victim", cores=4)
+    assert scene.filter("preemptor", cores=16, nodes=nodes) == ""
+    scene.parts.extender.reserve(NOW, scene.clock.seconds)
+    assert preempted(scene, cores=16) == NODES
+    assert len(scene.parts.reservations) == 0
+
+
+def test_a_pod_whose_binding_failed_does_not_count_against_itself_when_it_preempts():
+    scene = Scene()
+    assert scene.filter("preemptor", cores=20) == ""
+    binding = {"PodName": "preemptor", "PodNamespace": "shop", "PodUID": "uid-preemptor", "Node": "n0"}
+    scene.parts.extender.bind(json.dumps(binding).encode(), NOW)
+    assert preempted(scene) == NODES
+
+
 def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
     scene = Scene()
     for index in range(1025):
@@ -192,6 +228,98 @@ def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     assert scene.filter("early", namespace="lab") == mid_guard.REASON_QUOTA_UNKNOWN
     scene.quotas.is_known = True
     assert scene.filter("early", namespace="lab") == ""
+
+
+class SilentWatch(Scene):
+    """The watch of bound pods stops; kube-scheduler goes on."""
+
+    def place(self, name, namespace="shop", cores=4):
+        """Filter and bind a pod, and return whether it passed."""
+        if self.filter(name, cores, namespace):
+            return False
+        binding = {"PodName": name, "PodNamespace": namespace, "PodUID": f"uid-{name}", "Node": "n0"}
+        self.parts.extender.bind(json.dumps(binding).encode(), NOW)
+        return True
+
+    def wait(self, seconds, silent_since=None):
+        """Run the housekeeping of each second."""
+        for _ in range(seconds):
+            self.clock.seconds += 1
+            silent = 0.0 if silent_since is None else self.clock.seconds - silent_since
+            self.parts.cluster.expire_assumed(silent)
+
+
+def test_a_silent_watch_of_pods_frees_nothing_of_a_quota():
+    scene = SilentWatch()
+    placed = 0
+    for minute in range(11):
+        placed += sum(scene.place(f"pod-{minute}-{index}") for index in range(6))
+        scene.wait(60, silent_since=0)
+    assert placed == 5
+
+
+def test_pods_that_the_watch_shows_late_hold_their_quota_meanwhile_and_others_do_not():
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    scene.wait(600, silent_since=0)
+    scene.wait(29)
+    assert not scene.place("early")
+    for index in range(4):
+        scene.bound(f"pod-{index}")
+    scene.wait(2)
+    assert scene.place("next")
+    assert not scene.place("one-more")
+
+
+def test_a_bind_call_since_which_the_watch_shows_nothing_holds_its_quota_whatever_the_expiry():
+    scene = SilentWatch(expiry_seconds=10)
+    assert scene.place("pod", cores=20)
+    scene.wait(70, silent_since=-1)
+    assert not scene.place("next")
+    scene.wait(1)
+    assert scene.place("next")
+
+
+def test_only_bound_pods_of_namespaces_with_a_quota_are_kept_and_no_more_than_a_bound(monkeypatch):
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 3)
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    assert scene.place("elsewhere", namespace="lab")
+    reserved = factories.pod("reserved", namespace="shop", requests=mid(4))
+    scene.parts.cluster.assume_pod(reserved, "n0", NOW, ttl_seconds=5)
+    scene.wait(600, silent_since=-1)
+    assert {key for entry in scene.parts.cluster.entries.values() for key in entry.load.pods} == {
+        "shop/pod-2",
+        "shop/pod-3",
+        "shop/pod-4",
+    }
+
+
+@pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
+def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(nodes):
+    scene = Scene()
+    scene.bound("held", cores=20)
+    assert scene.filter("next", cores=1, nodes=nodes) == f"{HOLDS}20 of 20 cores of Mid"
+    assert scene.filter("other", namespace="lab", nodes=nodes) == ""
+    scene.parts.cluster.pod_deleted("shop", "held")
+    assert scene.woken() == ["shop/next"]
+
+
+def test_victims_on_a_node_whose_object_is_not_known_yet_free_their_share():
+    scene = Scene()
+    scene.bound("victim", cores=20, node="new")
+    assert preempted(scene, nodes=["new", "n1", "newer"]) == ["new"]
+
+
+def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freeze_or_without_quotas():
+    scene = Scene()
+    scene.quotas.is_known = False
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_QUOTA_UNKNOWN
+    scene.parts.vectors.frozen = True
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_FROZEN
+    assert scene.filter("mid-without-requests", cores=0, nodes=["new"]) == mid_guard.REASON_FROZEN
+    web = pod_document("web", namespace="shop", requests={"cpu": "1"})
+    assert json.loads(scene.parts.extender.filter(request(web, ["new"]), NOW))["NodeNames"] == ["new"]
 
 
 def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():

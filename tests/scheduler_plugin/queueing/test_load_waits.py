@@ -157,6 +157,20 @@ def test_pods_that_are_no_longer_tried_make_room(monkeypatch):
     assert scene.filter("web") == ["a"]
 
 
+def test_waits_of_pods_that_are_no_longer_tried_end_by_their_time():
+    scene = Scene(a=90)
+    scene.filter("gone")
+    scene.clock.seconds = 600
+    scene.filter("tried")
+    scene.clock.seconds = 900
+    scene.parts.waits.expire(scene.clock.seconds)
+    assert len(scene.parts.waits) == 2
+    scene.clock.seconds = 901
+    scene.parts.waits.expire(scene.clock.seconds)
+    assert len(scene.parts.waits) == 1
+    assert scene.filter("tried") == ["a"], "it goes on waiting"
+
+
 def test_a_negative_bound_is_a_problem():
     with pytest.raises(loader.InvalidConfiguration, match="softAfterSeconds"):
         loader.parse({"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": -1}}]})

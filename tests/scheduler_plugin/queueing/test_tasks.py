@@ -153,6 +153,28 @@ async def test_pods_that_cannot_be_woken_hold_no_room_back(monkeypatch):
     assert await woken(monkeypatch, dict.fromkeys(pods, INVALID), rounds=12) == [pods[0], "victim"]
 
 
+@pytest.mark.parametrize(("code", "left"), [(404, 0), (409, 0), (422, 1), (500, 1)])
+async def test_a_pod_that_is_gone_waits_no_longer_and_one_that_exists_does(code, left):
+    """The watch showed the deletion before the last attempt."""
+    parts = factories.parts({"softAfterSeconds": 60})
+    parts.cluster.node_changed(factories.node("n1"))
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "90", "memory": "1Gi"}))
+    parts.waiting.changed(factories.waiting_pod("web"))
+    parts.waiting.gone("default", "web")
+    document = factories.pod_document("web", requests={"cpu": "1", "memory": "1Mi"})
+    parts.extender.filter(factories.request(document, ["n1"]), NOW)
+    assert len(parts.waits) == 1
+    pod = pod_info.read(factories.pod("web"), parts.estimator_args)
+    status = {"kind": "Status", "code": code, "details": {"name": "web"}}
+    async with apiserver.running() as server:
+        server.on("PATCH", POD, apiserver.Answer(status, code))
+        async with server.session() as api:
+            await tasks.QueueingTasks(api, parts.refused, parts.reservations, lambda: NOW)._annotate(
+                Retry(pod, Cause.COOLED)
+            )
+    assert len(parts.waits) == left
+
+
 async def test_a_request_that_hangs_holds_no_other_one_back(monkeypatch):
     hangs = apiserver.Stream(apiserver.After(asyncio.Event()))
     assert await woken(monkeypatch, {"hangs": hangs}, rounds=3, cores=10) == ["hangs", "victim"]
