@@ -20,9 +20,11 @@ import datetime as dt
 import functools
 import itertools
 import logging
+import math
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import kopf
@@ -35,8 +37,10 @@ from manager.settings import ManagerSettings
 log = logging.getLogger(__name__)
 
 _PLURAL: Final = resources.CONFIG_MAPS.plural
-_TOKEN_LIFE: Final = dt.timedelta(minutes=10)
-"""kopf logs in again after this time: the kubelet replaces a token long before it expires."""
+_LOGIN_LIFE: Final = dt.timedelta(minutes=10)
+"""kopf logs in again after this time, and reads all files: the kubelet replaces a token long before it expires."""
+_CALM_SECONDS: Final = 60.0
+"""A login so long after the one before waits for nothing. Longer than the longest pause."""
 _USABLE_SHARE: Final = 0.8
 """Share of the lifetime of a program's credential after which kopf logs in again, and its lower bound in seconds."""
 _LEAST_USABLE_SECONDS: Final = 10.0
@@ -46,6 +50,21 @@ _EXIT_SECONDS: Final = 10.0
 
 class UnsupportedCredentials(Exception):
     """kopf has no setting for this kind of credentials."""
+
+
+def login(to: connection.Connection, clock: Callable[[], dt.datetime]) -> Callable[..., Awaitable[kopf.ConnectionInfo]]:
+    """Return a login handler. kopf calls it at once after each 401, so logins that follow one another wait."""
+    last, attempt = -math.inf, 0
+
+    async def handler(**_: Any) -> kopf.ConnectionInfo:
+        nonlocal last, attempt
+        attempt = attempt + 1 if time.monotonic() - last < _CALM_SECONDS else 0
+        if attempt:
+            await asyncio.sleep(backoff.DEFAULT.seconds(attempt - 1, random.random))
+        last = time.monotonic()
+        return await log_in(to, clock())
+
+    return handler
 
 
 async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
@@ -98,7 +117,7 @@ def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.Connect
         private_key_data=to.client_key_data,
         default_namespace=to.namespace,
         proxy_url=to.proxy_url,
-        expiration=now + _TOKEN_LIFE if to.token_path is not None else None,
+        expiration=now + _LOGIN_LIFE,
     )
 
 
@@ -129,9 +148,7 @@ def registry(
             listed = event["type"] is None  # kopf's mark of an object of a list
             loop.call_soon_threadsafe(functools.partial(sink.updated, _PLURAL, decoded, listed=listed))
 
-    @kopf.on.login(registry=handlers)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        return await log_in(to, clock())
+    kopf.on.login(registry=handlers)(login(to, clock))
 
     @kopf.on.event("", "v1", _PLURAL, registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:

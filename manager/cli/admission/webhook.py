@@ -57,9 +57,7 @@ def registry(
     """Register the handler of new pods."""
     handlers = kopf.OperatorRegistry()
 
-    @kopf.on.login(registry=handlers)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        return await kopf_watches.log_in(to, clock())
+    kopf.on.login(registry=handlers)(kopf_watches.login(to, clock))
 
     @kopf.on.mutate("", "v1", "pods", id=HANDLER, operations=["CREATE"], registry=handlers)
     async def limit(body: kopf.Body, patch: kopf.Patch, warnings: list[str], **_: Any) -> None:

@@ -6,7 +6,6 @@ import datetime as dt
 import itertools
 import shutil
 
-import kopf
 import pytest
 
 from apiserver_client import connection
@@ -18,9 +17,9 @@ from manager.settings import ManagerSettings
 from tests.fakes import certificates, cluster, connections
 
 NAMESPACE, NAME = "koordinator-system", "slo-controller-config"
-TOKEN_LIFE_SECONDS = 1.0
+LOGIN_LIFE_SECONDS = 1.0
 WITHIN_SECONDS = 720
-"""Longest time to the next login with a token file: the life of a token, and that of a watch that gets no answer."""
+"""Longest time to the next login: the life of one, and that of a watch that gets no answer."""
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +41,13 @@ def second(folder):
 def _quick(monkeypatch):
     """Let each wait of kopf be a second at most, and let it not kill pytest where its own exit hangs."""
     settings = kopf_watches.operator_settings(ManagerSettings())
-    assert settings.watching.inactivity_timeout + kopf_watches._TOKEN_LIFE.total_seconds() < WITHIN_SECONDS
+    assert settings.watching.inactivity_timeout + kopf_watches._LOGIN_LIFE.total_seconds() < WITHIN_SECONDS
     settings.watching.inactivity_timeout = 1.0
     settings.process.ultimate_exiting_timeout = None
     monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: settings)
     monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.1))
-    monkeypatch.setattr(kopf_watches, "_TOKEN_LIFE", dt.timedelta(seconds=TOKEN_LIFE_SECONDS))
+    monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 0.0)
+    monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(seconds=LOGIN_LIFE_SECONDS))
 
 
 def replace(path, content):
@@ -144,39 +144,50 @@ async def test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_
         await followed.until("1")
 
 
-async def test_without_a_token_file_a_new_authority_is_trusted_by_the_next_process_only(first, second, authority):
-    async with served(first) as server:
-        async with following(server, ca_path=authority, token="t") as followed:
-            await followed.until("0")
-            replace(authority, second.certificate_path)
-            server.restart_with(second)
-            server.edit("1")
-            with pytest.raises(TimeoutError):
-                await followed.until("1", 3 * TOKEN_LIFE_SECONDS)
-        async with following(server, ca_path=authority, token="t") as followed:
-            await followed.until("1")
+async def test_without_a_token_file_too_a_new_authority_is_trusted_from_the_next_login_on(first, second, authority):
+    async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
+        await followed.until("0")
+        replace(authority, second.certificate_path)
+        server.restart_with(second)
+        server.edit("1")
+        await followed.until("1")
 
 
-async def test_a_client_certificate_that_is_refused_ends_kopf_and_the_next_process_uses_the_new_one(
-    first, second, authority, tmp_path
-):
+async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(first, second, authority, tmp_path):
     files = {"client_certificate_path": tmp_path / "tls.crt", "client_key_path": tmp_path / "tls.key"}
     replace(files["client_certificate_path"], first.certificate_path)
     replace(files["client_key_path"], first.key_path)
-    async with served(first, trusted_clients=first) as server:
-        async with following(server, ca_path=authority, **files) as followed:
-            await followed.until("0")
-            replace(files["client_certificate_path"], second.certificate_path)
-            replace(files["client_key_path"], second.key_path)
-            server.tls.load_verify_locations(second.certificate_path)
-            server.edit("1")
-            await followed.until("1")
-            server.cluster.refuse["WATCH", "configmaps"] = cluster.Refusal(401, "Unauthorized")
-            server.reset()
-            with pytest.raises(kopf.LoginError):
-                async with asyncio.timeout(20):
-                    await followed.running
+    async with (
+        served(first, trusted_clients=first) as server,
+        following(server, ca_path=authority, **files) as followed,
+    ):
+        await followed.until("0")
+        server.cluster.refuse["WATCH", "configmaps"] = cluster.Refusal(401, "Unauthorized")
+        server.reset()
+        await asyncio.sleep(LOGIN_LIFE_SECONDS)
+        replace(files["client_certificate_path"], second.certificate_path)
+        replace(files["client_key_path"], second.key_path)
+        server.tls.load_verify_locations(second.certificate_path)
         del server.cluster.refuse["WATCH", "configmaps"]
-        server.edit("2")
-        async with following(server, ca_path=authority, **files) as followed:
-            await followed.until("2")
+        server.edit("1")
+        await followed.until("1")
+
+
+async def test_while_a_credential_is_refused_requests_pause_longer_and_longer(first, authority, monkeypatch):
+    monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 60.0)
+    logins = []
+    log_in = kopf_watches.log_in
+
+    async def counted(to, now):
+        logins.append(now)
+        return await log_in(to, now)
+
+    monkeypatch.setattr(kopf_watches, "log_in", counted)
+    async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
+        await followed.until("0")
+        refusal = cluster.Refusal(401, "Unauthorized")
+        server.cluster.refuse.update({("WATCH", "configmaps"): refusal, ("LIST", "configmaps"): refusal})
+        server.reset()
+        await asyncio.sleep(4)
+        assert 2 <= len(logins) <= 7
+        assert not followed.running.done()

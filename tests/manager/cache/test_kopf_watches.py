@@ -33,8 +33,27 @@ def test_a_token_file_is_read_at_login_and_again_before_it_can_expire(tmp_path):
     assert kopf_watches.connection_info(given, NOW).token == "second"
 
 
-def test_credentials_that_do_not_rotate_do_not_expire():
-    assert kopf_watches.connection_info(to(token="t"), NOW).expiration is None
+def test_a_credential_without_a_file_expires_too_so_that_the_authority_is_read_again():
+    assert kopf_watches.connection_info(to(token="t"), NOW).expiration - NOW == dt.timedelta(minutes=10)
+
+
+async def test_logins_that_follow_one_another_wait_longer_each_time(monkeypatch):
+    now, waits = [1000.0], []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(kopf_watches.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(kopf_watches.asyncio, "sleep", sleep)
+    monkeypatch.setattr(kopf_watches.random, "random", lambda: 0.0)
+    log_in = kopf_watches.login(to(token="t"), lambda: NOW)
+    for _ in range(8):
+        await log_in()
+    assert waits == [0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0]
+    now[0] += kopf_watches._CALM_SECONDS
+    await log_in()
+    assert len(waits) == 7, "a login long after the one before waits for nothing"
 
 
 def test_refuses_what_kopf_cannot_use_and_names_the_fix():
