@@ -29,7 +29,7 @@ from manager.mid_resource.eviction.graces import Graces
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
-from manager.mid_resource.eviction.room import Amounts, Room, Rooms
+from manager.mid_resource.eviction.room import Amounts, Room, Rooms, total
 from manager.mid_resource.reasons import Closed
 
 _NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -271,7 +271,7 @@ class Survey:
             if since is not None and _lasts(known, since, now):
                 others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
                 found.append(MidOnly(name, since, known.mid_pods, reported, others))
-        return sorted(found, key=lambda node: (_sum(node.others), requested(node.mid_pods), node.name))
+        return sorted(found, key=lambda node: (total(node.others), requested(node.mid_pods), node.name))
 
     def rooms(self, emptied: Collection[str]) -> Rooms:
         """Return the room on the nodes that stay, after the pods of the emptied ones have found a place.
@@ -364,12 +364,7 @@ def _is_suspected(known: _Known, now: dt.datetime) -> bool:
 
 def requested(mid_pods: Iterable[Candidate]) -> Amounts:
     """Return the sum of the Mid requests of pods."""
-    return _sum(pod.mid_amounts for pod in mid_pods)
-
-
-def _sum(found: Iterable[Amounts]) -> Amounts:
-    listed = list(found)
-    return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
+    return total(pod.mid_amounts for pod in mid_pods)
 
 
 def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime) -> Iterator[Choice]:

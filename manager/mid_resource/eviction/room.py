@@ -12,6 +12,12 @@ MOST_PLACES: Final = 1000
 """Nodes that count, those with the most free: the search for places is not to hold up the manager."""
 
 
+def total(amounts: Iterable[Amounts]) -> Amounts:
+    """Return the sum for each resource."""
+    listed = list(amounts)
+    return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
+
+
 class Room:
     """Free amounts of several nodes, from which the pods of emptied nodes are subtracted."""
 
