@@ -109,7 +109,7 @@ class _Known:
     underused_since: dt.datetime | None = None
     """Time of the first of the reports since which all of them showed little Prod."""
     not_before: dt.datetime | None = None
-    """End of the pause after the node was opened again."""
+    """End of the pause after the node was given up; None where it never was."""
     mid_pods: tuple[Candidate, ...] = ()
     """Those that may be evicted."""
     leave: bool = False
@@ -259,9 +259,9 @@ class Survey:
             known.since = known.since and known.not_before
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
-        """Return the nodes whose grace is over, the cheapest first.
+        """Return the nodes whose grace is over: those never given up first, then the one given up longest ago.
 
-        These are nodes that only Mid pods keep, then those with the fewest requests of other pods.
+        Of those never given up, nodes that only Mid pods keep are first, then those whose other pods request the least.
         """
         found = []
         for name, known in self._nodes.items():
@@ -271,7 +271,11 @@ class Survey:
             if since is not None and _lasts(known, since, now):
                 others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
                 found.append(MidOnly(name, since, known.mid_pods, reported, others))
-        return sorted(found, key=lambda node: (total(node.others), requested(node.mid_pods), node.name))
+        return sorted(found, key=self._order)
+
+    def _order(self, node: MidOnly) -> tuple[dt.datetime, Amounts, Amounts, str]:
+        given_up = self._nodes[node.name].not_before or _NEVER
+        return given_up, total(node.others), requested(node.mid_pods), node.name
 
     def rooms(self, emptied: Collection[str]) -> Rooms:
         """Return the room on the nodes that stay, after the pods of the emptied ones have found a place.
