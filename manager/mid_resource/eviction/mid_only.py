@@ -288,8 +288,8 @@ class Survey:
         mid = Room({name: each.reported.free for name, each in open_ if not each.reported.closed})
         native = Room({name: each.reported.native_free for name, each in open_})
         for each in [self._nodes[name] for name in emptied if name in self._nodes]:
-            mid.take_all(pod.mid_amounts for pod in each.mid_pods)
-            native.take_all(keeper.requests or (0, 0) for keeper in each.keepers)
+            mid.take(pod.mid_amounts for pod in each.mid_pods)
+            native.take(keeper.requests or (0, 0) for keeper in each.keepers)
         return Rooms(mid, native)
 
     def counts(self, emptied: Collection[str]) -> dict[str, int]:
@@ -392,6 +392,7 @@ def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime
         elif without and now - node.since >= without:
             yield Choice(node, Step.EMPTY_WITHOUT_ROOM)
             mid.close(node.name)
+            mid.take(pod.mid_amounts for pod in node.mid_pods)
         else:
             yield Choice(node, Step.AWAIT_ROOM)
             continue

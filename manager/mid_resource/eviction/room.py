@@ -36,11 +36,14 @@ class Room:
         left = Room({})
         left._left, left._taken = dict(self._left), set(self._taken)
         left.close(without)
-        return left if left.take_all(pods) else None
+        return left if all(left._take(pod) for pod in sorted(pods, reverse=True)) else None
 
-    def take_all(self, pods: Iterable[Amounts]) -> bool:
-        """Find a place for every pod, the largest first, up to the first without one; return whether all have one."""
-        return all(self._take(pod) for pod in sorted(pods, reverse=True))
+    def take(self, pods: Iterable[Amounts]) -> None:
+        """Find a place for each pod, the largest first; one that fits nowhere keeps no other from its place."""
+        missed = None
+        for pod in sorted(pods, reverse=True):
+            if pod != missed and not self._take(pod):
+                missed = pod  # equal ones, which follow, are not searched for again
 
     def _take(self, pod: Amounts) -> bool:
         for name, free in self._left.items():
