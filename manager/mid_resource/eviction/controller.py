@@ -261,9 +261,10 @@ class Evictor:
         listed = await objects.list_all(
             self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
         )
-        if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
-            await self._emptying.keeps(turn, keepers, self._clock())
-            return None
+        if EMPTIED & triggers:
+            keepers = pod_view.keepers(listed.items, turn.uid)
+            if await self._emptying.is_kept(turn, keepers, self._clock()):
+                return None
         left = {*self.newly_evicted(), *self._gone.uids(self._clock())}
         found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, left)
         for namespace in {pod.namespace for pod in found.staying}:

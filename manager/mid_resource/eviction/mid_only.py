@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.graces import Graces
-from manager.mid_resource.eviction.pod_view import Candidate, Keeper
+from manager.mid_resource.eviction.pod_view import Candidate, Keeper, kept_by
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms, total
@@ -37,7 +37,7 @@ _MID_ONLY: Final = 1
 """Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
-"""Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
+"""Pause after another pod or an autoscaler kept such a node, its Mid pods stayed, or the right to evict was missing."""
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=10)
@@ -244,11 +244,11 @@ class Survey:
             return ""
         if not known.reported.may_be_emptied:
             return known.reported.kept_because or "midEviction.emptyNodeSeconds is 0 now"
-        if trigger == mid_eviction.MID_ONLY and known.keepers:
-            return f"the pod {known.keepers[0].key} runs there"
+        if (kept := kept_by(known.keepers, trigger)) and trigger == mid_eviction.MID_ONLY:
+            return kept
         if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
-        if why := _why_given_up(known, trigger, last, now):
+        if why := kept or _why_given_up(known, trigger, last, now):
             self.leave_alone(name, now)
         return why
 

@@ -1,4 +1,4 @@
-"""Places for pods that move: for all of them or for none."""
+"""Places for pods that move."""
 
 import datetime as dt
 
