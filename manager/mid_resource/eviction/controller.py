@@ -330,7 +330,7 @@ class Evictor:
         self._refusals.forget(victim.uid)
         self._evicted.add(victim.uid, now)
         self._pods_changed(turn.name)
-        reopens = messages.reopens(turn.policy, plan.triggers[0])
+        reopens = messages.reopens(turn.policy, turn.record.trigger if turn.record else cause)
         text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
         await self._records.event(turn, Event("Warning", messages.EVICTED, text))
         about = Subject(resources.PODS, victim.name, victim.uid, namespace=victim.namespace)
