@@ -43,6 +43,9 @@ async def test_the_node_keeps_the_mid_pods_that_are_left_and_opens(short, pinned
     await short.minutes(3, nodes=NODES, **PLENTY)
     assert (len(short.evicted), short.annotation(), short.closed()) == (1, None, "")
     assert texts(short, "MidOnlyNodeReopened") == [f"accepts new Mid pods again: {WHY}"]
+    short.server.remove("pods", "pinned", "shop")
+    await short.minutes(8, nodes=NODES, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (1, ""), "it is left alone"
 
 
 async def test_a_pod_that_may_be_moved_does_not_interrupt_the_emptying(short):
