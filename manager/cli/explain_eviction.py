@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 from api_types.colocation import controller_config as slo
@@ -14,7 +15,9 @@ from manager.mid_resource.case import FROM_REPORT, Case
 from manager.mid_resource.decision import Action
 from manager.mid_resource.eviction import explanation, pod_view, report
 from manager.mid_resource.eviction import policy as eviction_policy
+from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation
+from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import unconfigured
 
 
@@ -25,15 +28,15 @@ async def of_node(
     keys: slo.MidColocationPolicy | None,
     now: dt.datetime,
 ) -> tuple[str, ...]:
-    """Return the sentences; none for a node without a report or a policy. Raises errors.ApiServerError."""
+    """Return the sentences; none for a node without a NodeMetric or a policy. Raises errors.ApiServerError."""
     if metric is None or keys is None:
         return ()
-    chosen = eviction_policy.of_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
-    sentences = [*explanation.last_eviction(node, chosen)]
+    chosen = _policy(node, keys)
     seen = _observation(node, metric, keys, now)
-    if seen is not None and seen.shortages(chosen):
+    sentences = [*explanation.last_eviction(node, chosen), *explanation.interruption(node, seen, chosen)]
+    if explanation.causes(node, seen, chosen):
         name = node.metadata.name
-        full = await objects.get(api, resources.NODE_METRICS, name, decode=report.FullReport)
+        full = await objects.get(api, resources.NODE_METRICS, name, decode=report.FullReport) if seen else None
         try:
             listed = await objects.list_all(
                 api, resources.PODS, field_selector=f"spec.nodeName={name}", decode=pod_view.Pod
@@ -42,6 +45,13 @@ async def of_node(
             return (*sentences, f"cannot name the pod that would be evicted: {error}")
         sentences += explanation.next_eviction(node, seen, full, listed.items, chosen, now=now)
     return tuple(sentences)
+
+
+def _policy(node: store.Node, keys: slo.MidColocationPolicy) -> EvictionPolicy:
+    """Return the policy of a node; the NodeMetric lacks `midEmergency`, so the status annotation shows a freeze."""
+    found = eviction_policy.of_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
+    is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
+    return dataclasses.replace(found, mode=found.mode if keys.enable else "off", is_frozen=is_frozen)
 
 
 def _observation(

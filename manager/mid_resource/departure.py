@@ -3,8 +3,8 @@
 A node that is about to be removed gives up its Mid pods, before they are killed with it. A taint for that is a promise
 of an autoscaler, or of a handler of interruptions. Cordoning promises only that nothing new comes: `kubectl drain`
 cordons and then evicts the pods itself, and `kubectl cordon` alone leaves them where they are. So a cordoned node
-accepts no new Mid pod and keeps those that run. The same holds for a candidate of cluster-autoscaler, which is only a
-soft taint and is taken back when the node is needed.
+accepts no new Mid pod and keeps those that run, unless its memory is high. A candidate of cluster-autoscaler accepts
+none either: that is only a soft taint, which is taken back when the node is needed.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
         "pods request more or the autoscaler keeps it"
     ),
     Closed.SCALE_DOWN_CANDIDATE: "cluster-autoscaler may remove the node soon: running Mid pods stay",
-    Closed.CORDONED: "the node is cordoned: running Mid pods stay",
+    Closed.CORDONED: "the node is cordoned: running Mid pods stay unless its memory is high",
     Closed.EVICTED: "a Mid pod was evicted: new ones are accepted once there was enough for midEviction.readmitSeconds",
 }
 """The text of each code."""

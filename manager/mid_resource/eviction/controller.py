@@ -261,9 +261,10 @@ class Evictor:
         listed = await objects.list_all(
             self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
         )
-        if Trigger.MID_ONLY in triggers and (keepers := pod_view.keepers(listed.items, turn.uid)):
-            await self._emptying.keeps(turn, keepers, self._clock())
-            return None
+        if EMPTIED & triggers:
+            keepers = pod_view.keepers(listed.items, turn.uid)
+            if await self._emptying.is_kept(turn, keepers, self._clock()):
+                return None
         left = {*self.newly_evicted(), *self._gone.uids(self._clock())}
         found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, left)
         for namespace in {pod.namespace for pod in found.staying}:
@@ -329,7 +330,7 @@ class Evictor:
         self._refusals.forget(victim.uid)
         self._evicted.add(victim.uid, now)
         self._pods_changed(turn.name)
-        reopens = messages.reopens(turn.policy, plan.triggers[0])
+        reopens = messages.reopens(turn.policy, turn.record.trigger if turn.record else cause)
         text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
         await self._records.event(turn, Event("Warning", messages.EVICTED, text))
         about = Subject(resources.PODS, victim.name, victim.uid, namespace=victim.namespace)

@@ -189,10 +189,16 @@ class Emptying:
         missing = [each for each in namespaces if not await self._rights.in_namespace(each)]
         return f"no right to evict in {', '.join(missing[:_MOST_NAMED])}; {FIX}" if missing else ""
 
-    async def keeps(self, turn: NodeTurn, keepers: Sequence[Keeper], now: dt.datetime) -> None:
-        """Reopen an emptied node on which a list has just shown other pods."""
+    async def is_kept(self, turn: NodeTurn, keepers: Sequence[Keeper], now: dt.datetime) -> bool:
+        """Reopen an emptied node where a list has just shown a pod that ends the emptying; return whether it did."""
+        trigger = turn.record.trigger if turn.record else ""
+        if not (why := pod_view.kept_by(keepers, trigger)):
+            return False
         self._survey.listed(turn.name, keepers, (), now)
-        await self.reopen(turn, f"the pod {keepers[0].key} runs there")
+        if trigger == Trigger.UNDERUSED:
+            self._survey.leave_alone(turn.name, now)
+        await self.reopen(turn, why)
+        return True
 
     async def reopen(self, turn: NodeTurn, why: str) -> None:
         """Let a node accept new Mid pods again, and state why."""

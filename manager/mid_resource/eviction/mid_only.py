@@ -26,10 +26,10 @@ from typing import Final, NamedTuple
 
 from api_types.node_metric import mid_eviction
 from manager.mid_resource.eviction.graces import Graces
-from manager.mid_resource.eviction.pod_view import Candidate, Keeper
+from manager.mid_resource.eviction.pod_view import Candidate, Keeper, kept_by
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
-from manager.mid_resource.eviction.room import Amounts, Room, Rooms
+from manager.mid_resource.eviction.room import Amounts, Room, Rooms, total
 from manager.mid_resource.reasons import Closed
 
 _NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -37,7 +37,7 @@ _MID_ONLY: Final = 1
 """Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
 _LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
-"""Pause after an autoscaler kept such a node, its Mid pods stayed, or the right to evict one of them was missing."""
+"""Pause after another pod or an autoscaler kept such a node, its Mid pods stayed, or the right to evict was missing."""
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
 """Age up to which a list is a reason to close a node: another pod may have been bound since."""
 LISTED_AGAIN: Final = dt.timedelta(seconds=10)
@@ -109,7 +109,7 @@ class _Known:
     underused_since: dt.datetime | None = None
     """Time of the first of the reports since which all of them showed little Prod."""
     not_before: dt.datetime | None = None
-    """End of the pause after the node was opened again."""
+    """End of the pause after the node was given up; None where it never was."""
     mid_pods: tuple[Candidate, ...] = ()
     """Those that may be evicted."""
     leave: bool = False
@@ -244,11 +244,11 @@ class Survey:
             return ""
         if not known.reported.may_be_emptied:
             return known.reported.kept_because or "midEviction.emptyNodeSeconds is 0 now"
-        if trigger == mid_eviction.MID_ONLY and known.keepers:
-            return f"the pod {known.keepers[0].key} runs there"
+        if (kept := kept_by(known.keepers, trigger)) and trigger == mid_eviction.MID_ONLY:
+            return kept
         if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
             return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
-        if why := _why_given_up(known, trigger, last, now):
+        if why := kept or _why_given_up(known, trigger, last, now):
             self.leave_alone(name, now)
         return why
 
@@ -259,9 +259,9 @@ class Survey:
             known.since = known.since and known.not_before
 
     def mid_only(self, emptied: Collection[str], now: dt.datetime) -> list[MidOnly]:
-        """Return the nodes whose grace is over, the cheapest first.
+        """Return the nodes whose grace is over: those never given up first, then the one given up longest ago.
 
-        These are nodes that only Mid pods keep, then those with the fewest requests of other pods.
+        Of those never given up, nodes that only Mid pods keep are first, then those whose other pods request the least.
         """
         found = []
         for name, known in self._nodes.items():
@@ -271,7 +271,11 @@ class Survey:
             if since is not None and _lasts(known, since, now):
                 others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
                 found.append(MidOnly(name, since, known.mid_pods, reported, others))
-        return sorted(found, key=lambda node: (_sum(node.others), requested(node.mid_pods), node.name))
+        return sorted(found, key=self._order)
+
+    def _order(self, node: MidOnly) -> tuple[dt.datetime, Amounts, Amounts, str]:
+        given_up = self._nodes[node.name].not_before or _NEVER
+        return given_up, total(node.others), requested(node.mid_pods), node.name
 
     def rooms(self, emptied: Collection[str]) -> Rooms:
         """Return the room on the nodes that stay, after the pods of the emptied ones have found a place.
@@ -284,8 +288,8 @@ class Survey:
         mid = Room({name: each.reported.free for name, each in open_ if not each.reported.closed})
         native = Room({name: each.reported.native_free for name, each in open_})
         for each in [self._nodes[name] for name in emptied if name in self._nodes]:
-            mid.take_all(pod.mid_amounts for pod in each.mid_pods)
-            native.take_all(keeper.requests or (0, 0) for keeper in each.keepers)
+            mid.take(pod.mid_amounts for pod in each.mid_pods)
+            native.take(keeper.requests or (0, 0) for keeper in each.keepers)
         return Rooms(mid, native)
 
     def counts(self, emptied: Collection[str]) -> dict[str, int]:
@@ -364,12 +368,7 @@ def _is_suspected(known: _Known, now: dt.datetime) -> bool:
 
 def requested(mid_pods: Iterable[Candidate]) -> Amounts:
     """Return the sum of the Mid requests of pods."""
-    return _sum(pod.mid_amounts for pod in mid_pods)
-
-
-def _sum(found: Iterable[Amounts]) -> Amounts:
-    listed = list(found)
-    return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
+    return total(pod.mid_amounts for pod in mid_pods)
 
 
 def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime) -> Iterator[Choice]:
@@ -393,6 +392,7 @@ def choices(nodes: Iterable[MidOnly], rooms: Rooms, slots: int, now: dt.datetime
         elif without and now - node.since >= without:
             yield Choice(node, Step.EMPTY_WITHOUT_ROOM)
             mid.close(node.name)
+            mid.take(pod.mid_amounts for pod in node.mid_pods)
         else:
             yield Choice(node, Step.AWAIT_ROOM)
             continue

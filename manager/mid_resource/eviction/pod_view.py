@@ -8,7 +8,7 @@ tenant's own pods, see `victims`.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -208,6 +208,18 @@ def keepers(bound: Iterable[Pod], node_uid: str) -> list[Keeper]:
         for pod in bound
         if _keeps(pod, node_uid)
     ]
+
+
+def kept_by(found: Sequence[Keeper], trigger: str) -> str:
+    """Return which pod ends the emptying of a node, by the cause of it; empty where none does.
+
+    Any one does where only Mid pods kept the node. Otherwise others may run there, but for those that no autoscaler
+    moves.
+    """
+    if trigger != Trigger.UNDERUSED:
+        return f"the pod {found[0].key} runs there" if found else ""
+    pinned = next((keeper for keeper in found if keeper.requests is None), None)
+    return f"the pod {pinned.key} runs there, which no autoscaler moves" if pinned else ""
 
 
 def _keeps(pod: Pod, node_uid: str) -> bool:

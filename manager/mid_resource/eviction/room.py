@@ -12,6 +12,12 @@ MOST_PLACES: Final = 1000
 """Nodes that count, those with the most free: the search for places is not to hold up the manager."""
 
 
+def total(amounts: Iterable[Amounts]) -> Amounts:
+    """Return the sum for each resource."""
+    listed = list(amounts)
+    return sum(cpu for cpu, _ in listed), sum(memory for _, memory in listed)
+
+
 class Room:
     """Free amounts of several nodes, from which the pods of emptied nodes are subtracted."""
 
@@ -30,11 +36,14 @@ class Room:
         left = Room({})
         left._left, left._taken = dict(self._left), set(self._taken)
         left.close(without)
-        return left if left.take_all(pods) else None
+        return left if all(left._take(pod) for pod in sorted(pods, reverse=True)) else None
 
-    def take_all(self, pods: Iterable[Amounts]) -> bool:
-        """Find a place for every pod, the largest first, up to the first without one; return whether all have one."""
-        return all(self._take(pod) for pod in sorted(pods, reverse=True))
+    def take(self, pods: Iterable[Amounts]) -> None:
+        """Find a place for each pod, the largest first; one that fits nowhere keeps no other from its place."""
+        missed = None
+        for pod in sorted(pods, reverse=True):
+            if pod != missed and not self._take(pod):
+                missed = pod  # equal ones, which follow, are not searched for again
 
     def _take(self, pod: Amounts) -> bool:
         for name, free in self._left.items():

@@ -34,6 +34,27 @@ _URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3
 """Order of the causes, of which all others have 1."""
 
 
+def causes(
+    shortages: frozenset[Trigger], policy: EvictionPolicy, record: MidEvictionRecord | None, departure: Departure
+) -> frozenset[Trigger]:
+    """Return what evicts from a node: one cause that concerns every Mid pod, else its shortages.
+
+    On a cordoned node, and while the emptying of a node is interrupted, Mid pods stay unless the memory of the node is
+    high: where Prod has left, next to nothing is calculated, which is no need of Prod. Prod that grows there needs
+    memory; of the CPU, Mid pods have what Prod leaves.
+    """
+    if policy.mode == "off":
+        return frozenset()
+    if departure.is_leaving:
+        return frozenset({Trigger.LEAVING})
+    if policy.drains:
+        return frozenset({Trigger.DRAIN})
+    emptied = record.trigger if record is not None and record.trigger in shortage.EMPTIED else ""
+    if departure.closed is Closed.CORDONED or (emptied and policy.is_frozen):
+        return shortages & {Trigger.NODE_MEMORY}
+    return frozenset({Trigger(emptied)}) if emptied else shortages
+
+
 @dataclass(slots=True)
 class NodeTurn:
     """State of one node; times are of the manager's clock."""
@@ -65,25 +86,11 @@ class NodeTurn:
 
     @property
     def triggers(self) -> frozenset[Trigger]:
-        """Return the causes that count now: one that concerns every Mid pod, else the shortages.
-
-        While the emptying of a node is interrupted, its pods stay unless the memory of the node is high: without Prod
-        next to nothing is calculated for it, which is no need of Prod.
+        """Return the causes that count now.
 
         A scrape reads them in a thread of its own, while the annotation changes.
         """
-        record = self.record
-        if self.policy.mode == "off":
-            return frozenset()
-        if self.departure.is_leaving:
-            return frozenset({Trigger.LEAVING})
-        if self.policy.drains:
-            return frozenset({Trigger.DRAIN})
-        lasting = self.watched.lasting(self.policy)
-        if record is None or record.trigger not in shortage.EMPTIED:
-            return lasting
-        waits = self.policy.is_frozen or self.departure.closed is Closed.CORDONED
-        return lasting & {Trigger.NODE_MEMORY} if waits else frozenset({Trigger(record.trigger)})
+        return causes(self.watched.lasting(self.policy), self.policy, self.record, self.departure)
 
     @property
     def is_emptied(self) -> bool:

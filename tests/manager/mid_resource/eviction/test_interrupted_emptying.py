@@ -8,6 +8,7 @@ from tests.manager.mid_resource.eviction.test_mid_only_nodes import (
     PLENTY,
     configure,
     start_of_emptying,
+    texts,
 )
 
 FROZEN = {**AT_ONCE, "midEmergency": "freeze"}
@@ -73,3 +74,16 @@ async def test_a_drain_that_is_over_does_not_open_it(short):
     await configure(short, AT_ONCE)
     await short.minutes(12, **PLENTY)
     assert short.closed() == "MidOnly"
+
+
+@pytest.mark.parametrize("how", ["drain", "leaves"])
+async def test_the_event_of_each_eviction_states_when_a_node_opens_that_was_closed_to_be_emptied(short, how):
+    await start_of_emptying(short)
+    if how == "drain":
+        await configure(short, {**AT_ONCE, "midEmergency": "drain"})
+    else:
+        await patch(short, {"taints": LEAVES})
+    await short.minutes(2, **PLENTY)
+    on_node = [each for each in texts(short, "MidPodEvicted") if each.startswith("evicted the Mid pod")]
+    assert len(on_node) == len(short.evicted) == 6
+    assert all(each.endswith("; the node accepts new Mid pods again once another pod runs there") for each in on_node)
