@@ -192,7 +192,8 @@ plugins: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $all := deepCopy (default dict .Values.scheduler.plugin.pluginArgs) }}
 {{- if ne .Values.autoscaling "none" }}
-{{- $own := merge dict (default dict (get $all "LoadAwareScheduling")) (dict "softAfterSeconds" 60) }}
+{{- $own := default dict (get $all "LoadAwareScheduling") }}
+{{- if not (hasKey $own "softAfterSeconds") }}{{ $_ := set $own "softAfterSeconds" 60 }}{{ end }}
 {{- $_ := set $all "LoadAwareScheduling" $own }}
 {{- end }}
 pluginConfig:
