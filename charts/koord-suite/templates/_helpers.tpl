@@ -319,6 +319,18 @@ elsewhere it cannot see Koordinator's webhook either. Every cluster has the name
 {{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
 {{- end }}
 
+{{/*
+Schedulers that may place pods that request Mid resources, as JSON; empty where any may: `*` is listed, or this chart
+installs none and none is listed.
+*/}}
+{{- define "koord-suite.midSchedulers" -}}
+{{- $listed := default list .Values.admissionPolicies.midSchedulers -}}
+{{- $own := ternary (list .Values.scheduler.name) list .Values.scheduler.enabled -}}
+{{- if and (concat $own $listed) (not (has "*" $listed)) -}}
+{{- concat $own (compact (list .Values.admission.schedulerName)) $listed | uniq | toJson -}}
+{{- end -}}
+{{- end }}
+
 {{/* Constraints of advice: pods, and the templates that controllers make them of. */}}
 {{- define "koord-suite.podsAndTemplates" -}}
 resourceRules:
