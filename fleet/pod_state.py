@@ -25,6 +25,8 @@ class PodState:
     phase: str
     requests: Amounts = UNKNOWN
     used: Amounts = UNKNOWN
+    mid_held: Amounts = UNKNOWN
+    """Mid resources that it holds on its node, whatever its class: the Mid guard counts them. None without a node."""
 
     @property
     def slack(self) -> Amounts:
@@ -39,25 +41,28 @@ def _minus(one: int | None, other: int | None) -> int | None:
 def state_of(pod: pods.Pod, used: Amounts) -> PodState:
     """Combine a pod and its usage."""
     band = priority_class(pod)
+    requests, mid = _requests(pod, band)
     return PodState(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         node=pod.spec.node_name,
         band=(band or PriorityClass.PROD).removeprefix("koord-"),
         phase=pod.status.phase,
-        requests=_requests(pod, band),
+        requests=requests,
         used=used,
+        mid_held=mid if pod.spec.node_name else Amounts(0, 0),
     )
 
 
-def _requests(pod: pods.Pod, band: PriorityClass) -> Amounts:
+def _requests(pod: pods.Pod, band: PriorityClass) -> tuple[Amounts, Amounts]:
+    """Return the requests in the resources of a class, and those in Mid resources."""
     try:
         found = pods.requests(pod.spec)
     except quantities.InvalidQuantity:
-        return UNKNOWN
+        return UNKNOWN, UNKNOWN
     named = (translated_resource(band, names.CPU), translated_resource(band, names.MEMORY))
     cpu, memory = (found.get(name, 0) if name else 0 for name in named)
-    return Amounts(cpu, memory)
+    return Amounts(cpu, memory), Amounts(found.get(names.MID_CPU, 0), found.get(names.MID_MEMORY, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,9 @@ class NamespaceState:
     prod_requests: Amounts
     prod_used: Amounts
     mid_requests: Amounts
+    """Those of Mid pods, also of pods that wait for a node."""
+    mid_held: Amounts
+    """What counts for the quota: requests of Mid resources of all pods that have a node, whatever their class."""
     mid_used: Amounts
     other_used: Amounts
     mid_quota: Amounts = UNKNOWN
@@ -111,9 +119,10 @@ class _Sum:
 class _Namespace:
     """Sums of one namespace, by class: prod, mid or other."""
 
-    __slots__ = ("requests", "used")
+    __slots__ = ("mid_held", "requests", "used")
 
     def __init__(self) -> None:
+        self.mid_held = _Sum()
         self.requests = {band: _Sum() for band in _BANDS}
         self.used = {band: _Sum() for band in _BANDS}
 
@@ -127,6 +136,7 @@ class _Namespace:
             prod_requests=self.requests["prod"].total(),
             prod_used=self.used["prod"].total(),
             mid_requests=self.requests["mid"].total(),
+            mid_held=self.mid_held.total(),
             mid_used=self.used["mid"].total(),
             other_used=self.used["other"].total(),
             mid_quota=Amounts(0, 0) if quota is None else quota,
@@ -152,6 +162,8 @@ class NamespaceSums:
         found = self._found[pod.namespace]
         found.requests[band].count += 1
         found.requests[band].add_known(pod.requests)
+        found.mid_held.count += 1
+        found.mid_held.add_known(pod.mid_held)
         found.used[band].count += 1
         found.used[band].add_known(pod.used)
         if pod.used == UNKNOWN:

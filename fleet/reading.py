@@ -28,6 +28,7 @@ from manager.slo_config import evaluation
 T = TypeVar("T")
 WORKLOADS: Final = {AGENT: resources.DAEMON_SETS, MANAGER: resources.DEPLOYMENTS, SCHEDULER: resources.DEPLOYMENTS}
 _MANAGER: Final = f"{resources.DEPLOYMENTS.plural}/{MANAGER}"
+_NO_CONFIG: Final = SchedulerConfig()
 _VERSION: Final = errors.Call("GET", "/version", "get", "version")
 
 
@@ -127,11 +128,11 @@ class Reader:
         node: str | None = None,
         label_selector: str | None = None,
         band: str | None = None,
-        default: Amounts = UNKNOWN,
+        config: SchedulerConfig = _NO_CONFIG,
     ) -> tuple[pod_state.NamespaceState, ...] | None:
         """Sum the pods of each namespace that have not ended, with the usage that the reports have of them.
 
-        With `band`, only pods of it count; `default` is the quota of a namespace without an annotation.
+        With `band`, only pods of it count; `config` has the quota of a namespace without an annotation.
         No pod is kept: those of 5,000 nodes take hundreds of MiB.
         """
         sums = pod_state.NamespaceSums()
@@ -147,7 +148,8 @@ class Reader:
                 for each in (metric.status.pods_metric if metric.status else None) or ():
                     used = node_state.amounts_of(each.pod_usage.resources)
                     sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
-        return tuple(sums.states(await self.mid_quotas(namespace, default), default))
+        quotas = await self.mid_quotas(namespace, config.default_quota) if config.namespace_quotas else {}
+        return tuple(sums.states(quotas, config.default_quota))
 
     async def scheduler_config(self, suite_namespace: str) -> SchedulerConfig:
         """Read the configuration of the scheduler plugin: the first ConfigMap that there is."""

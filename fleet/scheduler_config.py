@@ -36,6 +36,8 @@ class SchedulerConfig(NamedTuple):
     """Mid quota of a namespace without an annotation; an amount that is None is not limited."""
     usage_limit_percent: float | None = None
     """CPU usage of a node above which LoadAwareScheduling places no pod; None where it does not check it."""
+    namespace_quotas: bool = True
+    """Whether the annotation mid-quota of Namespaces counts."""
 
 
 def read(text: str) -> SchedulerConfig:
@@ -45,8 +47,9 @@ def read(text: str) -> SchedulerConfig:
         if document is None:
             return SchedulerConfig()
         profile = _profile(document)
-        default = Amounts(*quota.of_document(_args(profile, _QUOTAS).get("defaultQuota") or {}))
-        return SchedulerConfig(default, _usage_limit(profile))
+        quotas = _args(profile, _QUOTAS)
+        default = Amounts(*quota.of_document(quotas.get("defaultQuota") or {}))
+        return SchedulerConfig(default, _usage_limit(profile), quotas.get("namespaceQuotas") is not False)
     except (yaml.YAMLError, ValueError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
         return SchedulerConfig()
 

@@ -65,7 +65,7 @@ async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -
     """Read all pods and sum them by namespace; `namespace` is that of the suite."""
     reader = Reader(api, now)
     config = await reader.scheduler_config(namespace)
-    return Listed(await reader.namespaces(default=config.default_quota), tuple(reader.unread))
+    return Listed(await reader.namespaces(config=config), tuple(reader.unread))
 
 
 async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:

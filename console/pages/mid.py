@@ -37,7 +37,7 @@ def context(
     mid, requested, used = (seen.totals[name] for name in ("mid", "mid_requests", "mid_used"))
     states = Counter(shown.sign_of(node)[:3] for node in nodes)
     points = history.of_fleet("cpu")
-    listed = sorted(sums.items or (), key=lambda each: (-(each.mid_requests.cpu or 0), each.name))
+    listed = sorted(sums.items or (), key=lambda each: (-(each.mid_held.cpu or 0), each.name))
     return {
         "headline": f"{numbers.cores(mid.cpu)} cores and {numbers.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",
         "totals": [
@@ -74,7 +74,7 @@ def thinned(points: Sequence[Point]) -> Sequence[Point]:
 def _namespaces(found: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
     columns = {
         name: numbers.column([getattr(each, name).cpu for each in found])
-        for name in ("prod_requests", "prod_used", "mid_requests", "mid_used", "mid_quota")
+        for name in ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "mid_quota")
     }
     return [
         {name: column[row] for name, column in columns.items()} | _namespace(each, whole)
@@ -87,7 +87,7 @@ def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
         "name": each.name,
         "pods": f"{each.pods:,}",
         "unmeasured": f"{each.unmeasured:,}",
-        "part": part("mid-request", 0, percent(each.mid_requests.cpu, whole)),
+        "part": part("mid-request", 0, percent(each.mid_held.cpu, whole)),
         "is_default": each.is_quota_default,
         **({"mid_quota": "malformed"} if each.is_quota_malformed else {}),
     }

@@ -78,6 +78,9 @@ class NamespaceUsage(Part):
     prod_requests: ResourceAmounts
     prod_used: ResourceAmounts
     mid_requests: ResourceAmounts
+    """Those of Mid pods, also of pods that wait for a node."""
+    mid_held: ResourceAmounts
+    """What counts for the quota: requests of Mid resources of all pods that have a node, whatever their class."""
     mid_quota: ResourceAmounts
     mid_used: ResourceAmounts
     other_used: ResourceAmounts
@@ -127,6 +130,7 @@ NAMESPACE_KEYS: Final[dict[str, Key[NamespaceState]]] = {
     "used": Key(lambda each: each.prod_used.cpu, _CORES),
     "requests": Key(lambda each: each.prod_requests.cpu, _CORES),
     "mid": Key(lambda each: each.mid_requests.cpu, _CORES),
+    "held": Key(lambda each: each.mid_held.cpu, _CORES),
     "quota": Key(lambda each: each.mid_quota.cpu, _CORES),
 }
 """Keys of namespaces."""
@@ -251,6 +255,7 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
             cores(each.prod_requests.cpu),
             cores(each.prod_used.cpu),
             cores(each.mid_requests.cpu),
+            cores(each.mid_held.cpu),
             _quota(each),
             cores(each.mid_used.cpu),
             cores(each.other_used.cpu),
@@ -269,6 +274,7 @@ def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> An
                 prod_requests=amounts(each.prod_requests),
                 prod_used=amounts(each.prod_used),
                 mid_requests=amounts(each.mid_requests),
+                mid_held=amounts(each.mid_held),
                 mid_quota=amounts(each.mid_quota),
                 mid_used=amounts(each.mid_used),
                 other_used=amounts(each.other_used),
@@ -296,6 +302,7 @@ _NAMESPACE_TITLES: Final = (
     "PROD REQ",
     "PROD USED",
     "MID REQ",
+    "MID HELD",
     "MID QUOTA",
     "MID USED",
     "OTHER USED",

@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     where.add_argument("-A", "--all-namespaces", action="store_true", help="pods of all namespaces (the default)")
     command.add_suite_argument(parser)
     add("--node", metavar="NAME", help="pods of one node")
-    add("--sort", default="name", metavar="KEY[:desc]", help="order: name, used, memory, requests, peak, mid, slack, age, pods, as far as the objects have it")  # fmt: skip  # noqa: E501
+    add("--sort", default="name", metavar="KEY[:desc]", help="order: name, used, memory, requests, peak, mid, held, quota, slack, age, pods, as far as the objects have it")  # fmt: skip  # noqa: E501
     for name in ("above", "below"):
         add(f"--{name}", action="append", default=[], metavar="KEY=NUMBER", help=f"rows {name} a limit, such as used=80; units as in the table; repeat for several")  # fmt: skip  # noqa: E501
 
@@ -79,7 +79,7 @@ async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
         pods = _known(await reader.pods(*which), reader)
         return top.pods(choice.of(pods), command.notes(reader.unread))
     config = await reader.scheduler_config(options.suite_namespace)
-    found = _known(await reader.namespaces(*which, default=config.default_quota), reader)
+    found = _known(await reader.namespaces(*which, config=config), reader)
     return top.namespaces(choice.of(found), command.notes(reader.unread))
 
 

@@ -1,5 +1,6 @@
 """Admission policies as rendered; e2e/cases/chart/test_least_privilege.py runs them on an API server."""
 
+import json
 import re
 
 import pytest
@@ -78,12 +79,15 @@ def test_the_limit_of_authors_resizes_leaves_out_other_pods_and_the_suite_and_an
 
 NODE_NAMES = "koord-suite-mid-node-names"
 QUOTA = "koord-suite-mid-quota"
+SCHEDULERS = "koord-suite-mid-schedulers"
 
 
-def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_with_a_node_name():
+def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_that_may_evade_the_schedulers_of_mid():
     policies = chart.render().of_kind("ValidatingAdmissionPolicy")
     for name, policy in policies.items():
-        assert policy["spec"]["failurePolicy"] == ("Fail" if name in {*LIMITED, NODE_NAMES, QUOTA} else "Ignore")
+        assert policy["spec"]["failurePolicy"] == (
+            "Fail" if name in {*LIMITED, NODE_NAMES, QUOTA, SCHEDULERS} else "Ignore"
+        )
     first = policies[NODE_NAMES]["spec"]["matchConditions"][0]["expression"]
     assert first == "object.spec.?nodeName.orValue('') != ''"
 
@@ -110,6 +114,69 @@ def test_users_that_may_name_nodes_are_a_value():
     assert condition().endswith(" in [])")
     placer = "system:serviceaccount:batch:placer"
     assert condition(f"admissionPolicies.mayNameNodes={{{placer}}}").endswith(f' in ["{placer}"])')
+
+
+def mid_schedulers(*values):
+    """Return the names that the policy of schedulers permits; None where there is no policy."""
+    policy = chart.render(*values).of_kind("ValidatingAdmissionPolicy").get(SCHEDULERS)
+    if policy is None:
+        return None
+    other, _ = policy["spec"]["matchConditions"]
+    return json.loads(re.fullmatch(r"!\(object.spec.+'default-scheduler'\) in (\[.+\])\)", other["expression"])[1])
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([], ["koord-scheduler"]),
+        (["scheduler.name=mine"], ["mine"]),
+        (["admissionPolicies.midSchedulers={volcano}"], ["koord-scheduler", "volcano"]),
+        (["admissionPolicies.midSchedulers={koord-scheduler}"], ["koord-scheduler"]),
+        (["admissionPolicies.midSchedulers={*}"], None),
+        (["admissionPolicies.midSchedulers={volcano,*}"], None),
+        (["scheduler.enabled=false"], None),
+        (["scheduler.enabled=false", "admission.schedulerName=volcano"], None),
+        (["scheduler.enabled=false", "admissionPolicies.midSchedulers={volcano}"], ["volcano"]),
+        (["admissionPolicies.create=false"], None),
+    ],
+)
+def test_mid_pods_are_for_the_scheduler_of_the_chart_and_for_listed_ones(values, names):
+    assert mid_schedulers(*values) == names
+    assert (SCHEDULERS in chart.render(*values).of_kind("ValidatingAdmissionPolicyBinding")) is (names is not None)
+
+
+@pytest.mark.parametrize("name", ["", "default-scheduler", "volcano"])
+def test_the_scheduler_that_admission_writes_is_permitted(name):
+    values = ("admission.mode=policy", f"admission.schedulerName={name}")
+    (mutation,) = chart.render(*values).of_kind("MutatingAdmissionPolicy")["koord-suite-mid-limits"]["spec"][
+        "mutations"
+    ]
+    (written,) = re.findall(r"/spec/schedulerName', value: \"([^\"]+)\"", mutation["jsonPatch"]["expression"])
+    assert written in mid_schedulers(*values)
+
+
+def test_the_rule_of_schedulers_reads_each_place_of_resources_of_new_pods_that_wait_for_a_scheduler():
+    spec = chart.render().of_kind("ValidatingAdmissionPolicy")[SCHEDULERS]["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+    assert [each["expression"] for each in spec["matchConditions"]][1] == "object.spec.?nodeName.orValue('') == ''"
+    (validation,) = spec["validations"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    read = variables["resources"] + validation["expression"]
+    for place in ("spec.containers", "spec.?initContainers", "[dyn(variables.spec)]", "spec.?overhead"):
+        assert place in read
+
+
+def test_the_class_koord_mid_is_named_as_a_fix_only_where_admission_then_sets_a_permitted_scheduler():
+    def names_the_class(*values):
+        policy = chart.render(*values).of_kind("ValidatingAdmissionPolicy")[SCHEDULERS]
+        return "koord-mid" in policy["spec"]["validations"][0]["messageExpression"]
+
+    assert names_the_class("admission.mode=policy")
+    assert not names_the_class("admission.mode=none")
+    other = ("scheduler.enabled=false", "admissionPolicies.midSchedulers={volcano}", "admission.mode=policy")
+    assert not names_the_class(*other)
+    assert names_the_class(*other, "admission.schedulerName=volcano")
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.charts import chart
 
 
-def bound(*values):
+def load_aware_args(*values):
     data = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
-    return loader.parse(yaml.safe_load(data)).args[LoadAware.name].soft_after_seconds
+    return loader.parse(yaml.safe_load(data)).args[LoadAware.name]
+
+
+def bound(*values):
+    return load_aware_args(*values).soft_after_seconds
 
 
 @pytest.mark.parametrize(("autoscaler", "seconds"), [("none", None), ("karpenter", 60), ("cluster-autoscaler", 60)])
@@ -21,10 +25,22 @@ def test_the_bound_is_60_s_beside_an_autoscaler_and_absent_otherwise(autoscaler,
     assert bound(f"autoscaling={autoscaler}") == seconds
 
 
-def test_an_own_bound_wins_and_other_arguments_stay():
-    own = "scheduler.plugin.pluginArgs.LoadAwareScheduling.softAfterSeconds=30"
-    assert bound("autoscaling=karpenter", own) == bound(own) == 30
-    assert bound("autoscaling=karpenter", "scheduler.plugin.pluginArgs=null") == 60
+@pytest.mark.parametrize("seconds", [0, 30, 31_536_000])
+def test_an_own_bound_wins_also_where_it_is_0_or_a_year(seconds):
+    own = f"scheduler.plugin.pluginArgs.LoadAwareScheduling.softAfterSeconds={seconds}"
+    assert bound("autoscaling=karpenter", own) == bound(own) == seconds
+
+
+def test_arguments_that_are_removed_leave_the_bound_of_60_s():
+    """Helm drops a key with the value null before a template sees it, so null does not switch the bound off."""
+    for removed in ("", ".LoadAwareScheduling", ".LoadAwareScheduling.softAfterSeconds"):
+        assert bound("autoscaling=karpenter", f"scheduler.plugin.pluginArgs{removed}=null") == 60
+
+
+def test_other_arguments_stay_beside_the_bound():
+    mode = "scheduler.plugin.pluginArgs.LoadAwareScheduling.mode=soft"
+    args = load_aware_args("autoscaling=karpenter", mode)
+    assert (args.mode, args.soft_after_seconds, args.usage_thresholds) == ("soft", 60, {"cpu": 65, "memory": 95})
 
 
 @pytest.mark.parametrize("autoscaler", ["none", "karpenter", "cluster-autoscaler"])

@@ -97,7 +97,7 @@ def hostile_state():
     details = {
         ("events",): Listed((event,)),
         ("pending",): Listed((waiting,)),
-        ("namespaces",): Listed((NamespaceState(HOSTILE, 1, 0, amounts, amounts, amounts, amounts, amounts),)),
+        ("namespaces",): Listed((NamespaceState(HOSTILE, 1, 0, *[amounts] * 6),)),
         ("records",): Records([{"pod": HOSTILE, "at": HOSTILE, "node": HOSTILE}], HOSTILE, [decision]),
         ("node",): NodeDetail(pods=(PodState(HOSTILE, HOSTILE, HOSTILE, "prod", HOSTILE),)),
     }
@@ -122,11 +122,24 @@ async def test_hostile_text_stays_text(path):
 
 async def test_the_page_mid_marks_a_default_quota():
     amounts = Amounts(8_000, 2**30)
-    own = NamespaceState("own", 1, 0, *[amounts] * 5, mid_quota=amounts)
+    own = NamespaceState("own", 1, 0, *[amounts] * 6, mid_quota=amounts)
     other = dataclasses.replace(own, name="other", is_quota_default=True)
     text = await page("/mid", fleets.seen(fleets.nodes(2)), {("namespaces",): Listed((own, other))})
     assert text.count("<td>8.00 <small>default</small></td>") == 1
     assert text.index("other") < text.index("<small>default") < text.index(">own<")
+
+
+async def test_the_page_mid_draws_and_orders_by_what_is_held_and_not_by_requests_of_waiting_pods():
+    none, many = Amounts(0, 0), Amounts(1_000_000, 2**40)
+    waits = NamespaceState("waits", 1, 0, none, none, many, none, none, none)
+    holds = NamespaceState("holds", 1, 0, none, none, none, Amounts(1_500, 2**30), none, none)
+    text = await page("/mid", fleets.seen(fleets.nodes(2)), {("namespaces",): Listed((waits, holds))})
+    rows = {name: text[text.index(f">{name}<") :].split("</tr>")[0] for name in ("holds", "waits")}
+    assert text.index(">holds<") < text.index(">waits<")
+    assert "<td>1.50</td>" in rows["holds"]
+    assert 'width="0.0"' not in rows["holds"]
+    assert 'width="0.0"' in rows["waits"]
+    assert "--sort mid:" not in text
 
 
 async def test_the_name_of_a_node_is_shown_only_if_it_exists():

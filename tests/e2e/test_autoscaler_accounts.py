@@ -5,7 +5,8 @@ from e2e.autoscaler.accounting import Accounts, Endings, Seen
 from e2e.support.names import MID_CPU
 
 LOAD = "0/4 nodes are available: 4 node(s) cpu usage exceed threshold."
-FULL = "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) cpu usage exceed threshold."
+MIXED = "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) cpu usage exceed threshold."
+FULL = "0/4 nodes are available: 4 Insufficient cpu."
 
 
 def node(name):
@@ -42,14 +43,14 @@ def test_a_claim_that_requests_mid_was_made_for_mid():
     assert accounts.claims == {"x": False, "y": True}
 
 
-def test_a_wait_is_for_load_where_no_resource_lacks():
+def test_a_wait_is_for_load_where_load_alone_keeps_the_pod_off_some_node():
     accounts = Accounts()
-    waiting = [pod("load", message=LOAD), pod("full", message=FULL)]
+    waiting = [pod("load", message=LOAD), pod("mixed", message=MIXED), pod("full", message=FULL)]
     for now in (0.0, 121.0):
         accounts.observe(Seen([], [], waiting, []), now)
-    assert accounts.long_waits() == {True: 1, False: 1}
+    assert accounts.long_waits() == {True: 2, False: 1}
     accounts.observe(Seen([], [], [pod("load", node="n1"), pod("later", message=LOAD)], []), 400.0)
-    assert accounts.long_waits() == {True: 1, False: 1}
+    assert accounts.long_waits() == {True: 2, False: 1}
     assert accounts.longest_wait() == 121.0
 
 

@@ -3,11 +3,17 @@
 import dataclasses
 import tracemalloc
 
+import msgspec
+
+from api_types import names
+from api_types.kubernetes.pods import Pod
 from fleet.node_state import UNKNOWN, Amounts
 from fleet.pod_state import NamespaceSums, PodState
 from fleet.reading import Reader
+from fleet.scheduler_config import SchedulerConfig
 from tests.fakes import apiserver
 from tests.fleet import cluster
+from tests.scheduler_plugin import factories
 
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 GIB = 2**30
@@ -78,6 +84,53 @@ async def test_the_sums_of_what_is_read_are_those_of_the_pods(tmp_path):
     assert [each.name for each in found] == ["etl", "shop"]
     assert list(found) == namespaces(pods_in_memory, {})
     assert found[1].prod_used == Amounts(600, 2 * GIB)
+
+
+CORE = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
+RUNNING, WAITING = ("running", "worker-1", 7000, CORE), ("waiting", "", 7000, CORE)
+WITHOUT_CLASS, WEB = ("without-class", "worker-1", 0, CORE), ("web", "worker-1", 9000, {"cpu": "4"})
+
+
+def pods_of(*specs):
+    """Return pods of the namespace shop, the last of which has ended."""
+    made = [cluster.pod(f"{name}-{at}", "shop", *rest, uid=str(at)) for at, (name, *rest) in enumerate(specs)]
+    made[-1]["status"]["phase"] = "Failed"
+    return made
+
+
+async def read(pods, config=None, annotation=None):
+    """Return the one namespace that is read."""
+    annotations = {names.ANNOTATION_MID_QUOTA: annotation} if annotation else {}
+    namespace = {"metadata": {"name": "shop", "annotations": annotations}}
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing(*pods)))
+        server.on("GET", METRICS, apiserver.Answer(cluster.listing()))
+        server.on("GET", "/api/v1/namespaces", apiserver.Answer(cluster.listing(namespace)))
+        async with server.session() as api:
+            (found,) = await Reader(api, cluster.NOW).namespaces(config=config or SchedulerConfig())
+    return found
+
+
+async def test_held_are_the_mid_requests_of_pods_with_a_node_whatever_their_class_as_the_mid_guard_counts():
+    pods = pods_of(*[RUNNING] * 5, *[WAITING] * 100, *[WITHOUT_CLASS] * 15, WEB, RUNNING)
+    found = await read(pods)
+    assert found.mid_requests == Amounts(105_000, 105 * GIB)
+    assert found.mid_held == Amounts(20_000, 20 * GIB)
+    guard = factories.parts()
+    guard.cluster.node_changed(factories.node("worker-1"))
+    for each in pods:
+        guard.cluster.pod_changed(msgspec.convert(each, Pod), factories.NOW)
+    assert tuple(found.mid_held) == guard.vectors.mid_quotas.use_of("shop").held
+
+
+async def test_an_annotation_that_the_mid_guard_ignores_is_no_quota():
+    pods, annotation = pods_of(RUNNING, RUNNING), '{"cpu": "3"}'
+    assert (await read(pods, annotation=annotation)).mid_quota == Amounts(3_000, None)
+    default = SchedulerConfig(Amounts(8_000, None), namespace_quotas=False)
+    found = await read(pods, default, annotation)
+    assert (found.mid_quota, found.is_quota_default) == (Amounts(8_000, None), True)
+    found = await read(pods, SchedulerConfig(namespace_quotas=False), "{")
+    assert (found.mid_quota, found.is_quota_malformed) == (UNKNOWN, False)
 
 
 async def test_without_the_right_to_list_pods_there_are_no_sums():

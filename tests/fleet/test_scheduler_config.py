@@ -28,7 +28,9 @@ def of_plugin(document):
     limit = found.args["LoadAwareScheduling"].usage_thresholds.get("cpu") or None
     quotas = found.args.get("MidGuard")
     return SchedulerConfig(
-        Amounts(*quotas.quota()) if quotas else UNKNOWN, limit if "LoadAwareScheduling" in found.filters else None
+        Amounts(*quotas.quota()) if quotas else UNKNOWN,
+        limit if "LoadAwareScheduling" in found.filters else None,
+        quotas.namespace_quotas if quotas else True,
     )
 
 
@@ -37,8 +39,18 @@ def of_plugin(document):
 )
 def test_it_is_what_the_plugin_reads(document):
     found = scheduler_config.read(yaml.safe_dump(document))
-    assert found == (Amounts(20_000, 64 * 2**30), 50)
+    assert found == (Amounts(20_000, 64 * 2**30), 50, True)
     assert found == of_plugin(document)
+
+
+@pytest.mark.parametrize(
+    ("args", "counts"), [({}, True), ({"namespaceQuotas": True}, True), ({"namespaceQuotas": False}, False)]
+)
+def test_whether_annotations_count_is_what_the_plugin_reads(args, counts):
+    document = {"pluginConfig": [{"name": "MidGuard", "args": args}]}
+    found = scheduler_config.read(yaml.safe_dump(document))
+    assert found == of_plugin(document)
+    assert found.namespace_quotas is counts
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,8 @@ plugins: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $all := deepCopy (default dict .Values.scheduler.plugin.pluginArgs) }}
 {{- if ne .Values.autoscaling "none" }}
-{{- $own := merge dict (default dict (get $all "LoadAwareScheduling")) (dict "softAfterSeconds" 60) }}
+{{- $own := default dict (get $all "LoadAwareScheduling") }}
+{{- if not (hasKey $own "softAfterSeconds") }}{{ $_ := set $own "softAfterSeconds" 60 }}{{ end }}
 {{- $_ := set $all "LoadAwareScheduling" $own }}
 {{- end }}
 pluginConfig:
@@ -316,6 +317,18 @@ elsewhere it cannot see Koordinator's webhook either. Every cluster has the name
 {{/* Scheduler of Mid pods that name none. */}}
 {{- define "koord-suite.midScheduler" -}}
 {{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
+{{- end }}
+
+{{/*
+Schedulers that may place pods that request Mid resources, as JSON; empty where any may: `*` is listed, or this chart
+installs none and none is listed.
+*/}}
+{{- define "koord-suite.midSchedulers" -}}
+{{- $listed := default list .Values.admissionPolicies.midSchedulers -}}
+{{- $own := ternary (list .Values.scheduler.name) list .Values.scheduler.enabled -}}
+{{- if and (concat $own $listed) (not (has "*" $listed)) -}}
+{{- concat $own (compact (list .Values.admission.schedulerName)) $listed | uniq | toJson -}}
+{{- end -}}
 {{- end }}
 
 {{/* Constraints of advice: pods, and the templates that controllers make them of. */}}

@@ -81,7 +81,10 @@ def kubectl(server: Server) -> Kubectl:
     status = {"status": {"hard": quota, "used": dict.fromkeys(quota, "0")}}  # no controller manager writes it
     path = f"/api/v1/namespaces/{WITH_QUOTA}/resourcequotas/own/status"
     api.send("PATCH", path, status, content=apiserver_requests.MERGE_PATCH)
-    values = {"admission": {"mode": mode, "policyVersion": served.version}}
+    values = {
+        "admission": {"mode": mode, "policyVersion": served.version},
+        "admissionPolicies": {"midSchedulers": ["*"]},  # test_mid_schedulers.py
+    }
     templates = TEMPLATES if mode == "policy" else TEMPLATES[1:]
     done = run("apply", stdin=chart_rendering.rendered(plane.binaries, values, *templates))
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from tools.localcluster.errors import ClusterProblem
 
 POLICIES = (
     "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
-    "mid-limit-ranges", "mid-quota",
+    "mid-limit-ranges", "mid-quota", "mid-schedulers",
 )  # fmt: skip
 _OPEN_FOR_WRITING = """
 import glob, sys
@@ -146,10 +146,9 @@ def test_the_manager_changes_only_its_annotation_on_the_users_config(
     cluster_client.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
 
 
-def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> str:
-    return json.dumps(
-        workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
-    )
+def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> dict[str, Any]:
+    of_mid = {"scheduler": workloads.SCHEDULER, "priority_class": "koord-mid"}
+    return workloads.pod("mid", suite.workload, requests=requests, limits=limits, **of_mid)
 
 
 CREATE = ("create", "--dry-run=server", "--filename=-")
@@ -161,10 +160,22 @@ NATIVE, NO_NATIVE = {"cpu": "500m", "memory": "64Mi"}, {"cpu": "0", "memory": "0
 def test_fractions_of_mid_resources_are_refused(
     cluster: Cluster, suite: Suite, namespace: str, wrong: dict[str, str]
 ) -> None:
-    pod, where = _mid_pod(suite, {**RIGHT, **wrong}, {**RIGHT, **wrong}), ("--namespace", namespace)
+    pod, where = json.dumps(_mid_pod(suite, {**RIGHT, **wrong}, {**RIGHT, **wrong})), ("--namespace", namespace)
     with pytest.raises(ClusterProblem, match="500m is not a whole number"):
         cluster.run(*CREATE, *where, stdin=pod)
     with impersonation.without_policy(cluster, "koord-suite-mid-quantities"):
+        impersonation.until_allowed("it is created", cluster, *CREATE, *where, stdin=pod)
+
+
+def test_mid_resources_with_a_scheduler_that_knows_no_quota_are_refused(
+    cluster: Cluster, suite: Suite, namespace: str
+) -> None:
+    made = _mid_pod(suite, {**RIGHT, **NO_NATIVE}, {**RIGHT, **NATIVE})
+    made["spec"]["schedulerName"] = "default-scheduler"
+    pod, where = json.dumps(made), ("--namespace", namespace)
+    with pytest.raises(ClusterProblem, match=r"(?s)pod mid requests.*is default-scheduler.*want koord-scheduler"):
+        cluster.run(*CREATE, *where, stdin=pod)
+    with impersonation.without_policy(cluster, "koord-suite-mid-schedulers"):
         impersonation.until_allowed("it is created", cluster, *CREATE, *where, stdin=pod)
 
 
@@ -187,7 +198,7 @@ def test_a_mid_pod_with_a_mistake_causes_a_warning_with_the_fix(
     limits: dict[str, str],
     text: str | None,
 ) -> None:
-    pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
+    pod = _mid_pod(suite, requests, limits)
     _, code, headers = cluster_client.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
     assert code == 201
     warning = headers.get("Warning")

@@ -34,7 +34,14 @@ def tenant(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPathFa
 
 
 def _pod(suite: Suite, node: str | None, requests: dict[str, str]) -> dict[str, Any]:
-    made = workloads.pod("greedy", suite.workload, requests=requests, limits=requests, priority_class="koord-mid")
+    made = workloads.pod(
+        "greedy",
+        suite.workload,
+        requests=requests,
+        limits=requests,
+        scheduler=workloads.SCHEDULER,
+        priority_class="koord-mid",
+    )
     made["spec"]["tolerations"] = [{"operator": "Exists"}]
     if node is not None:
         made["spec"]["nodeName"] = node
@@ -102,8 +109,7 @@ def test_a_controller_is_no_way_around(
 def test_a_tenant_cannot_bind_a_pod_either(
     cluster_client: ClusterClient, suite: Suite, tenant: Cluster, node: str, namespace: str
 ) -> None:
-    waits = _pod(suite, None, HUGE)
-    waits["spec"]["schedulerName"] = "none-such"
+    waits = _pod(suite, None, HUGE)  # more than any node has
     tenant.run("create", "--filename=-", "--namespace", namespace, stdin=json.dumps(waits))
     name = waits["metadata"]["name"]
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -127,30 +133,49 @@ def offered(cluster_client: ClusterClient, suite: Suite, node: str) -> None:
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=180)
 
 
-def _template(suite: Suite, node: str, scheduler: str) -> dict[str, Any]:
+def _template(suite: Suite, node: str) -> dict[str, Any]:
     made = workloads.mid_pod("mid", suite.workload, cpu_millis=20, memory_mib=16, nodes=[node])
-    return {"metadata": {}, "spec": {**made["spec"], "schedulerName": scheduler}}
+    return {"metadata": {}, "spec": made["spec"]}
 
 
 @pytest.mark.usefixtures("offered")
-@pytest.mark.parametrize("scheduler", ["koord-scheduler", "default-scheduler"])
 def test_a_daemon_set_and_a_job_with_mid_resources_run(
-    cluster_client: ClusterClient, tenant: Cluster, suite: Suite, node: str, namespace: str, scheduler: str
+    tenant: Cluster, suite: Suite, node: str, namespace: str
 ) -> None:
-    forever, once = _template(suite, node, scheduler), _template(suite, node, scheduler)
-    forever["metadata"]["labels"] = {"app": f"daemons-{scheduler}"}
+    forever, once = _template(suite, node), _template(suite, node)
+    forever["metadata"]["labels"] = {"app": "daemons"}
     once["spec"]["restartPolicy"] = "Never"
     once["spec"]["containers"][0]["command"] = ["true"]
     selector = {"matchLabels": forever["metadata"]["labels"]}
     daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"selector": selector, "template": forever}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": once}}
     for each in (daemons, job):
-        each["metadata"] = {"name": f"{each['kind'].lower()}-{scheduler}"}
+        each["metadata"] = {"name": each["kind"].lower()}
         tenant.run("create", "--filename=-", "--namespace", namespace, stdin=json.dumps(each))
     for kind, done in (("daemonset", "numberReady"), ("job", "succeeded")):
         waiting.until(
             f"a pod of the {kind}",
-            lambda kind=kind: tenant.get(kind, f"{kind}-{scheduler}", "--namespace", namespace)["status"],
+            lambda kind=kind: tenant.get(kind, kind, "--namespace", namespace)["status"],
             lambda status, done=done: status.get(done) == 1,
         )
-        tenant.run("delete", kind, f"{kind}-{scheduler}", "--namespace", namespace)
+        tenant.run("delete", kind, kind, "--namespace", namespace)
+
+
+def test_a_daemon_set_of_mid_pods_that_leaves_them_to_the_default_scheduler_gets_an_event(
+    cluster_client: ClusterClient, tenant: Cluster, suite: Suite, node: str, namespace: str
+) -> None:
+    """The suite under test has no rules for new Mid pods, which would name koord-scheduler."""
+    template = _template(suite, node)
+    template["spec"]["schedulerName"] = "default-scheduler"
+    template["metadata"]["labels"] = {"app": "stock"}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "stock"},
+        "spec": {"selector": {"matchLabels": {"app": "stock"}}, "template": template},
+    }
+    tenant.run("create", "--filename=-", "--namespace", namespace, stdin=json.dumps(body))
+    (event, *_) = waiting.until("an Event", lambda: cluster_client.events_of("stock", namespace, "FailedCreate"))
+    assert "its spec.schedulerName is default-scheduler" in event["message"]
+    assert not cluster_client.list("Pod", namespace, label_selector="app=stock")
+    tenant.run("delete", "daemonset", "stock", "--namespace", namespace)

@@ -163,7 +163,23 @@ def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, caps
         assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
     head, row = capsys.readouterr().out.splitlines()
     assert "MID QUOTA" in head
-    assert row.split()[5] == shown
+    assert row.split()[6] == shown
+
+
+def test_top_namespaces_shows_what_is_held_beside_the_quota(tmp_path, capsys):
+    mid = {"kubernetes.io/mid-cpu": "1000"}
+    listed = [cluster.pod("a", priority=7000, requests=mid), cluster.pod("b", node="", priority=7000, requests=mid)]
+    listed.append(cluster.pod("c", priority=0, requests={"kubernetes.io/mid-cpu": "500"}))
+    routes = healthy(namespaces=cluster.listing(), pods=cluster.listing(*listed))
+    with kubeconfig_of(tmp_path, **routes) as file:
+        words = ["top", "namespaces", "--kubeconfig", str(file)]
+        assert koordctl.main([*words, "--sort", "held:desc", "--above", "held=1"]) == 0
+        head, row = capsys.readouterr().out.splitlines()
+        assert koordctl.main([*words, "-o", "json"]) == 0
+    assert head.index("MID REQ") < head.index("MID HELD") < head.index("MID QUOTA")
+    assert row.split()[4:6] == ["2.0", "1.5"]
+    (found,) = json.loads(capsys.readouterr().out)["namespaces"]
+    assert (found["midRequests"]["cpuMillis"], found["midHeld"]["cpuMillis"]) == (2000, 1500)
 
 
 def test_each_finding_of_status_has_below_it_what_to_do(tmp_path, capsys):
@@ -206,7 +222,7 @@ def test_top_namespaces_shows_the_default_quota_as_one(name, annotation, shown, 
         table = capsys.readouterr()
         assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file), "-o", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["namespaces"]
-    assert table.out.splitlines()[1].split()[5] == shown
+    assert table.out.splitlines()[1].split()[6] == shown
     assert ("* the default quota" in table.out) == is_default
     assert table.err == ""
     assert found["midQuotaIsDefault"] == is_default
@@ -240,7 +256,7 @@ def test_without_the_right_for_the_configuration_the_default_quota_is_not_known(
     with kubeconfig_of(tmp_path, **routes) as file:
         assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[1].split()[5] == "-"
+    assert shown.out.splitlines()[1].split()[6] == "-"
     assert shown.err.startswith("not read: configmaps/koord-scheduler: ")
 
 
