@@ -29,6 +29,8 @@ ALONE: Final = "without-mid"
 DEFAULT: Final = ("none", "emptied", "emptied-underused")
 MID_MILLIS: Final = 1000
 """CPU of a Mid pod: the manager evicts one pod of a node a second, which is more than a minute of the day."""
+MID_SHARE: Final = 0.5
+"""Mid pods in all, of the cores: some always wait, and few, because each attempt to place one costs CPU."""
 OBSERVE_SECONDS: Final = 2.0
 START_SECONDS: Final = 420.0
 CONFIGURATION: Final = {"midEviction": {"mode": "evict"}}
@@ -61,7 +63,7 @@ def run(plan: Plan, lever: Lever) -> Result:
             on.create_prod(wave.name, cores=wave.cores, replicas=day.replicas(wave, 0, plan.seed))
         waiting.until("Prod of midnight runs", lambda: _all_run(on), within_seconds=START_SECONDS)
         if lever.has_mid:
-            replicas = plan.nodes * karpenter.NODE_CORES * 1000 // MID_MILLIS
+            replicas = round(plan.nodes * karpenter.NODE_CORES * MID_SHARE * 1000 / MID_MILLIS)
             on.create_mid(levers.BATCH, cpu_millis=MID_MILLIS, replicas=replicas, pod_changes=lever.pod_changes)
         accounts, slowest = Accounts(), 0.0
         began, step = time.monotonic(), 0

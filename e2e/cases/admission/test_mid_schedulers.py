@@ -64,11 +64,12 @@ def _scheduler(server: Server, pod: dict[str, Any]) -> str:
 
 
 def _refusal(server: Server, pod: dict[str, Any]) -> str:
-    """Return why a pod is refused; empty where it would be created."""
+    """Return why a pod is refused, without warnings; empty where it would be created."""
     command = [server.plane.binaries / "kubectl", f"--kubeconfig={server.plane.kubeconfig}", "--filename=-"]
     command[1:1] = ["create", "--dry-run=server", "--namespace=default"]
     done = subprocess.run([*map(str, command)], input=json.dumps(pod), capture_output=True, text=True, check=False)
-    return done.stderr if done.returncode else ""
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Warning: ")]
+    return "\n".join(lines) if done.returncode else ""
 
 
 def _wait(server: Server, pod: dict[str, Any], text: str) -> None:
