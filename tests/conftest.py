@@ -43,6 +43,7 @@ SLOW = (
     "koordlet/test_evaluation_of_a_node.py",
     "koordlet/test_package_predictors_of_a_node.py",
     "koordlet/test_predictor_package.py",
+    "manager/cache/test_kopf_certificates.py",
     "manager/mid_resource/test_write_pace.py",
     "manager/slo_config/test_config_replacements.py",
     "manager/test_hostile_nodes.py",
@@ -53,7 +54,7 @@ SLOW = (
     "test_every_key_has_an_effect.py",
     "tools/test_second_run.py",
 )
-"""Folders and files that start processes, render the chart or draw many examples. `make unit` leaves them out.
+"""Folders and files that start processes, render the chart, wait long or draw many examples; `make unit` runs none.
 
 So it does single tests with the mark `slow`.
 """

@@ -94,6 +94,7 @@ async def test_a_leader_whose_lease_was_taken_is_killed_if_it_does_not_exit(serv
 
 
 @pytest.mark.parametrize("how", [apiserver.HANG, apiserver.ABORT], ids=["silent", "reset"])
+@pytest.mark.slow
 async def test_a_leader_that_is_cut_off_has_ended_before_another_leads(server, how):
     settings = SETTINGS.model_copy(update={"lease_duration_seconds": 3.0})
     happened = []
