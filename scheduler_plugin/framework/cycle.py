@@ -10,7 +10,7 @@ namespace, rejects it too. Pure: a result depends on the columns and on `now` al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,16 +86,16 @@ class SchedulingCycle:
         return texts
 
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
-        codes: ReasonCodes | None = None
-        for each, first_code in zip(self._filters, self._first_code, strict=True):
-            codes = _first(codes, each.reject(pod, rows, self._vectors, now, pending), first_code)
-        return codes
+        return _first(
+            (each.reject(pod, rows, self._vectors, now, pending), first_code)
+            for each, first_code in zip(self._filters, self._first_code, strict=True)
+        )
 
     def _filter_unknown(self, pod: PodInfo, count: int, pending: Pending | None) -> ReasonCodes | None:
-        codes: ReasonCodes | None = None
-        for each, first_code in self._filters_of_unknown:
-            codes = _first(codes, each.reject_unknown(pod, count, self._vectors, pending), first_code)
-        return codes
+        return _first(
+            (each.reject_unknown(pod, count, self._vectors, pending), first_code)
+            for each, first_code in self._filters_of_unknown
+        )
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
         """Return the normalised scores of each plugin that has a preference for this pod."""
@@ -109,12 +109,15 @@ class SchedulingCycle:
         return result
 
 
-def _first(codes: ReasonCodes | None, own: ReasonCodes | None, first_code: int) -> ReasonCodes | None:
-    """Return the codes of the plugins so far, and those of the next one where these accept the node."""
-    if own is None or not own.any():
-        return codes
-    shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
-    return shifted if codes is None else np.where(codes > 0, codes, shifted)
+def _first(answers: Iterable[tuple[ReasonCodes | None, int]]) -> ReasonCodes | None:
+    """Return the code of the first plugin that rejects each node; given are the codes of each, and its first number."""
+    codes: ReasonCodes | None = None
+    for own, first_code in answers:
+        if own is None or not own.any():
+            continue
+        shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
+        codes = shifted if codes is None else np.where(codes > 0, codes, shifted)
+    return codes
 
 
 def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 
 import pytest
 
@@ -32,16 +31,9 @@ def second(folder):
     return certificates.make(folder, "second")
 
 
-def replace(path, content):
-    """Replace a file as kubelet and kubectl do: by renaming another one."""
-    new = path.with_suffix(".new")
-    shutil.copy(content, new)
-    new.replace(path)
-
-
 async def test_a_new_authority_is_trusted_and_the_old_one_no_longer(first, second, tmp_path):
     authority = tmp_path / "ca.crt"
-    replace(authority, first.certificate_path)
+    certificates.replace(authority, first.certificate_path)
     async with apiserver.running(first.server_context()) as old, apiserver.running(second.server_context()) as new:
         old.on("GET", NODE, OK)
         new.on("GET", NODE, OK)
@@ -49,7 +41,7 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_longer(first, secon
             await get_node(of_old)
             with pytest.raises(errors.Untrusted):
                 await get_node(of_new)
-            replace(authority, second.certificate_path)
+            certificates.replace(authority, second.certificate_path)
             await get_node(of_new)
             with pytest.raises(errors.Untrusted):
                 await get_node(of_old)
@@ -57,8 +49,8 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_longer(first, secon
 
 async def test_a_new_client_certificate_is_used_from_the_next_request_on(first, second, tmp_path):
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    replace(certificate, first.certificate_path)
-    replace(key, first.key_path)
+    certificates.replace(certificate, first.certificate_path)
+    certificates.replace(key, first.key_path)
     trusting_both = first.server_context(trusted_clients=first)
     trusting_both.load_verify_locations(second.certificate_path)
     async with apiserver.running(trusting_both) as server:
@@ -68,8 +60,8 @@ async def test_a_new_client_certificate_is_used_from_the_next_request_on(first, 
             for _ in range(2):
                 await get_node(api)
             assert server.connections == 1
-            replace(certificate, second.certificate_path)
-            replace(key, second.key_path)
+            certificates.replace(certificate, second.certificate_path)
+            certificates.replace(key, second.key_path)
             for _ in range(2):
                 await get_node(api)
             assert server.connections == 2
@@ -77,14 +69,14 @@ async def test_a_new_client_certificate_is_used_from_the_next_request_on(first, 
 
 async def test_half_replaced_files_leave_the_last_certificates_in_use(first, second, tmp_path, caplog):
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    replace(certificate, first.certificate_path)
-    replace(key, first.key_path)
+    certificates.replace(certificate, first.certificate_path)
+    certificates.replace(key, first.key_path)
     async with apiserver.running(first.server_context(trusted_clients=first)) as server:
         server.on("GET", NODE, OK)
         files = {"client_certificate_path": certificate, "client_key_path": key}
         async with server.session(ca_path=first.certificate_path, **files) as api:
             await get_node(api)
-            replace(certificate, second.certificate_path)  # its key is still the first one
+            certificates.replace(certificate, second.certificate_path)  # its key is still the first one
             with caplog.at_level(logging.WARNING):
                 for _ in range(3):
                     await get_node(api)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 import subprocess
 from dataclasses import dataclass
@@ -31,3 +32,10 @@ def make(folder: Path, name: str, *, alternative: str = "IP:127.0.0.1") -> Certi
     command += ["-keyout", str(made.key_path), "-out", str(made.certificate_path)]
     subprocess.run(command, check=True, capture_output=True)
     return made
+
+
+def replace(path: Path, content: Path) -> None:
+    """Replace a file as kubelet and kubectl do: by renaming another one."""
+    new = path.with_suffix(".new")
+    shutil.copy(content, new)
+    new.replace(path)

@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
 
     def key(self, tests: Tests, root: Path) -> str:
         """Return the key of its result with these tests."""
-        return hashlib.sha256(f"{self.file}\0{self.mutant.source}\0{tests.digest(root)}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.file}\0{self.mutant.source}\0{trials.digest(tests, root)}".encode()).hexdigest()
 
     @property
     def name(self) -> str:

@@ -33,16 +33,13 @@ class Tests(NamedTuple):
     paths: tuple[str, ...]
     options: tuple[str, ...] = ()
 
-    def digest(self, root: Path) -> str:
-        """Return a hash of the names and contents of the files."""
-        return _digest(self, root)
-
     def __str__(self) -> str:
         return shlex.join(["pytest", *self.options, *self.paths])
 
 
 @cache
-def _digest(tests: Tests, root: Path) -> str:
+def digest(tests: Tests, root: Path) -> str:
+    """Return a hash of the names and contents of the files."""
     found = hashlib.sha256(str(tests).encode())
     for path in (root / each for each in tests.paths):
         for file in [path] if path.is_file() else sorted(path.rglob("*")):

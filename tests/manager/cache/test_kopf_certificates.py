@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import itertools
-import shutil
 
 import pytest
 
@@ -48,12 +47,6 @@ def _quick(monkeypatch):
     monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.1))
     monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 0.0)
     monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(seconds=LOGIN_LIFE_SECONDS))
-
-
-def replace(path, content):
-    new = path.with_suffix(".new")
-    shutil.copy(content, new)
-    new.replace(path)
 
 
 class Apiserver:
@@ -130,7 +123,7 @@ async def following(server, **credentials):
 
 @pytest.fixture
 def authority(first, tmp_path):
-    replace(tmp_path / "ca.crt", first.certificate_path)
+    certificates.replace(tmp_path / "ca.crt", first.certificate_path)
     return tmp_path / "ca.crt"
 
 
@@ -138,7 +131,7 @@ async def test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_
     (tmp_path / "token").write_text("t")
     async with served(first) as server, following(server, ca_path=authority, token_path=tmp_path / "token") as followed:
         await followed.until("0")
-        replace(authority, second.certificate_path)
+        certificates.replace(authority, second.certificate_path)
         server.restart_with(second)
         server.edit("1")
         await followed.until("1")
@@ -147,7 +140,7 @@ async def test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_
 async def test_without_a_token_file_too_a_new_authority_is_trusted_from_the_next_login_on(first, second, authority):
     async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
         await followed.until("0")
-        replace(authority, second.certificate_path)
+        certificates.replace(authority, second.certificate_path)
         server.restart_with(second)
         server.edit("1")
         await followed.until("1")
@@ -155,8 +148,8 @@ async def test_without_a_token_file_too_a_new_authority_is_trusted_from_the_next
 
 async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(first, second, authority, tmp_path):
     files = {"client_certificate_path": tmp_path / "tls.crt", "client_key_path": tmp_path / "tls.key"}
-    replace(files["client_certificate_path"], first.certificate_path)
-    replace(files["client_key_path"], first.key_path)
+    certificates.replace(files["client_certificate_path"], first.certificate_path)
+    certificates.replace(files["client_key_path"], first.key_path)
     async with (
         served(first, trusted_clients=first) as server,
         following(server, ca_path=authority, **files) as followed,
@@ -165,8 +158,8 @@ async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(fir
         server.cluster.refuse["WATCH", "configmaps"] = cluster.Refusal(401, "Unauthorized")
         server.reset()
         await asyncio.sleep(LOGIN_LIFE_SECONDS)
-        replace(files["client_certificate_path"], second.certificate_path)
-        replace(files["client_key_path"], second.key_path)
+        certificates.replace(files["client_certificate_path"], second.certificate_path)
+        certificates.replace(files["client_key_path"], second.key_path)
         server.tls.load_verify_locations(second.certificate_path)
         del server.cluster.refuse["WATCH", "configmaps"]
         server.edit("1")
@@ -175,6 +168,7 @@ async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(fir
 
 async def test_while_a_credential_is_refused_requests_pause_longer_and_longer(first, authority, monkeypatch):
     monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 60.0)
+    monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(minutes=10))
     logins = []
     log_in = kopf_watches.log_in
 
