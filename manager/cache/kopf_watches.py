@@ -38,7 +38,10 @@ log = logging.getLogger(__name__)
 
 _PLURAL: Final = resources.CONFIG_MAPS.plural
 _LOGIN_LIFE: Final = dt.timedelta(minutes=10)
-"""kopf logs in again after this time, and reads all files: the kubelet replaces a token long before it expires."""
+"""kopf logs in again after this time, and reads all files: the kubelet replaces a token long before it expires.
+
+This holds for a program that prints no time too: without one, its next credential may be equal to a refused one, and
+then kopf ends."""
 _CALM_SECONDS: Final = 60.0
 """A login so long after the one before waits for nothing. Longer than the longest pause."""
 _USABLE_SHARE: Final = 0.8
@@ -85,12 +88,10 @@ async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.Connection
             private_key_path=None,
             private_key_data=given.certificate,
         )
-    usable = None if lifetime is None else dt.timedelta(seconds=max(lifetime * _USABLE_SHARE, _LEAST_USABLE_SECONDS))
-    return dataclasses.replace(
-        info,
-        token=given.header.removeprefix("Bearer ") if given.header else None,
-        expiration=None if usable is None else now + usable,
-    )
+    if lifetime is not None:
+        usable = dt.timedelta(seconds=max(lifetime * _USABLE_SHARE, _LEAST_USABLE_SECONDS))
+        info = dataclasses.replace(info, expiration=now + usable)
+    return dataclasses.replace(info, token=given.header.removeprefix("Bearer ") if given.header else None)
 
 
 def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:

@@ -77,7 +77,7 @@ async def test_a_credential_program_runs_at_each_login_and_its_credential_is_ren
     assert dt.timedelta(seconds=700) < info.expiration - NOW <= dt.timedelta(seconds=800)
     program(tmp_path, token="two")
     info = await kopf_watches.log_in(given, NOW)
-    assert (info.token, info.expiration) == ("two", None)
+    assert (info.token, info.expiration - NOW) == ("two", dt.timedelta(minutes=10))
 
 
 async def test_kopf_loads_the_client_certificate_of_a_credential_program(tmp_path):
