@@ -45,14 +45,13 @@ KEEPS: Final[Mapping[str, Any]] = {"midEviction": {"emptyNodeSeconds": 0}}
 """No node is emptied: what Karpenter makes of Mid pods by itself."""
 EMPTIES: Final[Mapping[str, Any]] = {
     "midEviction": {
-        "mode": "evict", "emptyNodeSeconds": 5, "emptyNodeWithoutRoomSeconds": 10, "emptyNodesAtOnce": 10,
+        "mode": "evict", "emptyNodeSeconds": 4, "emptyNodeWithoutRoomSeconds": 8, "emptyNodesAtOnce": 25,
         "nodeIntervalSeconds": 10, "clusterPerMinute": 600,
     },
 }  # fmt: skip
-"""Nodes that only Mid pods keep are emptied. In a day of 20 minutes the default graces of 5 and 10 minutes
-are 4 and 8 seconds."""
-UNDERUSED: Final[Mapping[str, Any]] = {"midEviction": {**EMPTIES["midEviction"], "emptyUnderusedPercent": 70}}
-"""So are nodes whose Prod pods request little and fit elsewhere."""
+"""Nodes that only Mid pods keep are emptied. The graces are the defaults of 5 and 10 minutes, in a day of 20."""
+UNDERUSED: Final[Mapping[str, Any]] = {"midEviction": {**EMPTIES["midEviction"], "emptyUnderusedPercent": 100}}
+"""So are nodes whose Prod pods fit elsewhere, however much they request: Karpenter moves those too."""
 
 
 class Lever(NamedTuple):

@@ -70,9 +70,11 @@ def test_a_lowered_limit_outlives_agent_container_and_kubelet(stage: Stage) -> N
         assert stage.quota_millis() == stage.limit_millis() <= lowered
 
 
+@pytest.mark.long
 def test_it_is_restored_step_by_step(stage: Stage) -> None:
-    """After the test above: the step of load is over, and no other load of the machine counts from now on."""
-    stage.configure(100)
+    with stage.step_of_prod():
+        stage.until_quota("the quota is lower", lambda seen: seen < MID_MILLIS, within_seconds=60)
+    stage.configure(100)  # no other load of the machine counts from now on
     begin, seen = time.monotonic(), [stage.limit_millis()]
     assert seen[0] < MID_MILLIS
 
