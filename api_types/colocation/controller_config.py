@@ -198,8 +198,8 @@ class MidEviction(StrategyModel):
     empty_node_without_room_seconds: Annotated[int, pydantic.Field(ge=0, le=604800)] | None = None
     """The same where its Mid pods have no other place and will wait; 0 empties none then. If unset, 600."""
     empty_underused_percent: Percent | None = None
-    """Empty a node of its Mid pods also where its other pods request no more than this share of it and fit elsewhere.
-    If unset, 0: none."""
+    """Empty a node of its Mid pods also where its other pods request no more than this share of it and fit elsewhere;
+    0 for none. If unset, 100 with the chart's value `autoscaling: karpenter`, 50 with `cluster-autoscaler`, else 0."""
 
 
 class ClusterMidEviction(MidEviction):

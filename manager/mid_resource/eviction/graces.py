@@ -1,4 +1,4 @@
-"""How long a node may be kept by Mid pods before it is emptied. Pure."""
+"""How long Mid pods may keep a node before it is emptied, and how much its other pods may request then. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from manager.mid_resource.eviction.policy import EvictionPolicy
 EMPTY_AFTER: Final = dt.timedelta(seconds=300)
 """Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
 EMPTY_WITHOUT_ROOM_AFTER: Final = dt.timedelta(seconds=600)
+UNDERUSED_PERCENT: Final = {"none": 0, "karpenter": 100, "cluster-autoscaler": 50}
+"""Share of a node that its other pods may request, where no key sets it, by the autoscaler: Karpenter removes any node
+whose pods fit elsewhere, cluster-autoscaler those below its `--scale-down-utilization-threshold`, 0.5 by default."""
 
 
 class Graces(NamedTuple):
@@ -27,3 +30,9 @@ def of(policy: EvictionPolicy, autoscaler: str) -> Graces:
     if policy.mode == "off" or not with_room:
         return Graces(dt.timedelta(), dt.timedelta())
     return Graces(with_room, max(without, with_room) if without else dt.timedelta())
+
+
+def underused_percent(policy: EvictionPolicy, autoscaler: str) -> int:
+    """Return the percent of a node that its other pods may request where it is emptied all the same; 0 for none."""
+    configured = policy.empty_underused_percent
+    return UNDERUSED_PERCENT[autoscaler] if configured is None else configured

@@ -25,17 +25,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from api_types.node_metric import mid_eviction
-from manager.mid_resource.eviction.graces import Graces
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper, kept_by
-from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN, STUCK_AFTER, Progress
+from manager.mid_resource.eviction.reported import Reported
 from manager.mid_resource.eviction.room import Amounts, Room, Rooms, total
-from manager.mid_resource.reasons import Closed
 
 _NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 _MID_ONLY: Final = 1
 """Rank of nodes that only Mid pods keep for longer than the grace, and of those that are closed."""
-_LEFT_ALONE: Final = frozenset({Closed.FROZEN, Closed.LEAVING, Closed.CORDONED})
 LEFT_ALONE_FOR: Final = dt.timedelta(hours=1)
 """Pause after another pod or an autoscaler kept such a node, its Mid pods stayed, or the right to evict was missing."""
 COUNTS_FOR: Final = dt.timedelta(seconds=5)
@@ -49,50 +46,6 @@ KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
 UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
 """The same where reports do not show it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """What the newest reconcile of a node shows."""
-
-    uid: str
-    policy: EvictionPolicy
-    graces: Graces
-    kept_because: str = ""
-    """Why no autoscaler would remove it; empty where one would."""
-    closed: Closed = Closed.NO
-    prod: Amounts | None = None
-    """Requests of the Prod pods by the newest report with them, DaemonSets among them; None where there was none."""
-    is_current: bool = True
-    """Whether a report that is still fresh has `prod`."""
-    free: Amounts = (0, 0)
-    """Mid resources that no pod requests."""
-    allocatable: Amounts = (0, 0)
-
-    @property
-    def is_underused(self) -> bool:
-        """Check whether Prod pods request so little that they may be moved elsewhere."""
-        percent = self.policy.empty_underused_percent
-        if not percent or self.prod is None or not self.is_current:
-            return False
-        return all(used * 100 <= percent * whole for used, whole in zip(self.prod, self.allocatable, strict=True))
-
-    @property
-    def native_free(self) -> Amounts:
-        """Return what no Prod pod requests, which is nothing where it is not known by a fresh report."""
-        if self.prod is None or not self.is_current:
-            return 0, 0
-        return max(self.allocatable[0] - self.prod[0], 0), max(self.allocatable[1] - self.prod[1], 0)
-
-    @property
-    def may_be_emptied(self) -> bool:
-        """Check whether the node is emptied once only Mid pods keep it."""
-        return bool(self.graces.with_room) and not self.kept_because
-
-    @property
-    def is_left_alone(self) -> bool:
-        """Check whether the node is not to be emptied now: it leaves, its operator empties it, or all are frozen."""
-        return self.closed in _LEFT_ALONE
 
 
 @dataclass(slots=True)
@@ -247,7 +200,7 @@ class Survey:
         if (kept := kept_by(known.keepers, trigger)) and trigger == mid_eviction.MID_ONLY:
             return kept
         if trigger != mid_eviction.MID_ONLY and known.reported.is_current and not known.reported.is_underused:
-            return f"its other pods request more than {known.reported.policy.empty_underused_percent} % of it"
+            return f"its other pods request more than {known.reported.underused_percent} % of it"
         if why := kept or _why_given_up(known, trigger, last, now):
             self.leave_alone(name, now)
         return why

@@ -41,8 +41,8 @@ class EvictionPolicy:
     """Time for which only Mid pods keep a node that is then emptied; zero for never, None where no key sets it."""
     empty_without_room_after: dt.timedelta | None = None
     """The same where its Mid pods have no other place."""
-    empty_underused_percent: int = 0
-    """Share of the node that its other pods may request where it is emptied too; 0 for none."""
+    empty_underused_percent: int | None = None
+    """Share of the node that its other pods may request where it is emptied too; 0 for none, None without a key."""
     is_frozen: bool = False
     """Whether no node accepts new Mid pods, so that the pods of a node that is emptied have no other place."""
 
@@ -88,7 +88,7 @@ def of_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none") 
         cold_start=dt.timedelta(seconds=(predict.cold_start_period_seconds if predict else 0) or 0),
         empty_after=_seconds(own.empty_node_seconds),
         empty_without_room_after=_seconds(own.empty_node_without_room_seconds),
-        empty_underused_percent=own.empty_underused_percent or 0,
+        empty_underused_percent=own.empty_underused_percent,
     )
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from api_types import names
 from manager.mid_resource.eviction import graces, mid_only, policy
 from manager.mid_resource.eviction.graces import Graces
-from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, Reported, Step, Survey
+from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, Step, Survey
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN
+from manager.mid_resource.eviction.reported import Reported
 from manager.mid_resource.eviction.room import Room, Rooms
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Closed
@@ -240,11 +241,22 @@ def test_with_zero_pods_without_another_place_stay():
     assert steps([only_mid("a", pod("1"), graces=stays)], [], 1, 10**6) == {"a": Step.AWAIT_ROOM}
 
 
-UNDERUSED = policy_of(emptyUnderusedPercent=50)
+@pytest.mark.parametrize(
+    ("keys", "autoscaler", "percent"),
+    [
+        ({}, "none", 0),
+        ({}, "karpenter", 100),
+        ({}, "cluster-autoscaler", 50),
+        ({"emptyUnderusedPercent": 0}, "karpenter", 0),
+        ({"emptyUnderusedPercent": 70}, "cluster-autoscaler", 70),
+    ],
+)
+def test_a_node_whose_pods_an_autoscaler_would_move_is_underused_where_no_key_wins(keys, autoscaler, percent):
+    assert graces.underused_percent(policy_of(**keys), autoscaler) == percent
 
 
 def underused(prod=(1000, 10), **more):
-    return reported(policy=UNDERUSED, prod=prod, allocatable=(4000, 40), **more)
+    return reported(underused_percent=50, prod=prod, allocatable=(4000, 40), **more)
 
 
 def test_a_node_is_underused_while_its_other_pods_request_little_for_the_grace():
