@@ -163,9 +163,9 @@ release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/P
 	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
 	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(SOURCE),--home "$(SOURCE)") $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
-DAY_MINUTES ?= 10
+DAY_MINUTES ?= 20
 .PHONY: e2e-autoscaler
-e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (80 minutes; LEVERS=emptied: 40; DAY_MINUTES=5, NODES=10)
+e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (90 minutes; LEVERS="none emptied-underused", DAY_MINUTES=5, NODES=10)
 	@$(BIN)/python -m e2e.autoscaler --day-minutes $(DAY_MINUTES) --nodes $(or $(NODES),50) $(if $(LEVERS),--lever $(LEVERS))
 
 MINUTES ?= 120

@@ -80,6 +80,7 @@ class Emptying:
             prod=prod,
             is_current=requests is not None,
             free=_free(calculated),
+            has_mid_pods=any(line.allocated_mid for line in calculated.lines.values()),
             allocatable=(allocatable.get(names.CPU, 0), allocatable.get(names.MEMORY, 0)),
         )
         self._survey.observe(case.name, reported, case.now)
@@ -103,7 +104,7 @@ class Emptying:
                 self._turns.reopened(turn, now)  # another client has removed the annotation
         if not emptied and not self._survey.is_wanted():
             return
-        await self._list(emptied, now)
+        await self._list(emptied, most - len(emptied), now)
         for name, record in emptied.items():
             if (reported := self._survey.reported(name)) and (why := await self._why_reopened(name, record, now)):
                 await self.reopen(self._turns.known(name, reported.uid, reported.policy), why)
@@ -122,9 +123,9 @@ class Emptying:
             self._survey.leave_alone(name, now)  # else a tenant makes the pods of others go round
         return why
 
-    async def _list(self, emptied: Collection[str], now: dt.datetime) -> None:
-        """List the pods of the nodes that are due."""
-        for name in self._survey.due(emptied, LISTS_AT_ONCE, now):
+    async def _list(self, emptied: Collection[str], slots: int, now: dt.datetime) -> None:
+        """List the pods of the nodes that are due; so many more may be closed."""
+        for name in self._survey.due(emptied, LISTS_AT_ONCE, now, self._survey.promising(emptied, slots, now)):
             self._survey.attempted(name, now)
             reported = self._survey.reported(name)
             selector = f"spec.nodeName={name}"

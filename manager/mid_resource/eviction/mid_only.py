@@ -13,13 +13,15 @@ A closed node counts against the bound for as long as it exists. Where nothing r
 reached, and no further one is emptied.
 
 The manager watches no pods. Reports show when the requests of Prod fall; only then, and rarely otherwise, the pods of a
-node are listed.
+node are listed. Which underused node is next is decided by lists that may be old; those that would be closed are listed
+again.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
+import heapq
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -42,6 +44,8 @@ LISTED_AGAIN: Final = dt.timedelta(seconds=10)
 EMPTIED_LISTED_AGAIN: Final = dt.timedelta(seconds=60)
 LESS_PRESSING: Final = 5
 """One of so many lists is kept for nodes that are less pressing than those that only Mid pods keep."""
+MOST_COMPARED: Final = 50
+"""Underused nodes that are compared with the room on others in a period, those that request the least."""
 KEPT_LISTED_AGAIN: Final = dt.timedelta(minutes=30)
 """The same for a node with other pods, whose reports show no fall of what Prod requests."""
 UNKNOWN_LISTED_AGAIN: Final = dt.timedelta(minutes=5)
@@ -69,6 +73,17 @@ class _Known:
     """Whether others terminate."""
     progress: Progress = field(default_factory=Progress)
     """Whether its Mid pods leave, if it is closed."""
+
+    @property
+    def others(self) -> tuple[Amounts, ...]:
+        """Return the requests of the pods that keep the node and may be moved."""
+        return tuple(keeper.requests for keeper in self.keepers if keeper.requests is not None)
+
+    def may_have_mid_pods(self, now: dt.datetime) -> bool:
+        """Check whether there is a Mid pod to evict: by the newest list, or by a report where that list is old."""
+        if self.mid_pods or self.listed is None:
+            return True
+        return self.reported.has_mid_pods and now - self.listed >= EMPTIED_LISTED_AGAIN
 
 
 class MidOnly(NamedTuple):
@@ -141,14 +156,14 @@ class Survey:
         """Check whether any node may be emptied."""
         return any(known.reported.may_be_emptied for known in self._nodes.values())
 
-    def due(self, emptied: Collection[str], most: int, now: dt.datetime) -> list[str]:
+    def due(self, emptied: Collection[str], most: int, now: dt.datetime, promising: Collection[str] = ()) -> list[str]:
         """Return the nodes to list now, the most pressing first; `emptied` are those that are closed for it.
 
         Among equals the one that was listed longest ago comes first. Those that Mid pods keep do not take all lists.
         """
         found = []
         for name, known in self._nodes.items():
-            rank = _emptied_rank(known, now) if name in emptied else _rank(known, now)
+            rank = _emptied_rank(known, now) if name in emptied else _rank(known, now, is_promising=name in promising)
             if rank is not None:
                 found.append((rank, known.tried or _NEVER, known.reported.prod or (0, 0), name))
         found.sort()
@@ -216,15 +231,31 @@ class Survey:
 
         Of those never given up, nodes that only Mid pods keep are first, then those whose other pods request the least.
         """
-        found = []
+        found = [
+            MidOnly(name, since, known.mid_pods, known.reported, known.others)
+            for name, known, since in self._candidates(emptied, now)
+            if known.mid_pods and _lasts(known, since, now)
+        ]
+        return sorted(found, key=self._order)
+
+    def promising(self, emptied: Collection[str], slots: int, now: dt.datetime) -> list[str]:
+        """Return the underused nodes that would be closed by their newest lists, however old these are."""
+        found = [
+            MidOnly(name, since, known.mid_pods, known.reported, known.others)
+            for name, known, since in self._candidates(emptied, now)
+            if known.keepers and known.may_have_mid_pods(now) and now - since >= known.reported.graces.with_room
+        ]
+        if not found:
+            return []
+        first = heapq.nsmallest(MOST_COMPARED, found, key=self._order)
+        return [each.node.name for each in choices(first, self.rooms(emptied), slots, now) if each.step.empties]
+
+    def _candidates(self, emptied: Collection[str], now: dt.datetime) -> Iterator[tuple[str, _Known, dt.datetime]]:
+        """Yield the nodes that may be emptied, open ones, with the time since which they are to be."""
         for name, known in self._nodes.items():
             reported, since = known.reported, _since(known, now)
-            if name in emptied or not reported.may_be_emptied or reported.is_left_alone or not known.mid_pods:
-                continue
-            if since is not None and _lasts(known, since, now):
-                others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
-                found.append(MidOnly(name, since, known.mid_pods, reported, others))
-        return sorted(found, key=self._order)
+            if since is not None and name not in emptied and reported.may_be_emptied and not reported.is_left_alone:
+                yield name, known, since
 
     def _order(self, node: MidOnly) -> tuple[dt.datetime, Amounts, Amounts, str]:
         given_up = self._nodes[node.name].not_before or _NEVER
@@ -295,7 +326,7 @@ def _emptied_rank(known: _Known, now: dt.datetime) -> int | None:
     return _MID_ONLY if _age(known, now) >= EMPTIED_LISTED_AGAIN else None
 
 
-def _rank(known: _Known, now: dt.datetime) -> int | None:
+def _rank(known: _Known, now: dt.datetime, *, is_promising: bool) -> int | None:
     """Return how pressing it is to list an open node; None where it is not."""
     if not known.reported.may_be_emptied or known.reported.is_left_alone or _age(known, now) < LISTED_AGAIN:
         return None
@@ -303,20 +334,16 @@ def _rank(known: _Known, now: dt.datetime) -> int | None:
         return 3
     if not known.keepers:
         return _MID_ONLY if known.since is None or now - known.since >= known.reported.graces.with_room else None
-    if _is_suspected(known, now):
+    if is_promising or _has_lost_pods(known):
         return 2
     again = UNKNOWN_LISTED_AGAIN if known.reported.prod is None else KEPT_LISTED_AGAIN
     return 4 if _age(known, now) >= again else None
 
 
-def _is_suspected(known: _Known, now: dt.datetime) -> bool:
-    """Check whether reports show that a node has lost other pods, or is underused for longer than its grace."""
+def _has_lost_pods(known: _Known) -> bool:
+    """Check whether reports show that a node has lost other pods."""
     before, prod = known.prod_when_listed, known.reported.prod
-    if prod is not None and before is not None and any(new < old for new, old in zip(prod, before, strict=True)):
-        return True
-    if known.underused_since is None or (known.not_before is not None and now < known.not_before):
-        return False
-    return now - known.underused_since >= known.reported.graces.with_room
+    return prod is not None and before is not None and any(new < old for new, old in zip(prod, before, strict=True))
 
 
 def requested(mid_pods: Iterable[Candidate]) -> Amounts:

@@ -31,6 +31,8 @@ class Reported:
     """Whether a report that is still fresh has `prod`."""
     free: Amounts = (0, 0)
     """Mid resources that no pod requests."""
+    has_mid_pods: bool = False
+    """Whether pods request Mid resources there."""
     allocatable: Amounts = (0, 0)
 
     @property

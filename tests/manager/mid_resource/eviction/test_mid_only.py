@@ -267,7 +267,9 @@ def test_a_node_is_underused_while_its_other_pods_request_little_for_the_grace()
         found.listed(name, [keeper()], [pod("m")], at(305))
     (node,) = found.mid_only((), at(305))
     assert (node.name, node.since, node.others) == ("a", START, ((1000, 10),))
-    assert [name for name in found.due((), 9, at(340)) if name in "ae"] == ["a", "e"]
+    assert (found.promising((), 9, at(340)), found.promising((), 9, at(640))) == ([], ["a", "e"]), (
+        "Mid pods fit nowhere"
+    )
     found.observe("a", underused((3000, 10)), at(400))
     found.observe("a", underused(), at(410))
     found.listed("a", [keeper()], [pod("m")], at(709))
