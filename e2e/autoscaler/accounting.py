@@ -46,12 +46,16 @@ class Endings:
         names = {_name(node) for node in nodes}
         self._gone_at |= dict.fromkeys(self._nodes - names - self._gone_at.keys(), now)
         self._nodes |= names
+        here = set()
         for pod in mid_pods:
             uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
             if not node:
                 continue
             self._bound[uid] = node
-            if "deletionTimestamp" in pod["metadata"] and node not in self._gone_at:
+            if "deletionTimestamp" not in pod["metadata"]:
+                here.add(uid)
+        for uid in self._bound.keys() - here:
+            if self._bound[uid] not in self._gone_at:
                 self._deleted_at.setdefault(uid, now)
 
     def counts(self) -> tuple[int, int]:

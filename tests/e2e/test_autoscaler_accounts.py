@@ -57,10 +57,11 @@ def test_a_wait_is_for_load_where_load_alone_keeps_the_pod_off_some_node():
 def test_a_pod_deleted_before_its_node_went_was_warned():
     endings = Endings()
     nodes = [node("n1"), node("n2")]
-    endings.observe(nodes, [pod("warned", node="n1"), pod("killed", node="n1"), pod("stays", node="n2")], 0.0)
+    quick, stays = pod("ended between two observations", node="n1"), pod("stays", node="n2")
+    endings.observe(nodes, [pod("warned", node="n1"), quick, pod("killed", node="n1"), stays], 0.0)
     endings.observe(nodes, [pod("warned", node="n1", deleted=True), pod("killed", node="n1")], 5.0)
     endings.observe([node("n2")], [pod("killed", node="n1", deleted=True), pod("stays", node="n2")], 8.0)
-    assert endings.counts() == (1, 1)
+    assert endings.counts() == (2, 1)
     assert endings.removed_nodes == 1
 
 
