@@ -61,6 +61,8 @@ class _Known:
     prod_when_listed: Amounts | None = None
     keepers: tuple[Keeper, ...] = ()
     """The pods that keep the node; none where only Mid pods do."""
+    others: tuple[Amounts, ...] | None = ()
+    """Their requests; None where no autoscaler moves one of them."""
     since: dt.datetime | None = None
     """Time of the first of the lists without a keeper."""
     underused_since: dt.datetime | None = None
@@ -73,11 +75,6 @@ class _Known:
     """Whether others terminate."""
     progress: Progress = field(default_factory=Progress)
     """Whether its Mid pods leave, if it is closed."""
-
-    @property
-    def others(self) -> tuple[Amounts, ...]:
-        """Return the requests of the pods that keep the node and may be moved."""
-        return tuple(keeper.requests for keeper in self.keepers if keeper.requests is not None)
 
     def may_have_mid_pods(self, now: dt.datetime) -> bool:
         """Check whether there is a Mid pod to evict: by the newest list, or by a report where that list is old."""
@@ -195,6 +192,8 @@ class Survey:
             return
         known.listed, known.prod_when_listed = now, known.reported.prod
         known.keepers, known.mid_pods = tuple(keepers), tuple(mid_pods)
+        others = tuple(keeper.requests for keeper in known.keepers if keeper.requests is not None)
+        known.others = others if len(others) == len(known.keepers) else None
         left = [pod.uid for pod in leaving]
         known.leave = bool(left)
         known.progress.listed((*(pod.uid for pod in known.mid_pods), *left), now)
@@ -232,7 +231,7 @@ class Survey:
         Of those never given up, nodes that only Mid pods keep are first, then those whose other pods request the least.
         """
         found = [
-            MidOnly(name, since, known.mid_pods, known.reported, known.others)
+            self._mid_only(name, since)
             for name, known, since in self._candidates(emptied, now)
             if known.mid_pods and _lasts(known, since, now)
         ]
@@ -241,14 +240,18 @@ class Survey:
     def promising(self, emptied: Collection[str], slots: int, now: dt.datetime) -> list[str]:
         """Return the underused nodes that would be closed by their newest lists, however old these are."""
         found = [
-            MidOnly(name, since, known.mid_pods, known.reported, known.others)
+            (known.not_before or _NEVER, known.reported.prod or (0, 0), name, since)
             for name, known, since in self._candidates(emptied, now)
             if known.keepers and known.may_have_mid_pods(now) and now - since >= known.reported.graces.with_room
         ]
-        if not found:
+        if not found or slots <= 0:
             return []
-        first = heapq.nsmallest(MOST_COMPARED, found, key=self._order)
-        return [each.node.name for each in choices(first, self.rooms(emptied), slots, now) if each.step.empties]
+        nodes = [self._mid_only(name, since) for *_, name, since in heapq.nsmallest(MOST_COMPARED, found)]
+        return [each.node.name for each in choices(nodes, self.rooms(emptied), slots, now) if each.step.empties]
+
+    def _mid_only(self, name: str, since: dt.datetime) -> MidOnly:
+        known = self._nodes[name]
+        return MidOnly(name, since, known.mid_pods, known.reported, known.others or ())
 
     def _candidates(self, emptied: Collection[str], now: dt.datetime) -> Iterator[tuple[str, _Known, dt.datetime]]:
         """Yield the nodes that may be emptied, open ones, with the time since which they are to be."""
@@ -302,7 +305,7 @@ def _since(known: _Known, now: dt.datetime) -> dt.datetime | None:
         return known.since
     if known.not_before is not None and now < known.not_before:
         return None
-    return known.underused_since if all(keeper.requests is not None for keeper in known.keepers) else None
+    return known.underused_since if known.others is not None else None
 
 
 def _lasts(known: _Known, since: dt.datetime, now: dt.datetime) -> bool:
