@@ -126,5 +126,5 @@ def _texts(struct: type[msgspec.Struct]) -> Mapping[str, str]:
         field.target.id: inspect.cleandoc(text.value.value)
         for field, text in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }

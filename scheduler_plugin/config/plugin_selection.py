@@ -56,7 +56,7 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
             spread = [one for one in own if one.point == _EVERYWHERE and (point, name) not in disabled]
             off = not disabled.isdisjoint({(at, it) for at in (point, _EVERYWHERE) for it in (name, _ALL)})
             if named or spread or (entry.runs_by_default and not own and not off):
-                weights[point][name] = next((one.weight for one in (*named, *spread)), 1)
+                weights[point][name] = next((one.weight for one in (*named, *spread)), entry.default_weight)
     for at in enabled:
         if at.point in set(Point) and at.name in registry.PLUGINS and at.point not in registry.PLUGINS[at.name].points:
             able = [name for name, entry in registry.PLUGINS.items() if at.point in entry.points]

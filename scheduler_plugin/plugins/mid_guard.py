@@ -12,6 +12,8 @@ a node with neither an annotation nor a policy of this project's manager (upstre
 Nothing is admitted where the manager has closed the node (its annotations state why: a Mid pod was evicted there and it
 was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.emergency`).
 
+Any pod prefers nodes that stay to those that are emptied for an autoscaler (`MidOnlyNode`, `UnderusedNode`).
+
 A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node. That and an emergency
 also reject a node that only kube-scheduler knows yet.
 
@@ -38,7 +40,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priori
 from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes
+from scheduler_plugin.framework.interface import HIGHEST_SCORE, Explained, Pending, ReasonCodes, Scores, clipped
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
@@ -69,7 +71,7 @@ _NO_REQUESTS: Final = Requests({}, {})
 
 
 class MidGuard:
-    """The filter plugin."""
+    """The filter and score plugin."""
 
     name = "MidGuard"
     reasons: Sequence[str] = (
@@ -143,6 +145,18 @@ class MidGuard:
         codes: ReasonCodes = np.zeros(count, dtype=np.int16)
         codes[:] = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, 0)
         return codes
+
+    def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints | None:  # noqa: ARG002
+        """Prefer nodes that stay to those that are emptied for the autoscaler; None where all candidates stay.
+
+        Without its Mid pods such a node is the least loaded one: every new Prod pod there keeps it for longer.
+        """
+        is_emptied = self._closed[rows] == _MID_ONLY
+        return np.where(is_emptied, 0, HIGHEST_SCORE) if is_emptied.any() else None
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Return the scores as they are."""
+        return clipped(scores)
 
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""

@@ -70,6 +70,8 @@ class RegistryEntry(NamedTuple, Generic[Args]):
     constructor: Reported[Args] | Measured[Args]
     aliases: Sequence[str] = ()
     """Other names that the configuration may use."""
+    default_weight: int = 1
+    """Weight of its score if the configuration does not name it."""
 
     def build(self, args: Args, measurements: Measurements) -> Plugin:
         """Construct the plugin from completed arguments without problems."""
@@ -88,12 +90,13 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         constructor=Reported(LoadAware),
     ),
     MidGuard.name: RegistryEntry(
-        points=frozenset({Point.FILTER}),
+        points=frozenset({Point.FILTER, Point.SCORE}),
         runs_by_default=True,
         args=MidGuardArgs,
         complete=MidGuardArgs.with_defaults,
         problems=mid_guard_args.problems,
         constructor=Reported(lambda _args: MidGuard()),
+        default_weight=3,  # as of kube-scheduler's TaintToleration: as much as a taint PreferNoSchedule
     ),
     TargetLoadPacking.name: RegistryEntry(
         points=frozenset({Point.SCORE}),

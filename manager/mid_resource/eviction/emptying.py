@@ -18,11 +18,11 @@ from apiserver_client import errors, objects, resources, session
 from manager.mid_resource import departure
 from manager.mid_resource.calculator import Target
 from manager.mid_resource.case import Case
-from manager.mid_resource.eviction import graces, messages, mid_only, pod_view
+from manager.mid_resource.eviction import messages, mid_only, pod_view
 from manager.mid_resource.eviction.mid_only import Choice, MidOnly, Survey
 from manager.mid_resource.eviction.node_records import NodeRecords
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
-from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.policy import EvictionPolicy, graces_of, underused_percent
 from manager.mid_resource.eviction.progress import NOT_CLOSED_FOR
 from manager.mid_resource.eviction.reported import Reported
 from manager.mid_resource.eviction.rights import FIX, Rights
@@ -73,8 +73,8 @@ class Emptying:
         reported = Reported(
             uid=case.node.metadata.uid,
             policy=policy,
-            graces=graces.of(policy, self._autoscaler),
-            underused_percent=graces.underused_percent(policy, self._autoscaler),
+            graces=graces_of(policy, self._autoscaler),
+            underused_percent=underused_percent(policy, self._autoscaler),
             kept_because=departure.why_kept(case.node, self._autoscaler),
             closed=case.closed,
             prod=prod,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from manager.mid_resource.eviction.graces import Graces
-from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.policy import EvictionPolicy, Graces
 from manager.mid_resource.eviction.room import Amounts
 from manager.mid_resource.reasons import Closed
 

@@ -67,7 +67,9 @@ def test_a_valid_file_is_printed_with_every_default(check):
     effective = yaml.safe_load(out)
     assert (code, err) == (0, "")
     assert effective["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 50}
-    assert effective["plugins"]["score"]["enabled"] == [{"name": "LoadAwareScheduling", "weight": 1}]
+    assert effective["plugins"]["score"]["enabled"] == [
+        {"name": "LoadAwareScheduling", "weight": 1}, {"name": "MidGuard", "weight": 3},
+    ]  # fmt: skip
 
 
 def test_every_error_has_path_value_and_wanted_value(check):

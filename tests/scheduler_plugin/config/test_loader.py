@@ -84,6 +84,7 @@ def selection(**points):
 
 
 DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
+DEFAULT_WEIGHTS = {"LoadAwareScheduling": 1, "MidGuard": 3}
 
 
 def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
@@ -92,29 +93,30 @@ def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
         multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
         reserve={"enabled": [{"name": "LoadAwareScheduling"}]},
     )
-    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3})
+    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3, "MidGuard": 3})
 
 
 def test_a_plugin_runs_exactly_where_it_is_enabled():
     assert selection(score={"enabled": [{"name": "LoadAwareScheduling"}]}) == (
         ("MidGuard",),
-        {"LoadAwareScheduling": 1},
+        DEFAULT_WEIGHTS,
     )
+    assert selection(filter={"enabled": [{"name": "MidGuard"}]}) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 1})
 
 
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
-        ({}, (DEFAULT_FILTERS, {"LoadAwareScheduling": 1})),
+        ({}, (DEFAULT_FILTERS, DEFAULT_WEIGHTS)),
         ({"score": {"disabled": [{"name": "*"}]}}, (DEFAULT_FILTERS, {})),
         ({"multiPoint": {"disabled": [{"name": "*"}]}}, ((), {})),
-        ({"filter": {"disabled": [{"name": "MidGuard"}]}}, (("LoadAwareScheduling",), {"LoadAwareScheduling": 1})),
+        ({"filter": {"disabled": [{"name": "MidGuard"}]}}, (("LoadAwareScheduling",), DEFAULT_WEIGHTS)),
         (
             {
                 "multiPoint": {"enabled": [{"name": "LoadAwareScheduling"}]},
                 "filter": {"disabled": [{"name": "LoadAwareScheduling"}]},
             },
-            (("MidGuard",), {"LoadAwareScheduling": 1}),
+            (("MidGuard",), DEFAULT_WEIGHTS),
         ),
     ],
 )
@@ -132,14 +134,14 @@ def test_problems_of_the_selection_have_paths():
     plugins = {
         "score": {"enabled": [{"name": "MidGuard"}, {"name": "LoadAwareScheduling", "weight": -1}]},
         "scores": {},
-        "filter": {"enabled": [{"name": "NodeResourcesFit"}], "disabled": {}},
+        "filter": {"enabled": [{"name": "NodeResourcesFit"}, {"name": "Peaks"}], "disabled": {}},
         "reserve": [],
     }
     beginnings = [
         "plugins.filter.disabled: seen {}, want a list of objects with name",
         'plugins.filter.enabled[0].name: seen "NodeResourcesFit", want one of LoadAwareScheduling, MidGuard',
+        'plugins.filter.enabled[1].name: seen "Peaks", want a filter plugin: LoadAwareScheduling, MidGuard',
         "plugins.reserve: seen [], want an object with the keys enabled, disabled",
-        'plugins.score.enabled[0].name: seen "MidGuard", want a score plugin: LoadAwareScheduling',
         "plugins.score.enabled[1].weight: seen -1, want an integer of 1 or more",
         f"plugins.scores: seen {{}}, want one of the keys {POINTS}",
     ]
@@ -168,7 +170,7 @@ def test_ignores_other_plugins_in_a_whole_scheduler_configuration():
         )
     )
     assert chosen.args["LoadAwareScheduling"].usage_thresholds == {"cpu": 50}
-    assert chosen.score_weights == {"LoadAwareScheduling": 1}
+    assert chosen.score_weights == DEFAULT_WEIGHTS
 
 
 def test_a_misspelt_plugin_is_not_taken_for_one_of_kube_scheduler():

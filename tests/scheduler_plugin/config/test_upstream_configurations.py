@@ -124,7 +124,7 @@ def loaded(text):
 def test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_scores(text):
     chosen = loaded(text)
     assert "LoadAwareScheduling" in chosen.filters
-    assert chosen.score_weights == {"LoadAwareScheduling": 1}
+    assert chosen.score_weights == {"LoadAwareScheduling": 1, "MidGuard": 3}
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.mid_resource.eviction import graces, mid_only, policy
-from manager.mid_resource.eviction.graces import Graces
+from manager.mid_resource.eviction import mid_only, policy
 from manager.mid_resource.eviction.mid_only import LEFT_ALONE_FOR, Step, Survey
 from manager.mid_resource.eviction.pod_view import Candidate, Keeper
+from manager.mid_resource.eviction.policy import Graces
 from manager.mid_resource.eviction.progress import REMOVED_WITHIN
 from manager.mid_resource.eviction.reported import Reported
 from manager.mid_resource.eviction.room import Room, Rooms
@@ -58,25 +58,6 @@ def keeper(requests=(1000, 10), key="shop/web"):
 
 def why_reopened(found, name="a", trigger=Trigger.MID_ONLY, seconds=0):
     return found.why_reopened(name, trigger, START, at(seconds))
-
-
-@pytest.mark.parametrize(
-    ("keys", "autoscaler", "seconds"),
-    [
-        ({}, "none", (0, 0)),
-        ({}, "karpenter", (300, 600)),
-        ({}, "cluster-autoscaler", (300, 600)),
-        ({"emptyNodeSeconds": 60}, "none", (60, 600)),
-        ({"emptyNodeSeconds": 0}, "karpenter", (0, 0)),
-        ({"emptyNodeSeconds": 900}, "karpenter", (900, 900)),
-        ({"emptyNodeWithoutRoomSeconds": 0}, "karpenter", (300, 0)),
-        ({"emptyNodeWithoutRoomSeconds": 1200}, "karpenter", (300, 1200)),
-        ({"mode": "off"}, "karpenter", (0, 0)),
-        ({"mode": "advise"}, "karpenter", (300, 600)),
-    ],
-)
-def test_a_key_wins_over_the_autoscaler(keys, autoscaler, seconds):
-    assert graces.of(policy_of(**keys), autoscaler) == tuple(dt.timedelta(seconds=each) for each in seconds)
 
 
 def test_a_node_is_listed_when_it_is_new_and_when_prod_requests_less():
@@ -239,20 +220,6 @@ def test_a_node_is_emptied_where_its_pods_fit_and_later_where_they_do_not():
 def test_with_zero_pods_without_another_place_stay():
     stays = Graces(GRACES.with_room, dt.timedelta())
     assert steps([only_mid("a", pod("1"), graces=stays)], [], 1, 10**6) == {"a": Step.AWAIT_ROOM}
-
-
-@pytest.mark.parametrize(
-    ("keys", "autoscaler", "percent"),
-    [
-        ({}, "none", 0),
-        ({}, "karpenter", 100),
-        ({}, "cluster-autoscaler", 50),
-        ({"emptyUnderusedPercent": 0}, "karpenter", 0),
-        ({"emptyUnderusedPercent": 70}, "cluster-autoscaler", 70),
-    ],
-)
-def test_a_node_whose_pods_an_autoscaler_would_move_is_underused_where_no_key_wins(keys, autoscaler, percent):
-    assert graces.underused_percent(policy_of(**keys), autoscaler) == percent
 
 
 def underused(prod=(1000, 10), **more):

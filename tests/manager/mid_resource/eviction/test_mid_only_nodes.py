@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.mid_resource.eviction.graces import EMPTY_AFTER
+from manager.mid_resource.eviction.policy import EMPTY_AFTER
 from tests.manager.conftest import allocated
 from tests.manager.evictions import Short, budget_refuses
 

@@ -3,8 +3,8 @@
 import datetime as dt
 
 from manager.mid_resource.eviction import mid_only
-from manager.mid_resource.eviction.graces import Graces
 from manager.mid_resource.eviction.mid_only import Step
+from manager.mid_resource.eviction.policy import Graces
 from manager.mid_resource.eviction.room import Room
 from manager.mid_resource.reasons import Closed
 from tests.manager.mid_resource.eviction.test_mid_only import (
