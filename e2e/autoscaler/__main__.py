@@ -9,8 +9,6 @@ where the last lever costs nodes, lets Prod wait for load, or does no work.
 from __future__ import annotations
 
 import argparse
-import collections
-import re
 import sys
 import time
 from collections.abc import Mapping
@@ -76,19 +74,20 @@ def run(plan: Plan, lever: Lever) -> Result:
         accounts, slowest = Accounts(), 0.0
         began, step = time.monotonic(), 0
         while (elapsed := time.monotonic() - began) < plan.days * plan.day_seconds:
+            seen = _seen(on)
+            accounts.observe(seen, time.monotonic())
             if elapsed >= step * plan.day_seconds / day.STEPS:
                 if step % PROGRESS_STEPS == 0:
-                    progress.report(_progress(on, step))
+                    progress.report(_progress(seen, step))
                 for wave in waves:
                     on.scale(wave.name, day.replicas(wave, step, plan.seed))
                 step += 1
-            _observe(on, accounts)
             slowest = max(slowest, time.monotonic() - began - elapsed)
             time.sleep(OBSERVE_SECONDS)
         evictions = int(on.manager.metric("koord_manager_mid_evictions_total", result="evicted"))
         emptied = len(on.events("MidOnlyNodeClosed"))
-        for reason, count in _reopened(on).most_common():
-            progress.report(f"{count} nodes opened again: {reason}")
+        for text, count in on.messages("MidOnlyNodeReopened", without=r"\S+/\S+ ").most_common():
+            progress.report(f"{count} nodes opened again: {text}")
         return Result(accounts, evictions, emptied, max(slowest, on.agents.slowest_step_seconds))
 
 
@@ -97,28 +96,19 @@ def _all_run(on: Stage) -> bool:
     return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
 
 
-def _progress(on: Stage, step: int) -> str:
-    nodes, pods = on.nodes(), on.pods()
-    closed = sum(names.ANNOTATION_MID_EVICTION in node["metadata"].get("annotations", {}) for node in nodes)
-    mid = [pod for pod in pods if stage.is_mid(pod)]
-    bound = [sum("nodeName" in pod["spec"] for pod in each) for each in (pods, mid)]
-    return (
-        f"hour {step * 24 / day.STEPS:g}: {len(nodes)} nodes, {closed} of them closed; {bound[0] - bound[1]} Prod pods "
-        f"run and {len(pods) - len(mid) - bound[0] + bound[1]} wait; {bound[1]} Mid pods run"
-    )
-
-
-def _reopened(on: Stage) -> collections.Counter[str]:
-    found: collections.Counter[str] = collections.Counter()
-    for event in on.events("MidOnlyNodeReopened"):
-        found[re.sub(r"\S+/\S+", "<pod>", event["message"])] += event.get("count") or 1
-    return found
-
-
-def _observe(on: Stage, accounts: Accounts) -> None:
+def _seen(on: Stage) -> Seen:
     pods = on.pods()
     mid, prod = [pod for pod in pods if stage.is_mid(pod)], [pod for pod in pods if not stage.is_mid(pod)]
-    accounts.observe(Seen(on.nodes(), mid, prod, on.node_claims()), time.monotonic())
+    return Seen(on.nodes(), mid, prod, on.node_claims())
+
+
+def _progress(seen: Seen, step: int) -> str:
+    closed = sum(names.ANNOTATION_MID_EVICTION in node["metadata"].get("annotations", {}) for node in seen.nodes)
+    mid, prod = (sum("nodeName" in pod["spec"] for pod in pods) for pods in (seen.mid_pods, seen.prod_pods))
+    return (
+        f"hour {step * 24 / day.STEPS:g}: {len(seen.nodes)} nodes, {closed} of them closed; {prod} Prod pods run and "
+        f"{len(seen.prod_pods) - prod} wait; {mid} Mid pods run"
+    )
 
 
 def table(plan: Plan, results: Mapping[str, Result]) -> str:

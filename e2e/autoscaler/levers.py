@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import re
 import sys
 import threading
 import time
@@ -222,8 +221,8 @@ def _message(on: Stage) -> str:
     """Return the most frequent reasons of Karpenter, without names of pods."""
     reasons: collections.Counter[str] = collections.Counter()
     for reason in ("Unconsolidatable", "DisruptionBlocked"):
-        for event in on.events(reason):
-            reasons[re.sub(r"\S+/\S+ => ", "", event["message"])[:90]] += event.get("count") or 1
+        for text, count in on.messages(reason, without=r"\S+/\S+ => ").items():
+            reasons[text[:90]] += count
     return "; ".join(f"{text} ({count})" for text, count in reasons.most_common(2))
 
 

@@ -6,7 +6,9 @@ extender and what the agents report. kwok and `agents` replace the machines.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -103,6 +105,13 @@ class Stage:
     def events(self, reason: str) -> list[dict[str, Any]]:
         """Return the Events with a reason, of all namespaces."""
         return list(self.api.send("GET", f"/api/v1/events?fieldSelector=reason={reason}")["items"])
+
+    def messages(self, reason: str, *, without: str) -> collections.Counter[str]:
+        """Return the messages of Events with a reason, without what the pattern matches, and how often each came."""
+        found: collections.Counter[str] = collections.Counter()
+        for event in self.events(reason):
+            found[re.sub(without, "", event["message"])] += event.get("count") or 1
+        return found
 
 
 def is_mid(pod: Mapping[str, Any]) -> bool:

@@ -40,7 +40,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priori
 from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import HIGHEST_SCORE, Explained, Pending, ReasonCodes, Scores, clipped
+from scheduler_plugin.framework.interface import HIGHEST_SCORE, Explained, Pending, ReasonCodes, Scores
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
@@ -155,8 +155,8 @@ class MidGuard:
         return np.where(is_emptied, 0, HIGHEST_SCORE) if is_emptied.any() else None
 
     def normalize(self, scores: Scores) -> Ints:
-        """Return the scores as they are."""
-        return clipped(scores)
+        """Return the scores, which are 0..100 already."""
+        return scores.astype(np.int64, copy=False)
 
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""

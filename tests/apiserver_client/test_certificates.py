@@ -1,12 +1,11 @@
 """Certificates that are replaced while a session is open, and certificates of a credential program."""
 
-import json
 import logging
 
 import pytest
 
-from apiserver_client import connection, errors, objects, resources
-from tests.fakes import apiserver, certificates
+from apiserver_client import errors, objects, resources
+from tests.fakes import apiserver, certificates, credential_program
 
 NODE = "/api/v1/nodes/n"
 OK = apiserver.Answer({"metadata": {"name": "n"}})
@@ -87,17 +86,13 @@ async def test_half_replaced_files_leave_the_last_certificates_in_use(first, sec
 
 @pytest.fixture
 def printing(tmp_path):
-    """Return a program that prints the file `credential` as it is then."""
-    path = tmp_path / "login"
-    path.write_text(f"#!/bin/sh\ncat {tmp_path}/credential\n")
-    path.chmod(0o755)
+    """Return a program that prints what it was last given, and the certificate of a client."""
 
     def credential(of=None, **status):
         if of is not None:
             status["clientCertificateData"] = of.certificate_path.read_text()
             status["clientKeyData"] = of.key_path.read_text()
-        (tmp_path / "credential").write_text(json.dumps({"status": status}))
-        return connection.ExecCommand("client.authentication.k8s.io/v1", (str(path),))
+        return credential_program.printing(tmp_path, **status)
 
     return credential
 

@@ -239,12 +239,14 @@ class Survey:
 
     def promising(self, emptied: Collection[str], slots: int, now: dt.datetime) -> list[str]:
         """Return the underused nodes that would be closed by their newest lists, however old these are."""
+        if slots <= 0:
+            return []
         found = [
             (known.not_before or _NEVER, known.reported.prod or (0, 0), name, since)
             for name, known, since in self._candidates(emptied, now)
             if known.keepers and known.may_have_mid_pods(now) and now - since >= known.reported.graces.with_room
         ]
-        if not found or slots <= 0:
+        if not found:
             return []
         nodes = [self._mid_only(name, since) for *_, name, since in heapq.nsmallest(MOST_COMPARED, found)]
         return [each.node.name for each in choices(nodes, self.rooms(emptied), slots, now) if each.step.empties]

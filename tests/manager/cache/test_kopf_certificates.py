@@ -14,7 +14,7 @@ from manager.cache import kopf_watches
 from manager.cache.event_sink import EventSink
 from manager.cache.store import ClusterStore
 from manager.settings import ManagerSettings
-from tests.fakes import certificates, cluster, connections
+from tests.fakes import certificates, cluster, connections, credential_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 """The event loop of kopf may end before a reset connection of TLS is closed; `_quick` collects what is left of it."""
@@ -176,11 +176,8 @@ async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(fir
 async def test_while_a_credential_is_refused_requests_pause_longer_and_longer(
     first, authority, monkeypatch, tmp_path, from_a_program
 ):
-    program = tmp_path / "program"
-    program.write_text("""#!/bin/sh\necho '{"status": {"token": "t"}}'""")
-    program.chmod(0o755)
-    command = connection.ExecCommand("client.authentication.k8s.io/v1", (str(program),))
-    credentials = {"exec_command": command} if from_a_program else {"token": "t"}
+    printed = credential_program.printing(tmp_path, token="t")
+    credentials = {"exec_command": printed} if from_a_program else {"token": "t"}
     monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 60.0)
     monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(minutes=10))
     logins = []

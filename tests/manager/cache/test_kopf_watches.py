@@ -1,6 +1,5 @@
 import asyncio
 import datetime as dt
-import json
 import logging
 import threading
 import time
@@ -12,7 +11,7 @@ from api_types.kubernetes import times
 from apiserver_client import connection, errors
 from manager.cache import kopf_watches
 from manager.settings import ManagerSettings
-from tests.fakes import certificates
+from tests.fakes import certificates, credential_program
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
@@ -61,21 +60,14 @@ def test_refuses_what_kopf_cannot_use_and_names_the_fix():
         kopf_watches.connection_info(to(tls_server_name="apiserver"), NOW)
 
 
-def program(tmp_path, **status):
-    path = tmp_path / "login"
-    path.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps({'status': status})}\nEND\n")
-    path.chmod(0o755)
-    return connection.ExecCommand("client.authentication.k8s.io/v1", (str(path),))
-
-
 async def test_a_credential_program_runs_at_each_login_and_its_credential_is_renewed_before_it_expires(tmp_path):
     expires = times.format_epoch(time.time() + 1000)
-    given = to(exec_command=program(tmp_path, token="one", expirationTimestamp=expires))
+    given = to(exec_command=credential_program.printing(tmp_path, token="one", expirationTimestamp=expires))
     assert kopf_watches.connection_info(given, NOW).token is None, "the check at the start does not run it"
     info = await kopf_watches.log_in(given, NOW)
     assert info.token == "one"
     assert dt.timedelta(seconds=700) < info.expiration - NOW <= dt.timedelta(seconds=800)
-    program(tmp_path, token="two")
+    credential_program.printing(tmp_path, token="two")
     info = await kopf_watches.log_in(given, NOW)
     assert (info.token, info.expiration - NOW) == ("two", dt.timedelta(minutes=10))
 
@@ -83,7 +75,7 @@ async def test_a_credential_program_runs_at_each_login_and_its_credential_is_ren
 async def test_kopf_loads_the_client_certificate_of_a_credential_program(tmp_path):
     own = certificates.make(tmp_path, "own")
     certificate, key = own.certificate_path.read_text(), own.key_path.read_text()
-    given = to(exec_command=program(tmp_path, clientCertificateData=certificate, clientKeyData=key))
+    given = to(exec_command=credential_program.printing(tmp_path, clientCertificateData=certificate, clientKeyData=key))
     info = await kopf_watches.log_in(given, NOW)
     assert info.as_http_headers() == {}
     assert info.as_ssl_context() is not None

@@ -9,14 +9,14 @@ from tests.manager.mid_resource.eviction.test_mid_only import at, keeper, pod, s
 LONG_AGO, NOW = at(0), at(1000)
 
 
-def fleet(count, *, keepers=(), mid_pods=(), place=(4000, 40), **more):
+def fleet(count, *, keepers=(), place=(4000, 40), **more):
     """Return nodes n00, n01, ... whose other pods request more and more, and one empty node as their only place."""
     nodes = {f"n{index:02}": underused((20 * index, 0), **more) for index in range(1, count + 1)}
     of_place = underused((4000 - place[0], 40 - place[1]), kept_because="it is not removed", free=(10**6, 10**6))
     found = survey(**nodes, place=of_place)
     for index in range(1, count + 1):
         found.attempted(f"n{index:02}", LONG_AGO)
-        found.listed(f"n{index:02}", keepers or [keeper((20 * index, 0))], mid_pods or [pod("m")], LONG_AGO)
+        found.listed(f"n{index:02}", keepers or [keeper((20 * index, 0))], [pod("m")], LONG_AGO)
     return found
 
 
