@@ -30,7 +30,7 @@ from typing import Any, Final
 import kopf
 import msgspec
 
-from apiserver_client import backoff, connection, exec_program, resources
+from apiserver_client import backoff, connection, errors, exec_program, resources
 from manager.cache.event_sink import EventSink
 from manager.settings import ManagerSettings
 
@@ -65,7 +65,13 @@ def login(to: connection.Connection, clock: Callable[[], dt.datetime]) -> Callab
         if attempt:
             await asyncio.sleep(backoff.DEFAULT.seconds(attempt - 1, random.random))
         last = time.monotonic()
-        return await log_in(to, clock())
+        delays = iter(EndlessBackoff())
+        while True:
+            try:
+                return await log_in(to, clock())
+            except errors.NoCredentials as error:  # as while files are replaced; raised, it would end kopf
+                log.warning("%s; trying again", error)
+                await asyncio.sleep(next(delays))
 
     return handler
 
@@ -73,12 +79,19 @@ def login(to: connection.Connection, clock: Callable[[], dt.datetime]) -> Callab
 async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
     """Return the connection in kopf's terms, with what its credential program prints now.
 
-    Raises UnsupportedCredentials and errors.NoCredentials.
+    Raises UnsupportedCredentials, and errors.NoCredentials also where kopf could not load the certificates.
     """
     info = connection_info(to, now)
-    if to.exec_command is None:
-        return info
-    printed = await exec_program.run(to.exec_command)
+    if to.exec_command is not None:
+        info = _with_printed(info, await exec_program.run(to.exec_command), now)
+    try:
+        info.as_ssl_context()
+    except (OSError, ValueError) as error:
+        raise errors.NoCredentials(f"{to.origin}: cannot load the certificates or the key: {error}") from error
+    return info
+
+
+def _with_printed(info: kopf.ConnectionInfo, printed: exec_program.Printed, now: dt.datetime) -> kopf.ConnectionInfo:
     given, lifetime = printed.credential, printed.lifetime_seconds
     if given.certificate is not None:  # kopf reads each part from a file of its own, and both files may have both
         info = dataclasses.replace(

@@ -24,6 +24,9 @@ _RETRY_SECONDS: Final = 0.25
 _RESERVATION_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 16
 """Patches that are sent at once, and as many pods whose claims are read."""
+_SPACING_SECONDS: Final = 0.02
+"""Patches begin this long after one another, so that those of one round share a few connections: the TLS buffer of
+each takes 256 KiB."""
 _MOST_BEGUN: Final = 64
 """No pod is chosen to be woken while so many patches have no answer: where requests hang, they must not pile up."""
 _LONGEST_PATCH_SECONDS: Final = 5.0
@@ -54,6 +57,8 @@ class QueueingTasks:
         self._reservations = reservations
         self._clock = clock
         self._patch_slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._begins = asyncio.Lock()
+        """Held by the patch that begins next."""
         self._patching: set[asyncio.Task[None]] = set()
         self._read_slots = asyncio.Semaphore(_MOST_AT_ONCE)  # of its own: thousands of pods may wait for volumes
         self._reading: dict[Reservation, asyncio.Task[None]] = {}
@@ -106,6 +111,8 @@ class QueueingTasks:
         text = times.format_micro_time(dt.datetime.fromtimestamp(self._clock(), dt.UTC))
         metadata = {"uid": retry.pod.uid, "annotations": {names.ANNOTATION_RETRY_SCHEDULING: text}}
         async with self._patch_slots:
+            async with self._begins:
+                await asyncio.sleep(_SPACING_SECONDS)
             try:
                 async with asyncio.timeout(_LONGEST_PATCH_SECONDS):
                     await objects.merge_patch(

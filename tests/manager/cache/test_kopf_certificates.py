@@ -165,6 +165,7 @@ async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(fir
         server.reset()
         await asyncio.sleep(LOGIN_LIFE_SECONDS)
         certificates.replace(files["client_certificate_path"], second.certificate_path)
+        await asyncio.sleep(2 * LOGIN_LIFE_SECONDS)  # logins meanwhile find the key of another certificate
         certificates.replace(files["client_key_path"], second.key_path)
         server.tls.load_verify_locations(second.certificate_path)
         del server.cluster.refuse["WATCH", "configmaps"]

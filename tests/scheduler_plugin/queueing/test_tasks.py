@@ -18,7 +18,12 @@ TOO_MANY = apiserver.Answer({"kind": "Status", "code": 429}, 429, (("Retry-After
 
 
 def asyncio_with(sleep):
-    return types.SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+    """Return asyncio with another `sleep`; patches begin at once."""
+
+    async def chosen(seconds):
+        await (asyncio.sleep(0) if seconds == tasks._SPACING_SECONDS else sleep(seconds))
+
+    return types.SimpleNamespace(**{**vars(asyncio), "sleep": chosen})
 
 
 class Refused:
@@ -56,6 +61,18 @@ async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypa
             with pytest.raises(asyncio.CancelledError):
                 await waking.wake()
     assert patched_at[1] - patched_at[0] >= 3
+
+
+async def test_patches_of_one_round_share_a_few_connections():
+    async with apiserver.running() as server:
+        server.on("PATCH", POD, apiserver.Answer({}))
+        async with server.session() as api:
+            waking = tasks.QueueingTasks(api, Refused(), None, lambda: NOW)
+            for _ in range(20):
+                waking._begin_to_annotate(next(Refused().choose(NOW, 0.0)))
+            await asyncio.gather(*waking._patching)
+        assert len(server.asked("PATCH")) == 20
+        assert server.connections <= 4
 
 
 async def test_an_answer_with_texts_that_are_not_utf_8_is_no_failure():
