@@ -28,8 +28,9 @@ MOST_RATIO: Final = 1.02
 """Node-hours with Mid, of those without."""
 ALONE: Final = "without-mid"
 DEFAULT: Final = ("emptied-underused",)
-MID_MILLIS: Final = 1000
-"""CPU of a Mid pod: the manager evicts one pod of a node a second, which is more than a minute of the day."""
+MID_MILLIS: Final = 2000
+"""CPU of a Mid pod: the manager evicts one pod of a node a second, which is more than a minute of the day, so there are
+few to a node."""
 MID_SHARE: Final = 0.5
 """Mid pods in all, of the cores: some always wait, and few, because each attempt to place one costs CPU."""
 OBSERVE_SECONDS: Final = 2.0

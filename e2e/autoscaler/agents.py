@@ -30,8 +30,8 @@ from tests.koordlet.one_node import StaticCluster
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-STEP_SECONDS: Final = 5
-TRAIN_EVERY_STEPS: Final = 3
+STEP_SECONDS: Final = 3
+TRAIN_EVERY_STEPS: Final = 5
 _SYSTEM: Final = UsageSample(0.1, 2**30)
 _MID_SHARE: Final = 0.8
 
