@@ -4,8 +4,9 @@ The mean and the deviation of CPU and of memory, and each other record by its na
 values; with an even number the higher of the two middle ones. With two providers that is the larger value, so a node
 that is hot for one of them is not filled. A current value compares with the mean of another provider, so that all
 plugins read one mean. Values that differ by more than the tolerance are reported. A provider without a value for a node
-is ignored. The result is as old as the oldest of the values. Where the analyser dropped a resource of a provider of
-deviations, the mean of another without one does not replace it: the node would pass for a steady one.
+is ignored. The result is as old as the oldest of the values. Where a provider of deviations knows a node and lacks one
+of its resources, or the analyser dropped it, the mean of another without one does not replace it: the node would pass
+for a steady one.
 """
 
 from __future__ import annotations
@@ -44,13 +45,19 @@ def corroborate(results: Mapping[str, Mapping[str, NodeMetrics]]) -> Corroborate
         of_node = {provider: result[name] for provider, result in results.items() if name in result}
         metrics = _joined(name, {provider: node.metrics for provider, node in of_node.items()}, disagreements)
         delivered, deviating = {metric.type for metric in metrics}, _deviating([metrics])
+        without_deviation = {
+            kind
+            for kind in BOUNDED
+            for provider, node in of_node.items()
+            if kind in by_provider[provider] and all(metric.type != kind for metric in node.metrics)
+        }.difference(deviating)
+        metrics = [metric for metric in metrics if metric.type not in without_deviation]
         rejected = {
             kind: None
-            for provider, node in of_node.items()
+            for node in of_node.values()
             for kind in node.rejected or ()
-            if kind not in (deviating if kind in by_provider[provider] else delivered)
+            if kind in without_deviation or kind not in delivered
         }
-        metrics = [metric for metric in metrics if metric.type not in rejected]
         first = next(iter(of_node.values()))
         nodes[name] = msgspec.structs.replace(
             first, metrics=metrics, rejected=list(rejected) or msgspec.UNSET, window=_oldest(of_node.values())

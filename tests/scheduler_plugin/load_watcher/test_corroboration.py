@@ -102,8 +102,19 @@ def test_the_tolerance_of_other_types_is_relative() -> None:
     assert corroboration.corroborate({"a": {"n": sent(5)}, "b": {"n": sent(1)}}).disagreements
 
 
-def test_a_mean_without_deviation_does_not_replace_dropped_values() -> None:
+@pytest.mark.parametrize(
+    ("known", "left"),
+    [
+        (NodeMetrics(rejected=["CPU"]), NodeMetrics(rejected=["CPU"])),
+        (NodeMetrics(), NodeMetrics()),
+        (node(10), node(20)),  # delivered without a deviation, as by an older agent
+        (None, node(20)),
+    ],
+)
+def test_a_mean_without_deviation_does_not_replace_dropped_or_missing_values(
+    known: NodeMetrics | None, left: NodeMetrics
+) -> None:
     deviating = NodeMetrics([Metric(type="CPU", operator=operator, value=10) for operator in ("AVG", "STD")])
-    prometheus = {"n": NodeMetrics(rejected=["CPU"]), "deviating": deviating}
+    prometheus = {"deviating": deviating} | ({} if known is None else {"n": known})
     both = corroboration.corroborate({"Prometheus": prometheus, "other": {"n": node(20)}})
-    assert both.nodes["n"] == NodeMetrics(rejected=["CPU"])
+    assert both.nodes["n"] == left

@@ -96,21 +96,21 @@ def seen(round_: Round, node: str, duration: str) -> Seen | None:
     if round_.series is not None and node in round_.series:
         spans.append((round_.at - SECONDS[duration], round_.at))  # its network series is always there
         for kind, sample in round_.series[node].of[duration].items():
-            if sample.mean is None and sample.deviation is None:
-                continue
             if usable(sample):
                 means[kind].append(number(sample.mean))
                 deviations[kind].append(number(sample.deviation))
-            else:
+                continue
+            if sample != Sample(None, None):
                 dropped.add(kind)
-                if any(usable(other.of[duration][kind]) for other in round_.series.values()):
-                    lost_deviations.add(kind)
+            if any(usable(other.of[duration][kind]) for other in round_.series.values()):
+                lost_deviations.add(kind)
     report = round_.reports.get(node)
     if report is not None and round_.at - report.sampled_at <= OLDEST_SECONDS:
         windows = report.of.get(duration)
         samples = windows or {kind: Sample(mean, None) for kind, mean in report.now.items()}
         seconds = SECONDS[duration] if windows else 0
         has_any = False
+        lost_deviations |= {kind for kind in KINDS if kind not in samples and agents_deviate(round_, duration, kind)}
         for kind, sample in samples.items():
             if not possible(sample.mean, 105.0) or not (sample.deviation is None or possible(sample.deviation, 52.5)):
                 dropped.add(kind)

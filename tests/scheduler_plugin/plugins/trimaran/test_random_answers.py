@@ -297,3 +297,16 @@ def test_a_node_with_worse_or_hotter_data_is_never_preferred(
     asyncio.run(product.fetch(history, history[-1].at + waited))
     clean, spoilt = product.scores()
     assert spoilt <= clean
+
+
+@pytest.mark.parametrize("lost", [Sample(None, None), Sample(50.0, None), Sample(None, 11.0)])
+def test_a_node_whose_deviation_is_lost_does_not_pass_for_a_steady_one(lost: Sample) -> None:
+    def answer(of_longest: Sample) -> Series:
+        of_cpu = dict.fromkeys(DURATIONS_SECONDS, Sample(50.0, 11.0)) | {"15m": of_longest}
+        return Series({duration: {"CPU": sample, "Memory": Sample(20.0, 0.0)} for duration, sample in of_cpu.items()})
+
+    reports = {node: Report(START, {}, {"CPU": 50.0, "Memory": 20.0}) for node in NODES}
+    history = [Round(START, {"a": answer(Sample(50.0, 11.0)), "b": answer(lost)}, reports)]
+    product = Product("LoadVariationRiskBalancing", "kep", NODES, dict.fromkeys(NODES, ()))
+    asyncio.run(product.fetch(history, START))
+    assert len(set(product.scores())) == 1
