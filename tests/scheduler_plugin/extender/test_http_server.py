@@ -130,7 +130,9 @@ async def test_clients_that_wait_for_no_response_have_one_request_each_in_a_turn
     for client in clients:
         client.writer.close()
     await server.stop()
-    assert max(handled.values()) <= 2 * len(clients)
+    # Of a client, a turn of the loop may have the rest of what was received and what came just now; and the test counts
+    # from the middle of a turn to the middle of the next one.
+    assert max(handled.values()) <= 4 * len(clients)
 
 
 async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
