@@ -46,6 +46,7 @@ class ControlPlane(NamedTuple):
             self.places,
             self.apiserver_binaries,
             disable_admission_plugins=_NOT_ADMITTING,
+            endpoint_reconciler_type="none",  # no pod asks for it, and 1.37 publishes no loopback address
             **flags,
             **self.apiserver_flags,
         )
