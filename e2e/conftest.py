@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support import admission_agreement, host_components, node_thresholds, slo_config, waiting
+from e2e.support import admission_agreement, host_components, lone_manager, node_thresholds, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.scheduling import SchedulingHelper
@@ -237,12 +237,15 @@ def _clear_stage(cluster_client: ClusterClient) -> None:
 def shared_plane() -> Iterator[ControlPlane]:
     """Return an API server without controllers, for modules that get along with objects of one another.
 
-    It has the CRD, the suite's namespace and its PriorityClasses. A start and an end take a dozen seconds.
+    It has the CRD, the suite's namespace, its PriorityClasses and the Nodes n1 and n2. A start and an end take a
+    dozen seconds.
     """
     with standalone_control_plane.running() as plane:
         host_components.prepare(plane)
         with contextlib.closing(plane.connect()) as api:
             admission_agreement.add_priority_classes(api)
+            for name in ("n1", "n2"):
+                lone_manager.create_node(api, name)
         yield plane
 
 

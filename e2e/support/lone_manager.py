@@ -48,6 +48,12 @@ _PATHS: Final = {
 _CONFIG: Final = f"/api/v1/namespaces/{SUITE_NAMESPACE}/configmaps"
 
 
+def create_node(api: Connection, name: str) -> None:
+    """Create a node of 10 cores and 20 GiB: Kubernetes 1.37 resizes no pod that its node does not have room for."""
+    amounts = {"cpu": str(CORES), "memory": str(20 * GIB), "pods": "110"}
+    api.send("POST", NODES, {"metadata": {"name": name}, "status": dict.fromkeys(("capacity", "allocatable"), amounts)})
+
+
 class LoneManager:
     """Managers, nodes and pods of one control plane."""
 
@@ -170,11 +176,8 @@ class LoneManager:
     # nodes
 
     def add_node(self, name: str, within_seconds: float = 60.0) -> None:
-        """Create a node of 10 cores and 20 GiB; its NodeMetric is made by the manager."""
-        amounts = {"cpu": str(CORES), "memory": str(20 * GIB), "pods": "110"}
-        self.api.send(
-            "POST", NODES, {"metadata": {"name": name}, "status": dict.fromkeys(("capacity", "allocatable"), amounts)}
-        )
+        """Create a node, and wait for its NodeMetric, which is made by the manager."""
+        create_node(self.api, name)
         self.until(f"NodeMetric of {name}", lambda: self._has_metric(name), within_seconds)
 
     def _has_metric(self, name: str) -> bool:

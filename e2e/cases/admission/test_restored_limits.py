@@ -29,6 +29,7 @@ PODS = "/api/v1/namespaces/{}/pods"
 def lone() -> Iterator[LoneManager]:
     with lone_manager.running() as made:
         made.create(*chart_rendering.rendered(made.plane.binaries, VALUES, *TEMPLATES))
+        lone_manager.create_node(made.api, "n1")
         for namespace in ("shop", "full"):
             made.add_namespace(namespace)
             made.until(f"accounts in {namespace}", lambda namespace=namespace: _account(made, namespace))

@@ -21,13 +21,14 @@ from e2e.support.installation import Suite
 from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
-MARK, NUMBER = "koord-marker", 43210
+MARK, NUMBER = "koordmarker", 43210
 STATUS_MAY_CHANGE = {"allocatable", "capacity"}  # only their Mid keys: test_least_privilege
 METADATA_MAY_CHANGE = {"annotations", "managedFields", "resourceVersion"}
 """Only one key of the first; the API server's own record of writers; the precondition of a write."""
 IMMUTABLE = {HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Answers to a change of a name, UID or version, which the API server refuses to everybody."""
 VALID = {
+    "declaredFeatures": ["KoordMarker"],
     "finalizers": [f"example.com/{MARK}"],
     "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": MARK, "uid": MARK}],
     "config": {"active": {"configMap": {"namespace": MARK, "name": MARK, "uid": MARK, "resourceVersion": "1",
@@ -76,7 +77,7 @@ def _sample(cluster: Cluster, schema: dict[str, Any]) -> Any:
 
 
 def _carries_mark(value: Any) -> bool:
-    text = json.dumps(value, default=str)
+    text = json.dumps(value, default=str).lower()
     return any(mark in text for mark in (MARK, str(NUMBER), "2099-01-01"))
 
 
