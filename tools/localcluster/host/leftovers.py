@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -111,7 +112,9 @@ def differences(before: Machine, after: Machine) -> list[str]:
     """Return one line for everything that is new or has another value.
 
     Files of a Debian package are not named: packages may be installed while the cluster is up. Neither are network
-    namespaces of other programs, nor their folder, which `ip netns` makes too.
+    namespaces of other programs, nor their folder, which `ip netns` makes too, nor sockets on which a process listens
+    and their folders: the cluster's processes have ended, so that it is another program, as a Docker Engine that keeps
+    the sockets of its containers where the cluster's containerd does.
     """
     found = []
     for kind in ("mounts", "links", "cgroups", "folders"):
@@ -119,6 +122,8 @@ def differences(before: Machine, after: Machine) -> list[str]:
         new = {name for name in new if not _is_network_namespace_of_others(Path(name))}
         if kind == "folders":
             new -= debian_packages.contained(sorted(new))
+            used = [Path(name) for name in new if _is_listened_on(Path(name))]
+            new -= {str(path) for socket_file in used for path in (socket_file, *socket_file.parents)}
         found += [f"{kind.removesuffix('s')}: {name}" for name in sorted(new)]
     for command, rules in after.rules.items():
         known = before.rules.get(command, [])
@@ -128,6 +133,14 @@ def differences(before: Machine, after: Machine) -> list[str]:
         if was is not None and was != value:
             found.append(f"kernel setting {name.replace('/', '.')}: {value}, was {was}")
     return found
+
+
+def _is_listened_on(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
+        client.settimeout(1)
+        client.connect(str(path))
+        return True
+    return False
 
 
 def _is_network_namespace_of_others(path: Path) -> bool:

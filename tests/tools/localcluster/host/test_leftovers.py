@@ -1,6 +1,7 @@
 """Differences of a machine before and after."""
 
 import dataclasses
+import socket
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,19 @@ def test_a_network_namespace_is_a_leftover_only_with_the_name_of_a_pods(kind):
 def test_a_package_that_was_installed_meanwhile_is_not_a_leftover():
     folders = ["/var/lib/cni", "/etc/debian_version", "/etc/no-package-has-this"]
     assert leftovers.differences(BEFORE, after(folders=folders)) == ["folder: /etc/no-package-has-this"]
+
+
+def test_a_socket_is_a_leftover_once_no_process_listens_on_it(tmp_path):
+    used, left = tmp_path / "used" / "s", tmp_path / "left" / "s"
+    for path in (used, left):
+        path.parent.mkdir()
+    names = [str(path) for each in (used, left) for path in (each.parent, each)]
+    with socket.socket(socket.AF_UNIX) as open_one, socket.socket(socket.AF_UNIX) as closed_one:
+        for server, path in ((open_one, used), (closed_one, left)):
+            server.bind(str(path))
+        open_one.listen()
+        found = leftovers.differences(BEFORE, after(folders=[*BEFORE.folders, str(tmp_path), *names]))
+    assert found == [f"folder: {left.parent}", f"folder: {left}"]
 
 
 def test_a_new_empty_table_is_not_a_leftover():
