@@ -46,6 +46,7 @@ e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBEC
 
 .PHONY: e2e-kind
 e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)
+	@$(BIN)/python -m e2e.downloads
 	@$(BIN)/python -m tools.kind_offline run -- $(BIN)/pytest e2e --provider kind --durations=25
 
 .PHONY: e2e-long

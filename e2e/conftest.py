@@ -18,7 +18,7 @@ from e2e.support.scheduling import SchedulingHelper
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
-from tools.localcluster import layout, progress, running, standalone_control_plane
+from tools.localcluster import go_binaries, layout, progress, running, standalone_control_plane
 from tools.localcluster.access import Cluster
 from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -92,6 +92,17 @@ SKIPS = {
     ),
 }
 """Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
+OLDEST_MINOR = {
+    "test_mid_suppression": 33,
+    "test_mid_suppression_lasts": 33,
+    "test_resize_fence": 33,
+    "test_resize_writers": 33,
+    "test_restored_limits": 33,
+}
+"""Cases of what older versions of Kubernetes do not have -> the minor version from which they do: 33 resizes pods.
+
+The version is that of the variable KUBERNETES_VERSION, which names it for `existing` too.
+"""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
@@ -120,6 +131,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
+        oldest = OLDEST_MINOR.get(item.path.stem, 0)
+        if go_binaries.minor() < oldest:
+            item.add_marker(pytest.mark.skip(f"needs Kubernetes 1.{oldest}, this is {go_binaries.version()}"))
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
@@ -137,8 +151,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def allowed_skips(provider: str) -> set[str]:
     """Return the file names of the cases that a run on this machine may skip."""
+    too_old = (case for case, oldest in OLDEST_MINOR.items() if go_binaries.minor() < oldest)
     sees_pods = sys.platform.startswith("linux") and os.geteuid() == 0
-    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *(() if sees_pods else SKIPS_BY_NODE)}
+    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *too_old, *(() if sees_pods else SKIPS_BY_NODE)}
 
 
 def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], provider: str) -> None:

@@ -32,6 +32,7 @@ POLICY_APIS = {
     "v1beta1 of 1.34": PolicyApi(
         "v1beta1",
         {
+            "apiserver_version": "1.34",
             "feature_gates": "MutatingAdmissionPolicy=true",
             "runtime_config": "admissionregistration.k8s.io/v1beta1=true",
         },

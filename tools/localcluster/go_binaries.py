@@ -85,7 +85,9 @@ def client(name: str) -> Path:
 
 
 def other_apiserver(version: str) -> Path:
-    """Return the folder with kube-apiserver of another Kubernetes version, such as 1.36, pinned in `go/<version>/`."""
+    """Return the folder with kube-apiserver of a Kubernetes version, such as 1.36: of `go/` or of `go/<version>/`."""
+    if kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{version}."):
+        return _folder(tuple(PACKAGES))
     return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
 
 
