@@ -53,11 +53,11 @@ class LoneScheduler:
 
     # programs
 
-    def start(self, *, kube_version: str = "1.34.0", with_extender: bool = True) -> None:
-        """Start both programs with what the chart renders for a Kubernetes version."""
+    def start(self, *, with_extender: bool = True) -> None:
+        """Start both programs with what the chart renders for the version of kube-scheduler."""
         if with_extender:
             self.start_extender()
-        self.start_kube_scheduler(kube_version=kube_version)
+        self.start_kube_scheduler()
 
     def start_extender(self, *flags: str) -> Running:
         """Start the extender as a sidecar, or with other flags, and wait until it has read the cluster."""
@@ -74,11 +74,9 @@ class LoneScheduler:
         self.plane.wait_for_page(extender, self.http_port, "/readyz")
         return extender
 
-    def start_kube_scheduler(
-        self, *, url: str = "", tls: Mapping[str, str] | None = None, kube_version: str = "1.34.0"
-    ) -> None:
+    def start_kube_scheduler(self, *, url: str = "", tls: Mapping[str, str] | None = None) -> None:
         """Start kube-scheduler; it calls the extender at the sidecar's address, or at another one."""
-        rendered = self._rendered(kube_version)
+        rendered = self._rendered()
         document = yaml.safe_load(rendered["ConfigMap"]["data"]["kube-scheduler.yaml"])
         document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
@@ -114,12 +112,11 @@ class LoneScheduler:
         flags = [flag for flag in container["args"] if flag.startswith("--extender-")]
         return [flag.replace("/etc/koord-extender-tls", str(secrets)) for flag in flags]
 
-    def _rendered(self, kube_version: str = "1.34.0") -> dict[str, Any]:
+    def _rendered(self) -> dict[str, Any]:
         found = chart_rendering.rendered(
             self.plane.binaries,
             {"scheduler": self._values},
             *("scheduler/config", "scheduler/deployment"),
-            kube_version=kube_version,
         )
         return {document["kind"]: document for document in found}
 
