@@ -74,7 +74,8 @@ def start_one(program: Program, places: Layout) -> None:
     )
 
 
-def _page_of_kube_scheduler() -> str:
+def page_of_kube_scheduler() -> str:
+    """Return the page that responds with 200 once kube-scheduler is ready."""
     return "readyz" if go_binaries.minor() > 30 else "healthz"  # the only one of 1.30
 
 
@@ -87,7 +88,7 @@ READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
         f"https://127.0.0.1:{places.addresses.controller_manager_port}/healthz"
     ),
     "kube-scheduler": lambda places: health.responds(
-        f"https://127.0.0.1:{places.addresses.scheduler_port}/{_page_of_kube_scheduler()}"
+        f"https://127.0.0.1:{places.addresses.scheduler_port}/{page_of_kube_scheduler()}"
     ),
 }
 

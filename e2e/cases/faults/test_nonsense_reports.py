@@ -75,7 +75,7 @@ def test_the_apiserver_refuses_an_invalid_quantity(
             cluster_client, node, {"updateTime": fake_fleet.now(), **_resources("prodPeakMetric", cpu=text)}
         )
     assert json.loads(refused.value.body)["reason"] == "Invalid"
-    assert "status.prodPeakMetric.resource.resources.cpu" in json.loads(refused.value.body)["message"]
+    assert "prodPeakMetric.resource.resources.cpu" in json.loads(refused.value.body)["message"]
     assert cluster_client.node_metric(node)["status"] == before
     assert cluster_client.mid(node) == offered
 

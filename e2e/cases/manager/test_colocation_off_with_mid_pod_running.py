@@ -80,8 +80,11 @@ def test_no_new_mid_pod_fits(
     cluster_client.create(
         "Pod", workloads.mid_pod("late", suite.workload, cpu_millis=1, memory_mib=1, nodes=[node]), namespace
     )
-    refusals = waiting.until("it is refused", lambda: cluster_client.events_of("late", namespace, "FailedScheduling"))
-    assert MID_CPU in refusals[-1]["message"]
+    waiting.until(  # the node may be tainted for some seconds after the restart of its kubelet
+        "it is refused for want of Mid",
+        lambda: [each["message"] for each in cluster_client.events_of("late", namespace, "FailedScheduling")],
+        lambda seen: any(MID_CPU in message for message in seen),
+    )
     assert cluster_client.pod_phase("late", namespace) == "Pending"
     cluster_client.delete("Pod", "late", namespace)
 
