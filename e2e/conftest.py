@@ -129,11 +129,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
+    lacking = cases_of_newer_versions()
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
-        oldest = OLDEST_MINOR.get(item.path.stem, 0)
-        if go_binaries.minor() < oldest:
-            item.add_marker(pytest.mark.skip(f"needs Kubernetes 1.{oldest}, this is {go_binaries.version()}"))
+        if item.path.stem in lacking:
+            item.add_marker(pytest.mark.skip(lacking[item.path.stem]))
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
@@ -149,11 +149,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def cases_of_newer_versions() -> dict[str, str]:
+    """Return the cases that need a newer Kubernetes than that of the run, each with the reason of its skip."""
+    version, minor = go_binaries.version(), go_binaries.minor()
+    return {
+        case: f"needs Kubernetes 1.{oldest}, this is {version}"
+        for case, oldest in OLDEST_MINOR.items()
+        if minor < oldest
+    }
+
+
 def allowed_skips(provider: str) -> set[str]:
     """Return the file names of the cases that a run on this machine may skip."""
-    too_old = (case for case, oldest in OLDEST_MINOR.items() if go_binaries.minor() < oldest)
     sees_pods = sys.platform.startswith("linux") and os.geteuid() == 0
-    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *too_old, *(() if sees_pods else SKIPS_BY_NODE)}
+    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *cases_of_newer_versions(), *(() if sees_pods else SKIPS_BY_NODE)}
 
 
 def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], provider: str) -> None:

@@ -116,7 +116,8 @@ class LoneScheduler:
         found = chart_rendering.rendered(
             self.plane.binaries,
             {"scheduler": self._values},
-            *("scheduler/config", "scheduler/deployment"),
+            "scheduler/config",
+            "scheduler/deployment",
         )
         return {document["kind"]: document for document in found}
 

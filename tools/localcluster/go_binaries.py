@@ -65,9 +65,13 @@ def minor() -> int:
     return int(version().split(".")[1])
 
 
+def _is_usual(version: str) -> bool:
+    return kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{version}.")
+
+
 def _module() -> Path:
     wanted = os.environ.get(VERSION_VARIABLE, "")
-    if not wanted or kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{wanted}."):
+    if not wanted or _is_usual(wanted):
         return MODULE
     if not (MODULE / wanted / "go.mod").is_file():
         known = ", ".join(sorted(file.parent.name for file in MODULE.glob("*/go.mod")))
@@ -86,7 +90,7 @@ def client(name: str) -> Path:
 
 def other_apiserver(version: str) -> Path:
     """Return the folder with kube-apiserver of a Kubernetes version, such as 1.36: of `go/` or of `go/<version>/`."""
-    if kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{version}."):
+    if _is_usual(version):
         return _folder(tuple(PACKAGES))
     return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
 

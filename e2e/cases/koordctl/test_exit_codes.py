@@ -32,7 +32,7 @@ import yaml
 
 from e2e.support import koordctl_rows, lone_manager
 from e2e.support.koordctl_rows import ROWS, WRONG, Ended, Row
-from e2e.support.lone_manager import LoneManager
+from e2e.support.lone_manager import STATUS_ANNOTATION, LoneManager
 from koordctl import __main__ as koordctl
 from koordctl.commands import COMMANDS, Command, Group
 from tools.localcluster import content_cache
@@ -339,8 +339,13 @@ def test_a_change_is_asked_for_on_a_terminal_and_anything_but_yes_has_code_1(
     assert _written(lone) == before
 
 
-def _written(lone: LoneManager) -> list[tuple[Any, ...]]:
-    """Return what a change of koordctl writes, without the contents of annotations, which the manager renews."""
+def _written(lone: LoneManager) -> list[dict[str, Any]]:
+    """Return the nodes without what the manager renews by itself, and the annotations of their NodeMetrics."""
     nodes = [lone.node(name) for name in koordctl_rows.NODES]
+    for each in nodes:
+        annotations = each["metadata"].get("annotations", {})
+        if STATUS_ANNOTATION in annotations:
+            annotations[STATUS_ANNOTATION] = "renewed"
+        each["metadata"] |= {"managedFields": [], "resourceVersion": ""}
     metrics = [lone.api.send("GET", f"{NODE_METRICS}/{name}") for name in koordctl_rows.NODES]
-    return [(each["status"].get("allocatable"), *each["metadata"].get("annotations", ())) for each in nodes + metrics]
+    return [*nodes, *(each["metadata"].get("annotations", {}) for each in metrics)]

@@ -52,6 +52,11 @@ def test_the_pod_survives_a_restart_of_the_kubelet(
         pytest.skip(str(impossible))
     running.provider().start("kubelet")
     waiting.until("the node is Ready", lambda: _conditions(cluster_client, node), lambda seen: seen["Ready"] == "True")
+    waiting.until(
+        "no taint keeps pods away",
+        lambda: cluster_client.get("Node", node)["spec"].get("taints"),
+        lambda seen: not seen,
+    )
     # The new kubelet admits every pod again; the start of a second pod shows that it has finished.
     witness = workloads.pod("witness", survivor["spec"]["containers"][0]["image"], nodes=[node])
     cluster_client.create("Pod", witness, namespace)
@@ -80,11 +85,8 @@ def test_no_new_mid_pod_fits(
     cluster_client.create(
         "Pod", workloads.mid_pod("late", suite.workload, cpu_millis=1, memory_mib=1, nodes=[node]), namespace
     )
-    waiting.until(  # the node may be tainted for some seconds after the restart of its kubelet
-        "it is refused for want of Mid",
-        lambda: [each["message"] for each in cluster_client.events_of("late", namespace, "FailedScheduling")],
-        lambda seen: any(MID_CPU in message for message in seen),
-    )
+    refusals = waiting.until("it is refused", lambda: cluster_client.events_of("late", namespace, "FailedScheduling"))
+    assert MID_CPU in refusals[-1]["message"]
     assert cluster_client.pod_phase("late", namespace) == "Pending"
     cluster_client.delete("Pod", "late", namespace)
 
