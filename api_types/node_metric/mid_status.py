@@ -72,6 +72,8 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     """The observed value, where the code alone does not name it."""
     sample: str = ""
     """Sample time of the report that the terms are from."""
+    last_usable: str = ""
+    """Sample time of the last usable report, where values are kept that an earlier one gave."""
     prediction: str = ""
     """Sample time of the last report with a prediction."""
     floor_before: str = ""
@@ -83,6 +85,11 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     requests_from: str = ""
     """Source of the requests: the report, or the node's pods."""
     resources: dict[str, Line] = {}
+
+
+def last_usable(status: MidStatus | None) -> str | None:
+    """Return the sample time of the last usable report that a status names; None or empty where it names none."""
+    return (status.last_usable or status.sample) if status else None
 
 
 def encode(status: MidStatus) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, times
-from api_types.node_metric import mid_report
+from api_types.node_metric import mid_report, mid_status
 from api_types.node_metric.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
@@ -249,14 +249,15 @@ class MidController:
         return known if uid == node.metadata.uid else LastSamples()
 
     async def _write(self, case: Case, target: calculator.Target, requests_from: str, reason: PatchReason) -> None:
-        prediction = case.inputs.last_prediction
+        prediction, last_usable = case.inputs.last_prediction, None
         match case.decision.action:
             case Action.CALCULATE:
                 sample = case.inputs.sample_time
                 if case.inputs.usable is not None and case.inputs.usable.has_prediction():
                     prediction = sample
             case Action.KEEP:
-                sample = case.inputs.last_usable
+                sample = times.parse_rfc3339_or_none(case.written.sample if case.written else None)
+                last_usable = case.inputs.last_usable
             case Action.WITHDRAW:
                 sample = prediction = None
         status = status_annotation.make(
@@ -264,6 +265,7 @@ class MidController:
             case.now,
             detail=_detail(case),
             sample=sample,
+            last_usable=last_usable if last_usable != sample else None,
             prediction=prediction,
             floor_before=target.floor_before,
             closed=target.closed.value,
@@ -346,7 +348,7 @@ def _last_sample_is_unwritten(case: Case) -> bool:
     last = case.inputs.last_usable
     if case.decision.action is not Action.KEEP or last is None or case.published.is_empty():
         return False
-    return case.written is None or times.format_rfc3339(last) != case.written.sample
+    return times.format_rfc3339(last) != mid_status.last_usable(case.written)
 
 
 def _has_resources(node: pods.Node) -> bool:

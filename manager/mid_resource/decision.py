@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from api_types.colocation import controller_config as slo
 from api_types.kubernetes import times
-from api_types.node_metric import mid_report
+from api_types.node_metric import mid_report, mid_status
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
@@ -117,7 +117,7 @@ def gather(
         usable=usable,
         refused=refused,
         predicts=is_static or (usable is not None and usable.has_prediction()),
-        last_usable=_later(last.usable, written.sample if written else None),
+        last_usable=_later(last.usable, mid_status.last_usable(written)),
         last_prediction=_later(last.prediction, written.prediction) if written and _predicted(written) else None,
         clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric is not None else "",
     )

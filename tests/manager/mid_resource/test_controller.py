@@ -173,6 +173,23 @@ async def test_an_impossible_report_is_refused_with_a_reason_and_changes_nothing
     assert ("n1", "Warning", "ReportRefused") in world.events()
 
 
+async def test_kept_values_name_the_sample_that_gave_them_and_the_last_usable_one(world):
+    await started(world)
+    await reported(world)
+    world.now += dt.timedelta(seconds=30)
+    await reported(world, peak="2100m")  # a small move, which is not written
+    world.now += dt.timedelta(seconds=30)
+    await reported(world, peak="-1")
+    status = world.mid_status()
+    assert world.mid_of() == (6_000, 10_000)
+    assert (status["reason"], status["sample"], status["lastUsable"]) == (
+        "ReportRefused", "2026-11-21T11:59:55Z", "2026-11-21T12:00:25Z",
+    )  # fmt: skip
+    await reported(world, peak="4")
+    status = world.mid_status()
+    assert (status["sample"], "lastUsable" in status) == ("2026-11-21T12:00:55Z", False)
+
+
 @pytest.mark.parametrize("where", ["capacity", "allocatable"])
 @pytest.mark.parametrize("usable", [True, False])
 async def test_restores_a_missing_key_with_and_without_a_prediction(world, where, usable):
