@@ -22,6 +22,7 @@ import itertools
 import logging
 import math
 import random
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -49,6 +50,17 @@ _USABLE_SHARE: Final = 0.8
 _LEAST_USABLE_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 10.0
 """Longest wait for kopf's exit; its thread does not keep the process alive."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _LoadedConnection(kopf.ConnectionInfo):
+    """Connection whose files were read: kopf would read them once more, and end where they are being replaced then."""
+
+    context: ssl.SSLContext = dataclasses.field(compare=False, repr=False)
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        """Return the context that was made at the login."""
+        return self.context
 
 
 class UnsupportedCredentials(Exception):
@@ -85,10 +97,10 @@ async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.Connection
     if to.exec_command is not None:
         info = _with_printed(info, await exec_program.run(to.exec_command), now)
     try:
-        info.as_ssl_context()
+        context = info.as_ssl_context()
     except (OSError, ValueError) as error:
         raise errors.NoCredentials(f"{to.origin}: cannot load the certificates or the key: {error}") from error
-    return info
+    return _LoadedConnection(**vars(info), context=context)
 
 
 def _with_printed(info: kopf.ConnectionInfo, printed: exec_program.Printed, now: dt.datetime) -> kopf.ConnectionInfo:

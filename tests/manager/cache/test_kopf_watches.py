@@ -81,6 +81,16 @@ async def test_kopf_loads_the_client_certificate_of_a_credential_program(tmp_pat
     assert info.as_ssl_context() is not None
 
 
+async def test_files_that_change_after_the_login_do_not_end_kopf(tmp_path):
+    own = certificates.make(tmp_path, "own")
+    given = to(ca_path=own.certificate_path, client_certificate_path=own.certificate_path, client_key_path=own.key_path)
+    info = await kopf_watches.log_in(given, NOW)
+    own.key_path.write_text("another key, whose certificate follows")
+    assert info.as_ssl_context().cert_store_stats()["x509_ca"] == 1
+    with pytest.raises(errors.NoCredentials, match="cannot load the certificates or the key"):
+        await kopf_watches.log_in(given, NOW)
+
+
 def test_reports_a_missing_token(tmp_path):
     with pytest.raises(errors.NoCredentials, match="cannot read the token"):
         kopf_watches.connection_info(to(token_path=tmp_path / "none"), NOW)
