@@ -3,9 +3,9 @@
     python -m tests.mutants [--count 30] [--seed 1] [--only manager/mid_resource ...]
 
 A mutant that is tried is printed as `killed`, `timeout` or `survived`. A timeout is a mutant that does not end: it
-counts as killed. Results are kept in .cache/mutants by the text of the mutant and of the tests: an interrupted run
-continues where it ended, and what has not changed is not tried again. Mutants that change nothing observable are in
-equivalent.txt. Exit code 1 means that in a package more than --most percent survive.
+counts as killed. Results are kept in .cache/mutants by the text of the mutant, and of a survivor by that of the tests
+too: an interrupted run continues where it ended, and a survivor is tried again once a test has changed. Mutants that
+change nothing observable are in equivalent.txt. Exit code 1 means that in a package more than --most percent survive.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Chosen(NamedTuple):
     file: str
     mutant: Mutant
 
-    def key(self, tests: Tests, root: Path) -> str:
-        """Return the key of its result with these tests."""
-        return hashlib.sha256(f"{self.file}\0{self.mutant.source}\0{trials.digest(tests, root)}".encode()).hexdigest()
+    def key(self, tests: str = "") -> str:
+        """Return the key of its result: of a survivor with the digest of the tests, else without."""
+        return hashlib.sha256(f"{self.file}\0{self.mutant.source}\0{tests}".encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -94,14 +94,16 @@ def tried(chosen: Iterable[Chosen]) -> dict[Chosen, str]:
         for each in chosen:
             ran = False
             for tests in (trials.narrow(root, each.file), trials.wide(root, each.file)):
-                key = each.key(tests, root)
-                if key not in results:
+                survival = each.key(trials.digest(tests, root))
+                found = results.get(each.key()) or results.get(survival)
+                if found is None:
                     ran = True
-                    results[key] = trial.outcome(tests, each.file, each.mutant.source)
-                    log.write(json.dumps({"key": key, "outcome": results[key], "name": each.name}) + "\n")
+                    found = trial.outcome(tests, each.file, each.mutant.source)
+                    key = survival if found == trials.SURVIVED else each.key()
+                    log.write(json.dumps({"key": key, "outcome": found, "name": each.name}) + "\n")
                     log.flush()
-                outcomes[each] = results[key]
-                if outcomes[each] != trials.SURVIVED:
+                outcomes[each] = found
+                if found != trials.SURVIVED:
                     break
             if ran:
                 print(f"{outcomes[each]:9} {each.name}", flush=True)

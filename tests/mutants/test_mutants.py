@@ -142,6 +142,8 @@ def test_a_survivor_is_tried_again_once_its_tests_have_changed_and_only_then(par
     assert printed() == ([trials.SURVIVED], [])
     part("two = 2\n", "def test_it(): assert one.two == 2")
     assert printed() == ([trials.KILLED], ["killed"])
+    part("two = 2\n", "def test_it(): assert one.two == 1 + 1")
+    assert printed() == ([trials.KILLED], []), "what was killed is not tried again"
 
 
 def test_a_timeout_has_a_column_of_its_own_and_is_no_survivor():
