@@ -207,6 +207,16 @@ def test_an_entry_with_an_invalid_selector_selects_nothing(selector):
     assert [problem.effect for problem in found.problems] == [Effect.LAYER_IGNORED]
 
 
+def test_every_invalid_selector_is_a_problem_also_after_an_entry_without_one():
+    bad = {"matchExpressions": [{"key": "a", "operator": "out"}]}
+    entries = [{"name": "none", "midFloor": "none"}, *({"name": name, "nodeSelector": bad} for name in ("x", "y"))]
+    found = document.read_config(json.dumps({"nodeConfigs": entries}))
+    refused = [each.path for each in found.problems if each.effect is Effect.LAYER_IGNORED]
+    assert [("nodeConfigs", position, "nodeSelector", "matchExpressions[0].operator") for position in (1, 2)] == [
+        path for path in refused if path[2:3] == ("nodeSelector",)
+    ]
+
+
 def test_a_wrong_type_in_an_entry_fails_the_document():
     assert problems({"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "enable": "no"}]})[0] is None
 
