@@ -27,7 +27,6 @@ from tests.changes.__main__ import copied
 from tests.charts import chart
 from tests.mutants import mutations, trials
 from tests.mutants.mutations import Mutant
-from tests.mutants.trials import Tests
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / ".cache" / "mutants" / "results.jsonl"
