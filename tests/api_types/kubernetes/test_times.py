@@ -95,3 +95,19 @@ def test_an_absent_epoch_is_none_not_zero():
 def test_returns_seconds_since_the_epoch():
     assert times.epoch_seconds_or_none("2023-11-14T22:13:20Z") == 1_700_000_000
     assert times.epoch_seconds_or_none("2023-11-15T00:13:20+02:00") == 1_700_000_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "unit"),
+    [
+        (-1, 0, "s"),
+        (119.9, 119, "s"),
+        (120, 2, "m"),
+        (7_199, 119, "m"),
+        (7_200, 2, "h"),
+        (172_799, 47, "h"),
+        (172_800, 2, "d"),
+    ],
+)
+def test_an_age_has_at_least_two_of_its_unit(seconds, count, unit):
+    assert times.rounded_age(seconds) == (count, unit)
