@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -133,6 +134,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=list(PACKAGES), metavar="FOLDER", help="packages or folders")
     parser.add_argument("--most", type=float, default=8.0, help="largest share of survivors in percent (default: 8)")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the tests of a trial end too
     if program := chart.helm():
         os.environ["HELM"] = program  # a copy has none of its own, and a trial that renders the chart fails without one
     chosen = sample(given.only, given.count, given.seed)

@@ -93,11 +93,12 @@ class Followed:
 
     def __init__(self, server, **credentials):
         self.store = ClusterStore()
+        self.seen = []
         sink = EventSink(self.store, add=lambda _: None, add_config=lambda: None)
         to = connection.Connection(server=server.cluster.url, origin="the test", namespace=NAMESPACE, **credentials)
         handlers = kopf_watches.registry(
             to, ManagerSettings(), sink,
-            loop=asyncio.get_running_loop(), seen=lambda _: None, clock=clock.utc_now,
+            loop=asyncio.get_running_loop(), seen=self.seen.append, clock=clock.utc_now,
         )  # fmt: skip
         self.running = asyncio.create_task(
             kopf_watches.follow(handlers, ManagerSettings(), identity="test", on_ready=lambda: None)
@@ -137,6 +138,7 @@ async def test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_
     (tmp_path / "token").write_text("t")
     async with served(first) as server, following(server, ca_path=authority, token_path=tmp_path / "token") as followed:
         await followed.until("0")
+        assert followed.seen == ["configmaps"], "each event counts in the metrics"
         certificates.replace(authority, second.certificate_path)
         server.restart_with(second)
         server.edit("1")
