@@ -1,6 +1,7 @@
 """Find the changes of one line that a test should see. Pure.
 
-Strings, annotations, log lines and error texts are left alone: their wording is not tested.
+Strings, annotations, log lines and error texts are left alone: their wording is not tested. So are the options of
+classes that change no result, only memory and speed, or what a type checker permits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
 }  # fmt: skip
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_UNTESTED_OPTIONS: Final = ("frozen", "gc", "slots")
 _UNTESTED_CALLS: Final = ("log", "logger", "warnings")
 
 
@@ -80,7 +82,12 @@ def _places(tree: ast.AST) -> Iterator[_Place]:
 
 
 def _is_untested(tree: ast.AST, field: str) -> bool:
-    return isinstance(tree, ast.If) and field == "body" and ast.unparse(tree.test) == "TYPE_CHECKING"
+    match tree:
+        case ast.If(test=test):
+            return field == "body" and ast.unparse(test) == "TYPE_CHECKING"
+        case ast.keyword(arg=name):
+            return name in _UNTESTED_OPTIONS
+    return False
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -27,6 +27,7 @@ def texts(source):
         ("x = a - 1", ["a - 1 -> a + 1", "1 -> 2"]),
         ("x = max(a, b)", ["max -> min"]),
         ("x = True", ["True -> False"]),
+        ("class A(B, omit_defaults=True): x: int", ["True -> False"]),
         ("def f():\n    g()", ["g() -> pass"]),
         ("for x in y:\n    continue", ["continue -> break"]),
     ],
@@ -44,6 +45,7 @@ def test_each_kind_of_change_is_made(source, changed):
         "raise ValueError(f'want {1}')",
         "assert a > 1",
         "x = f'{a + 1}'",
+        "class A(B, frozen=True, gc=False): x: int",
     ],
 )
 def test_texts_and_types_are_left_alone(source):

@@ -407,6 +407,17 @@ def test_a_pod_that_leaves_the_file_while_no_limiter_runs_is_restored_by_the_nex
     assert tree.input.with_name("limited").read_text() == "[]"
 
 
+def test_a_limiter_that_ends_before_it_has_read_its_file_restores_what_the_one_before_left(tree):
+    mid = tree.pod(A)
+    tree.order(a=(500, 64 * MIB))
+    tree.round()
+    tree.input.unlink()
+    tree.start()
+    tree.limiter.restore()
+    assert tree.quota(mid) == -1
+    assert tree.input.with_name("limited").read_text() == "[]"
+
+
 def test_a_hostile_record_restores_nothing(tree, tmp_path):
     mid = tree.pod(A)
     (mid / "cpu.cfs_quota_us").write_text("777")
