@@ -37,8 +37,6 @@ class Limiter:
     def __init__(self, file: Path, controllers: Mapping[str, Groups], record: Path | None = None) -> None:
         self._file = file
         self._record = record
-        self._recorded: AbstractSet[str] = set()
-        """UIDs that the record holds."""
         self._controllers = controllers
         self._stamp: tuple[int, ...] | None = None
         self._at_seconds = 0.0
@@ -47,6 +45,8 @@ class Limiter:
         """Pods that this process or the one before it has written, by controller: what is restored."""
         self._left: AbstractSet[str] = _left(record) if record else frozenset()
         """Pods of the process before this one; they wait for the first valid input file."""
+        self._recorded = self._left
+        """UIDs that the record holds."""
         self._checked_at = float("-inf")
         self.problems: dict[str, str] = {}
         """UID of a pod and controller, or the input file -> why it is not as wanted."""

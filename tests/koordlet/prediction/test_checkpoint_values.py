@@ -142,6 +142,7 @@ WRONG = {
     "more recorded than passed": column_set(5, 7200.0),
     "recorded NaN": column_set(5, math.nan),
     "recorded negative": column_set(5, -1.0),
+    "recorded without a sample": column_set(5, 60.5, 5, Resource.MEMORY),
     "newest value negative": column_set(6, -1.0),
     "newest value missing": column_set(6, math.nan),
     "newest value of a series without a sample": column_set(6, math.inf, 5, Resource.MEMORY),
