@@ -11,11 +11,12 @@ import msgspec
 import pytest
 import yaml
 
+from scheduler_plugin.app import extender_app
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.settings import SchedulerPluginSettings
-from scheduler_plugin.state import cluster
+from scheduler_plugin.state import blindness, cluster
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver
@@ -233,6 +234,22 @@ async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(serv
         assert "node_metrics" in text
         assert "started without it" in text
         assert await get(http_port, "/readyz") is None
+
+
+async def test_a_node_with_an_expired_report_passes_only_while_the_watch_of_reports_is_silent(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(extender_app, "_HEARTBEAT_SECONDS", 0.01)
+    pod = factories.pod_document("new", requests={"cpu": "1"})
+    arguments = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
+    async with started(server, tmp_path) as (port, http_port, _):
+        await until_ready(http_port)
+        await asyncio.sleep(0.1)  # some checks
+        assert "n1" in (await post(port, "filter", arguments))["FailedAndUnresolvableNodes"]
+        monkeypatch.setattr(blindness, "SILENT_SECONDS", 0.05)
+        async with asyncio.timeout(10):
+            while (await post(port, "filter", arguments))["NodeNames"] != ["n1"]:
+                await asyncio.sleep(0.01)
 
 
 async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):

@@ -103,11 +103,12 @@ def test_late_scores_belong_to_the_decision():
 
 def test_a_retried_pod_keeps_its_last_decisions_only():
     kept = records()
-    a_decision(kept, name="other")
     for attempt in range(10):
         a_decision(kept, scores=[attempt, 0, 0])
+    a_decision(kept, name="other")
     assert [each.scores[0] for each in kept.of("default/p")] == [9, 8, 7]
     assert len(kept) == DECISIONS_PER_POD + 1
+    assert kept._whole_bytes == kept.bytes, "what is dropped does not count as whole either"
 
 
 def test_memory_is_bounded_and_the_oldest_decision_is_evicted_first():
@@ -225,6 +226,8 @@ def test_the_size_is_correct_after_any_sequence_of_calls(calls):
             kept.seal()
     of_pods = [each for number in range(4) for each in kept.of(f"default/p{number}")]
     assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
+    whole = [size for number, (_, size) in kept._by_number.items() if number >= kept._first_whole]
+    assert kept._whole_bytes == sum(whole)
     assert len(kept) == len(of_pods) <= 4 * DECISIONS_PER_POD
     assert sum(kept.choices.values()) == bound
 

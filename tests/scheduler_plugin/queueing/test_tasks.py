@@ -110,6 +110,8 @@ async def counted_after(monkeypatch, claims):
             with pytest.raises(RuntimeError):
                 await queueing.follow_claims()
             await asyncio.gather(*queueing._reading.values())
+            await asyncio.sleep(0)
+            assert not queueing._reading, "the next claims of the pod are read in their turn"
         assert len(server.asked("GET")) <= 16
     return scene.counted()
 
