@@ -15,19 +15,15 @@ _BINS: Final = 20
 _MOST_FINDINGS: Final = 8
 _LONGEST_QUERY: Final = 253  # a name of an object
 SORTS: Final[dict[str, Callable[[NodeState], Any]]] = {
-    "used": lambda node: _descending(node.used_percent("cpu")),
-    "memory": lambda node: _descending(node.used_percent("memory")),
-    "peak": lambda node: _descending(percent(node.prod_peak.cpu, node.allocatable.cpu)),
-    "requests": lambda node: _descending(percent(node.prod_requests.cpu, node.allocatable.cpu)),
-    "Mid": lambda node: _descending(node.mid.cpu),
-    "report age": lambda node: _descending(node.sample_age_seconds),
+    "used": lambda node: shown.descending(node.used_percent("cpu")),
+    "memory": lambda node: shown.descending(node.used_percent("memory")),
+    "peak": lambda node: shown.descending(percent(node.prod_peak.cpu, node.allocatable.cpu)),
+    "requests": lambda node: shown.descending(percent(node.prod_requests.cpu, node.allocatable.cpu)),
+    "Mid": lambda node: shown.descending(node.mid.cpu),
+    "report age": lambda node: shown.descending(node.sample_age_seconds),
     "name": lambda node: node.name,
 }
 """Orders of the table; what is not known comes last."""
-
-
-def _descending(value: float | None) -> float:
-    return float("inf") if value is None else -value
 
 
 def context(seen: Seen, query: str, sort: str, page: str, namespace: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from console.cluster.details import Listed
-from console.history.memory import History, Point
+from console.history.memory import History
 from console.pages import numbers, shown
 from console.pages.shown import part
 from console.seen import Seen
@@ -44,7 +44,7 @@ def context(
             ("CPU", "cores", *_shares(mid.cpu, requested.cpu, used.cpu, "cpu")),
             ("Memory", "GiB", *_shares(mid.memory, requested.memory, used.memory, "memory")),
         ],
-        "points": thinned(points),
+        "points": shown.thinned(points, _MOST_POINTS),
         "states": sorted(states.items(), key=lambda each: -each[1]),
         "events": shown.events([each for each in events.items or () if each.reason in TAKEN][:_MOST_EVENTS], now),
         "events_unread": events.items is None,
@@ -63,12 +63,6 @@ def _shares(mid: int | None, requested: int | None, used: int | None, resource: 
         (part("mid-request", 0, percent(requested, mid)),),
         (part("mid", 0, percent(used, mid)),),
     )
-
-
-def thinned(points: Sequence[Point]) -> Sequence[Point]:
-    """Return at most some points, evenly spread, the newest among them."""
-    step = -(-len(points) // _MOST_POINTS) or 1
-    return points[::-step][::-1]
 
 
 def _namespaces(found: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:

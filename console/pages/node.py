@@ -9,7 +9,7 @@ from api_types import names
 from api_types.node_metric import evaluation_report
 from console.cluster.details import NodeDetail
 from console.cluster.wire import DetailedReport
-from console.history.memory import History, Point
+from console.history.memory import History
 from console.pages import numbers, prediction, shown
 from console.pages.shown import part
 from console.seen import Seen
@@ -64,7 +64,7 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
         "facts": _facts(node),
         "sums": list(_sums(node, found)),
         "charts": [
-            {"id": resource, "unit": unit, "points": _thinned(history.of_node(node.name, resource))}
+            {"id": resource, "unit": unit, "points": shown.thinned(history.of_node(node.name, resource), _MOST_POINTS)}
             for resource, unit in (("cpu", "cores"), ("memory", "GiB"))
         ],
         "windows": list(_windows(node, report)),
@@ -151,12 +151,6 @@ def _term(term: Term, amount: str, whole: int | None, origin: str) -> dict[str, 
     }
 
 
-def _thinned(points: Sequence[Point]) -> Sequence[Point]:
-    """Return at most some points, evenly spread, the newest among them."""
-    step = -(-len(points) // _MOST_POINTS) or 1
-    return points[::-step][::-1]
-
-
 def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, list[str]]]:
     found = report.node_metric.aggregated_node_usages if report.node_metric else None
     for window in (found or ())[:8]:
@@ -178,7 +172,7 @@ def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
 
 
 def _largest(pods: Sequence[PodState]) -> list[PodState]:
-    return sorted(pods, key=lambda pod: (-(pod.used.cpu or -1), pod.namespace, pod.name))[:_MOST_PODS]
+    return sorted(pods, key=lambda pod: (shown.descending(pod.used.cpu), pod.namespace, pod.name))[:_MOST_PODS]
 
 
 def _pods(pods: Sequence[PodState]) -> list[dict[str, str]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from console.history.memory import Point
 from console.pages import numbers
 from fleet import wire
 from fleet.finding_kinds import KINDS, Severity
@@ -41,6 +43,17 @@ def sign_of(node: NodeState) -> Sign:
     style, sign = _OF_SEVERITY[kind.severity] if kind else ("off", "?")
     detail = f": {node.detail}" if node.detail else ""
     return Sign(style, sign, node.reason or "unknown", f"{node.text or _TEXTS.get(node.reason, '')}{detail}")
+
+
+def descending(value: float | None) -> float:
+    """Return the key that puts the largest value first, and what is not known last."""
+    return math.inf if value is None else -value
+
+
+def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
+    """Return at most `most` points, evenly spread, the newest among them."""
+    step = -(-len(points) // most) or 1
+    return points[::-step][::-1]
 
 
 def is_fine(found: Finding) -> bool:
