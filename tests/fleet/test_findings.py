@@ -64,6 +64,14 @@ def test_many_nodes_with_one_fault_are_one_finding():
     assert found.subject == "n0 and 4999 more nodes"
 
 
+@pytest.mark.parametrize(
+    ("count", "subject"), [(0, ""), (1, "n0"), (2, "n0 and 1 more node"), (3, "n0 and 2 more nodes")]
+)
+def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
+    kind = KINDS["SampleTooOld"]
+    assert findings.Finding(kind, tuple(f"n{number}" for number in range(count))).subject == subject
+
+
 def test_a_lease_that_was_not_read_is_no_missing_leader():
     manager = {"koord-manager": wire.Workload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
     installed = Installation("koordinator-system", workloads=manager)

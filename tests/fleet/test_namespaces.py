@@ -52,6 +52,7 @@ def test_the_known_amounts_are_summed_by_class():
     assert (shop.prod_requests, shop.prod_used) == (Amounts(3000, GIB), Amounts(500, None))
     assert (shop.mid_requests, shop.mid_used, shop.other_used) == (Amounts(300, 3), Amounts(200, 2), Amounts(75, 12))
     assert (shop.is_quota_malformed, etl.is_quota_malformed, etl.mid_quota) == (True, False, Amounts(9, None))
+    assert shop.mid_quota == Amounts(0, 0), "what is malformed permits nothing"
 
 
 def test_a_usage_counts_once_and_only_for_the_pod_of_its_node():

@@ -35,7 +35,12 @@ def of_plugin(document):
 
 
 @pytest.mark.parametrize(
-    "document", [PROFILE, {"profiles": [PROFILE]}, {"profiles": [{"schedulerName": "default-scheduler"}, PROFILE]}]
+    "document",
+    [
+        PROFILE,
+        {"profiles": [PROFILE]},
+        {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "koord-scheduler", **PROFILE}]},
+    ],
 )
 def test_it_is_what_the_plugin_reads(document):
     found = scheduler_config.read(yaml.safe_dump(document))

@@ -133,6 +133,10 @@ def test_without_usable_inputs_the_value_of_the_annotation_counts(unusable):
     assert rejects(report(**unusable), annotations=written("Unknown")) is None
     assert rejects(report(**unusable), annotations=written("Unknown", (3_999, 8 << 30))) == mid_guard.REASON
     assert rejects(report(**unusable), annotations=written("True", (4_000, (8 << 30) - 1))) == mid_guard.REASON
+    least = {"kubernetes.io/mid-cpu": "1", "kubernetes.io/mid-memory": "1"}
+    for left in ((0, 1), (1, 0), (-5, 1), (1, -5)):
+        assert rejects(report(**unusable), annotations=written("True", left), requests=least) == mid_guard.REASON
+    assert rejects(report(**unusable), annotations=written("True", (1, 1)), requests=least) is None
 
 
 def test_unused_resources_are_a_bound():

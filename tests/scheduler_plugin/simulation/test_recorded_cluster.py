@@ -63,6 +63,11 @@ def test_bound_pods_run_and_the_others_arrive_in_order_of_creation():
     }
 
 
+@pytest.mark.parametrize(("hours", "step_seconds", "steps"), [(1.0, 1.0, 3600), (24.0, 60.0, 1440), (0.001, 60.0, 1)])
+def test_a_play_has_the_steps_of_its_hours(hours, step_seconds, steps):
+    assert scenario([], hours=hours, step_seconds=step_seconds).steps == steps
+
+
 def test_everything_places_all_pods_again_except_pinned_ones():
     made = scenario(
         [
