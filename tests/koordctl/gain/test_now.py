@@ -5,6 +5,7 @@ import json
 import pytest
 
 from koordctl import __main__ as koordctl
+from koordctl import commands
 from koordctl.gain import gains, page
 from tests.fleet import cluster
 from tests.koordctl.cli.test_command import healthy, kubeconfig_of
@@ -59,3 +60,10 @@ def test_the_page_of_a_month_has_a_bar_for_each_day():
     text = page.text(gains.Gain("x", seconds=30 * 86_400, days=days), "today")
     assert text.count("<rect") == 90
     assert "10 on offer, 5 requested, 2 used" in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "seconds"), [([], 604_800), (["--since", "12h"], 43_200), (["--since", "4w"], 2_419_200)]
+)
+def test_a_week_is_the_default_time(flags, seconds):
+    assert commands.parser().parse_args(["gain", *flags]).since == seconds
