@@ -69,6 +69,16 @@ def test_answers_a_malformed_url_with_400():
         assert b"400 Bad Request" in raw.recv(1000)
 
 
+@pytest.mark.parametrize("left", range(1, 6))
+def test_the_end_of_a_head_is_found_wherever_it_is_cut(left):
+    head = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serving() as endpoint, socket.create_connection(("127.0.0.1", endpoint.port), timeout=5) as raw:
+        raw.sendall(head[:-left])
+        time.sleep(0.1)  # so that the rest comes in a piece of its own
+        raw.sendall(head[-left:])
+        assert b"200 OK" in raw.recv(1000)
+
+
 def test_a_route_ending_in_a_slash_gets_the_rest_of_the_path():
     with serving(routes={"/debug/nodes/": lambda query: http_endpoint.json_page(dict(query))}) as endpoint:
         status, text = fetch(endpoint, "/debug/nodes/a%20b?depth=2")
