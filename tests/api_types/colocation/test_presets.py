@@ -15,7 +15,7 @@ VALUES = {
 SHARES = {10: "a tenth", 25: "a quarter"}
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", presets.PRESETS)
 def test_a_preset_has_these_values(name):
     preset = presets.PRESETS[name]
     policy, eviction = preset.node_predict_policy, preset.mid_eviction
@@ -30,7 +30,7 @@ def test_a_preset_has_these_values(name):
     )
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", presets.PRESETS)
 def test_the_words_about_a_preset_state_its_values(name):
     cpu, memory, rise, _, n, target, eviction = VALUES[name]
     mid, risk = presets.EXPECTATIONS[name]
