@@ -93,11 +93,12 @@ def test_a_deep_object_of_a_tenant_takes_a_few_steps_of_the_loop(text):
     item = b'{"metadata":{"managedFields":[%s]}}' % b",".join([fields] * 8)
     document = b'{"items":[{},%s,{}],"metadata":{"resourceVersion":"5"}}' % item
     calls = []
+    before = sys.getprofile()
     sys.setprofile(lambda _, event, called: calls.append(called) if event.endswith("call") else None)
     try:
         found, rest = split(document, range(0, len(document), 65_536))
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     assert [item.strip() for item in found] == [b"{}", item, b"{}"]
     assert metadata(rest) == ("5", "")
     assert len(calls) < 2_000
@@ -140,11 +141,12 @@ def test_the_brackets_of_an_object_are_counted_without_a_step_of_the_interpreter
         return trace
 
     document = b'{"items":[{"a":%s,"b":{%s}}],"metadata":{}}' % (deep(5000), b",".join([b'"c":{"d":{"e":{}}}'] * 5000))
+    before = sys.gettrace()
     sys.settrace(trace)
     try:
         found, _ = split(document)
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     assert list(map(len, found)) == [len(document) - len(b'{"items":[],"metadata":{}}')]
     assert len(steps) < 10_000, "the compiler of regular expressions takes some"
 
