@@ -2,10 +2,12 @@
 
     python -m tests.mutants [--count 30] [--seed 1] [--only manager/mid_resource ...]
 
-A mutant that is tried is printed as `killed`, `timeout` or `survived`. A timeout is a mutant that does not end: it
-counts as killed. Results are kept in .cache/mutants by the text of the mutant, and of a survivor by that of the tests
-too: an interrupted run continues where it ended, and a survivor is tried again once a test has changed. Mutants that
-change nothing observable are in equivalent.txt. Exit code 1 means that in a package more than --most percent survive.
+The first run records for a quarter of an hour which tests run which lines. A mutant is first tried with the tests of
+its line, and where they pass, with those of its folder and of its part. It is printed as `killed`, `timeout` or
+`survived`. A timeout is a mutant that does not end: it counts as killed. Results are kept in .cache/mutants by the text
+of the mutant, and of a survivor by that of the tests too: an interrupted run continues where it ended, and a survivor
+is tried again once a test has changed. Mutants that change nothing observable are in equivalent.txt. Exit code 1 means
+that in a package more than --most percent survive.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from typing import Final, NamedTuple
 
 from tests.changes.__main__ import copied
 from tests.charts import chart
-from tests.mutants import mutations, trials
+from tests.mutants import lines, mutations, trials
+from tests.mutants.lines import Lines
 from tests.mutants.mutations import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / ".cache" / "mutants" / "results.jsonl"
+LINES: Final = RESULTS.parent / "lines"
 EQUIVALENT: Final = Path(__file__).parent / "equivalent.txt"
 PACKAGES: Final = (*trials.SHARED, *trials.PARTS)
 
@@ -54,8 +58,8 @@ class Chosen(NamedTuple):
 
 def equivalent() -> set[str]:
     """Return the file and change of each mutant that no test can see."""
-    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
-    return {line.partition("  # ")[0].strip() for line in lines if line and not line.startswith("#")}
+    texts = EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return {line.partition("  # ")[0].strip() for line in texts if line and not line.startswith("#")}
 
 
 def sample(packages: Sequence[str], count: int, seed: int) -> list[Chosen]:
@@ -78,11 +82,11 @@ def known() -> dict[str, str]:
     """Return the results of earlier runs."""
     if not RESULTS.is_file():
         return {}
-    lines = RESULTS.read_text(encoding="utf-8").splitlines()
-    return {found["key"]: found["outcome"] for found in map(json.loads, lines)}
+    texts = RESULTS.read_text(encoding="utf-8").splitlines()
+    return {found["key"]: found["outcome"] for found in map(json.loads, texts)}
 
 
-def tried(chosen: Iterable[Chosen]) -> dict[Chosen, str]:
+def tried(chosen: Iterable[Chosen], recorded: Lines) -> dict[Chosen, str]:
     """Try the mutants that have no result yet; return the outcome of each."""
     results = known()
     outcomes = {}
@@ -97,8 +101,12 @@ def tried(chosen: Iterable[Chosen]) -> dict[Chosen, str]:
                 survival = each.key(trials.digest(tests, root))
                 found = results.get(each.key()) or results.get(survival)
                 if found is None:
+                    of_line = None if ran else recorded.tests(root, each.file, each.mutant.line)
                     ran = True
-                    found = trial.outcome(tests, each.file, each.mutant.source)
+                    if of_line and trial.is_killed_by(of_line, each.file, each.mutant.source):
+                        found = trials.KILLED
+                    else:
+                        found = trial.outcome(tests, each.file, each.mutant.source)
                     key = survival if found == trials.SURVIVED else each.key()
                     log.write(json.dumps({"key": key, "outcome": found, "name": each.name}) + "\n")
                     log.flush()
@@ -110,20 +118,27 @@ def tried(chosen: Iterable[Chosen]) -> dict[Chosen, str]:
     return outcomes
 
 
+def record() -> None:
+    """Run all tests in a copy, and write which lines each of them runs."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copied(Path(folder))
+        lines.record(Path(folder), LINES, PACKAGES)
+
+
 def table(outcomes: Mapping[Chosen, str]) -> tuple[str, float]:
     """Return the table of the packages with the survivors below it, and the largest share of survivors in percent."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for each, outcome in outcomes.items():
         counts[each.package][outcome] += 1
-    lines = ["| package | mutants | killed | timeout | survived | share |", "|---|---|---|---|---|---|"]
+    rows = ["| package | mutants | killed | timeout | survived | share |", "|---|---|---|---|---|---|"]
     worst = 0.0
     for package, count in counts.items():
         killed, timeout, survived = (count[each] for each in (trials.KILLED, trials.TIMEOUT, trials.SURVIVED))
         share = 100 * survived / count.total()
         worst = max(worst, share)
-        lines.append(f"| {package} | {count.total()} | {killed} | {timeout} | {survived} | {share:.0f} % |")
+        rows.append(f"| {package} | {count.total()} | {killed} | {timeout} | {survived} | {share:.0f} % |")
     survivors = [each.name for each, outcome in outcomes.items() if outcome == trials.SURVIVED]
-    return "\n".join([*lines, "", *survivors]), worst
+    return "\n".join([*rows, "", *survivors]), worst
 
 
 def main() -> int:
@@ -137,8 +152,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the tests of a trial end too
     if program := chart.helm():
         os.environ["HELM"] = program  # a copy has none of its own, and a trial that renders the chart fails without one
-    chosen = sample(given.only, given.count, given.seed)
-    text, worst = table(tried(chosen))
+    if not LINES.is_dir():
+        print("recording which tests run which lines ...", flush=True)
+        record()
+    text, worst = table(tried(sample(given.only, given.count, given.seed), Lines(LINES)))
     print(text)
     return 0 if worst <= given.most else 1
 

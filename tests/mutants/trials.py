@@ -1,4 +1,4 @@
-"""Try one mutant with a set of tests: those of its folder, or where they pass, those of the whole part."""
+"""Try one mutant with a set of tests: those of its line, of its folder, or where they pass, of the whole part."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pytest
+
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 SHARED: Final = ("api_types", "apiserver_client", "component_base", "fleet")
 """Packages that other parts import."""
@@ -25,6 +27,7 @@ _UNCHANGED_SECONDS: Final = 1800.0
 """Limit of a run without a change."""
 _TIMES, _MORE_SECONDS = 3.0, 60.0
 """Limit of a run with a mutant: so many times the duration without a change, and so many seconds more."""
+_OF_LINE_SECONDS: Final = 180.0
 
 
 class Tests(NamedTuple):
@@ -41,7 +44,7 @@ class Tests(NamedTuple):
 def digest(tests: Tests, root: Path) -> str:
     """Return a hash of the names and contents of the files."""
     found = hashlib.sha256(str(tests).encode())
-    for path in (root / each for each in tests.paths):
+    for path in dict.fromkeys(root / each.partition("::")[0] for each in tests.paths):
         for file in [path] if path.is_file() else sorted(path.rglob("*")):
             if file.is_file() and file.suffix != ".pyc":
                 found.update(f"\0{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -115,12 +118,22 @@ class Trials:
         Returns KILLED, TIMEOUT or SURVIVED. Raises RuntimeError where the tests fail without a change: they would kill
         every mutant.
         """
-        limit = _TIMES * self._unchanged(tests) + _MORE_SECONDS
+        code = self._exit_code(tests, file, source, _TIMES * self._unchanged(tests) + _MORE_SECONDS)
+        return {0: SURVIVED, None: TIMEOUT}.get(code, KILLED)
+
+    def is_killed_by(self, tests: Tests, file: str, source: str) -> bool:
+        """Check whether one of the tests, which pass without a change, fails with it.
+
+        Returns False also where they do not end, or one of them is not found.
+        """
+        return self._exit_code(tests, file, source, _OF_LINE_SECONDS) == pytest.ExitCode.TESTS_FAILED
+
+    def _exit_code(self, tests: Tests, file: str, source: str, limit: float) -> int | None:
         path = self._root / file
         original = path.read_text(encoding="utf-8")
         path.write_text(source, encoding="utf-8")
         try:
-            return _outcome(self._root, tests, limit)
+            return exit_code(self._root, tests, limit)
         finally:
             path.write_text(original, encoding="utf-8")
 
@@ -128,22 +141,23 @@ class Trials:
         """Return the seconds of the tests without a change."""
         if tests not in self._seconds_unchanged:
             began = time.monotonic()
-            if (outcome := _outcome(self._root, tests, _UNCHANGED_SECONDS)) != SURVIVED:
-                ended = "fails" if outcome == KILLED else f"does not end in {_UNCHANGED_SECONDS:.0f} s"
+            if (code := exit_code(self._root, tests, _UNCHANGED_SECONDS)) != 0:
+                ended = "fails" if code is not None else f"does not end in {_UNCHANGED_SECONDS:.0f} s"
                 raise RuntimeError(f"{tests} {ended} without a change; want tests that pass")
             self._seconds_unchanged[tests] = time.monotonic() - began
         return self._seconds_unchanged[tests]
 
 
-def _outcome(root: Path, tests: Tests, limit: float) -> str:
+def exit_code(root: Path, tests: Tests, limit: float) -> int | None:
+    """Run tests in the copy; return the exit code of pytest, or None where it has not ended in `limit` seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.options, *tests.paths]
     environment = {**os.environ, "CI": "true", "PYTHONDONTWRITEBYTECODE": "1"}
     nothing = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=root, env=environment, stdout=nothing, stderr=nothing, process_group=0) as run:
         try:
-            return SURVIVED if run.wait(limit) == 0 else KILLED
+            return run.wait(limit)
         except subprocess.TimeoutExpired:
-            return TIMEOUT
+            return None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)  # the workers, and what the tests started
