@@ -60,8 +60,12 @@ def run(options: Namespace) -> int:
         return _fail("nothing was written", REFUSED)
     _write(_diff(results), sys.stdout if options.diff else sys.stderr)
     if options.in_place:
-        for result in results:
-            _replace(result)
+        written: list[str] = []
+        try:
+            written.extend(_replaced(results))
+        except OSError as error:
+            done = ", ".join(written) or "nothing"
+            return _fail(f"{error}; written: {done}; want folders in which files can be created", WRONG_USAGE)
     elif not options.diff:
         _write(_joined(result.text for result in results), sys.stdout)
     return FINE
@@ -123,20 +127,28 @@ def _joined(texts: Iterator[str]) -> str:
     return joined
 
 
-def _replace(result: _Result) -> None:
-    """Replace a file as a whole, with its permissions; a file without changes is not touched."""
-    if result.text == result.file.text:
-        return
-    path = Path(result.file.name).resolve()
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _replaced(results: list[_Result]) -> Iterator[str]:
+    """Replace files as a whole, with their permissions, and yield their names. Files without changes are not touched.
+
+    Raises OSError, and before the first is replaced where one cannot be written.
+    """
+    staged: list[tuple[Path, Path, str]] = []
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(result.text.encode())
-        Path(temporary).chmod(path.stat().st_mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        for file, text in results:
+            if text == file.text:
+                continue
+            path = Path(file.name).resolve()
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            staged.append((Path(temporary), path, file.name))
+            with os.fdopen(descriptor, "wb") as new:
+                new.write(text.encode())
+            Path(temporary).chmod(path.stat().st_mode)
+        for new_path, path, name in staged:
+            new_path.replace(path)
+            yield name
+    finally:
+        for new_path, *_ in staged:
+            new_path.unlink(missing_ok=True)
 
 
 def _fail(text: str, code: int) -> int:

@@ -1,7 +1,9 @@
 """`koordctl convert` on files."""
 
+import errno
 import io
 import os
+import pathlib
 import subprocess
 import sys
 import types
@@ -71,6 +73,36 @@ def test_in_place_replaces_changed_files_with_their_permissions_and_no_others(ca
     assert one.read_bytes() == again
 
 
+def test_where_one_file_cannot_be_written_none_is_and_the_error_names_it(capsys, write):
+    long = "x" * 250  # the new file beside it would have a longer name than a file system permits
+    files = [write("one"), write(long)]
+    before = [path.read_bytes() for path in files]
+    code, out, err = run(capsys, "--in-place", *files)
+    assert (code, out) == (2, "")
+    assert "File name too long" in err
+    assert "written: nothing; want folders in which files can be created" in err
+    assert [path.read_bytes() for path in files] == before
+    assert sorted(path.name for path in files[0].parent.iterdir()) == ["one", long]
+
+
+def test_a_file_that_was_replaced_before_an_error_is_named(capsys, write, monkeypatch):
+    one, two = write("one"), write("two")
+    replace = pathlib.Path.replace
+
+    def replaced(new, path):
+        if path == two:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+        return replace(new, path)
+
+    monkeypatch.setattr(pathlib.Path, "replace", replaced)
+    code, _, err = run(capsys, "--in-place", one, two)
+    assert code == 2
+    assert f"busy: '{two}'; written: {one}; want folders" in err
+    assert "kubernetes.io/mid-cpu" in one.read_text()
+    assert "kubernetes.io/mid-cpu" not in two.read_text()
+    assert sorted(path.name for path in one.parent.iterdir()) == ["one", "two"]
+
+
 def test_nothing_is_written_where_one_object_is_refused(capsys, write):
     one, bad = write("one"), write("bad", "kind: Pod\nspec: {priorityClassName: koord-mid, containers: 3}\n")
     before = one.read_text()
@@ -80,6 +112,40 @@ def test_nothing_is_written_where_one_object_is_refused(capsys, write):
         assert f"{bad}: Pod without a name: spec.containers: seen 3, want a list" in err
         assert "nothing was written" in err
         assert one.read_text() == before
+
+
+def test_advice_is_printed_and_the_result_is_written(capsys, write):
+    path = write("one", POD.replace(", memory: 1Gi", "").format(name="x", comment="", of_class="koord-mid"))
+    code, out, err = run(capsys, path)
+    assert code == 0
+    assert "kubernetes.io/mid-cpu" in out
+    assert f"koordctl: {path}: Pod x: container c has no limit of memory" in err
+
+
+def test_a_text_that_cannot_be_edited_is_refused(capsys, write):
+    shared = "resources: &shared {limits: {cpu: 1, memory: 1Gi}}\n  - name: d\n    resources: *shared"
+    text = POD.replace('resources: {{limits: {{cpu: "1", memory: 1Gi}}}}', shared.replace("{", "{{").replace("}", "}}"))
+    bad = write("bad", text.format(name="x", comment="", of_class="koord-mid"))
+    code, out, err = run(capsys, write("one"), bad)
+    assert (code, out) == (1, "")
+    assert f"{bad}: spec.containers[0].resources" in err
+    assert "shares an anchor" in err
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_interrupted_replacement_leaves_no_other_file(capsys, monkeypatch, write, is_replaced):
+    path, replace = write("one"), pathlib.Path.replace
+    before = path.read_text()
+
+    def interrupted(self, target):
+        if is_replaced:
+            replace(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
+    assert run(capsys, "--in-place", path)[0] == 130
+    assert [each.name for each in path.parent.iterdir()] == ["one"]
+    assert (path.read_text() != before) == is_replaced
 
 
 def test_only_the_changes_are_printed_on_demand(capsys, write):
