@@ -96,12 +96,10 @@ class Poller:
         self._api = self._loop.create_future()
         reads = asyncio.create_task(self._read_always())
         await self._stopping.wait()
-        tasks = [reads, *(task for _, task in self._details.values())]
+        tasks = {reads, *asyncio.all_tasks()} - {asyncio.current_task()}
         for task in tasks:
-            task.cancel()
+            task.cancel()  # callers that wait end too
         await asyncio.gather(*tasks, return_exceptions=True)
-        if not self._api.done():
-            self._api.cancel()
 
     async def _read_always(self) -> None:
         try:

@@ -69,6 +69,21 @@ async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause(closed
     await asyncio.to_thread(poller.stop)
 
 
+async def test_a_connection_that_cannot_be_made_is_the_cause_for_all_who_ask():
+    async def read(_api):
+        raise AssertionError("there is no session")
+
+    to = connection.Connection(server="https://127.0.0.1:1", origin="a test", proxy_url="ftp://proxy")
+    poller = Poller(to, "koordinator-system")
+    poller.start()
+    assert await asyncio.to_thread(poller.first.wait, 10)
+    assert "ftp://proxy" in poller.seen.error
+    with pytest.raises(errors.NoCredentials, match="ftp://proxy"):
+        await asyncio.wait_for(poller.detail(("x",), read), 10)
+    await asyncio.to_thread(poller.stop)
+    assert not poller.is_alive()
+
+
 async def test_what_one_page_shows_is_read_once_for_all_who_ask():
     reads = []
 
@@ -84,6 +99,21 @@ async def test_what_one_page_shows_is_read_once_for_all_who_ask():
         assert len(reads) == 1
         await poller.detail(("node", "b"), read)
         assert len(reads) == 2
+
+
+async def test_those_who_wait_end_with_the_poller():
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def read(_api):
+        loop.call_soon_threadsafe(asked.set)
+        await asyncio.Event().wait()
+
+    async with polling() as (_, poller):
+        waiting = [asyncio.create_task(poller.detail((key,), read)) for key in ("a", "a", "b")]
+        await asked.wait()
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(end) for end in ends] == [asyncio.CancelledError] * 3
 
 
 async def test_a_failed_detail_is_raised_to_all_who_ask():
