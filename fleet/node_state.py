@@ -29,16 +29,8 @@ class Amounts(NamedTuple):
     cpu: int | None = None
     memory: int | None = None
 
-    def plus(self, other: Amounts) -> Amounts:
-        """Add, where both are known."""
-        return Amounts(_sum(self.cpu, other.cpu), _sum(self.memory, other.memory))
-
 
 UNKNOWN = Amounts()
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True, slots=True)

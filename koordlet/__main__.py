@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from api_types.kubernetes import times
@@ -95,8 +94,6 @@ def _refuse(problems: Sequence[str]) -> int:
 
 async def _run(chosen: KoordletSettings) -> None:
     log.info("settings: %s", chosen.model_dump_json())
-    # Saves a series for each histogram, which would only have the start time of this process.
-    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     for default in (ProcessCollector, PlatformCollector, GCCollector):
         default(registry=registry)
