@@ -56,25 +56,37 @@ class Chosen(NamedTuple):
         return f"{self.file}:{self.mutant.line} {self.mutant.text}"
 
 
-def equivalent() -> set[str]:
-    """Return the file and change of each mutant that no test can see."""
+def equivalent() -> set[tuple[str, str]]:
+    """Return file with change, and a part of the line, of each mutant that no test can see."""
     texts = EQUIVALENT.read_text(encoding="utf-8").splitlines()
-    return {line.partition("  # ")[0].strip() for line in texts if line and not line.startswith("#")}
+    entries = [line.partition("  # ")[0].partition("  @ ") for line in texts if line and not line.startswith("#")]
+    return {(mutant.strip(), part.strip()) for mutant, _, part in entries}
 
 
 def sample(packages: Sequence[str], count: int, seed: int) -> list[Chosen]:
     """Choose `count` mutants of each package, each place that can be changed with the same chance."""
-    ignored = equivalent()
+    ignored: dict[str, list[str]] = defaultdict(list)
+    for mutant, part in equivalent():
+        ignored[mutant].append(part)
     found: list[Chosen] = []
     for package in packages:
         files = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / package).rglob("*.py"))}
+        lines_of = {str(path.relative_to(ROOT)): text.splitlines() for path, text in files.items()}
         places = [(path, position) for path, text in files.items() for position in range(mutations.count(text))]
         random.Random(f"{seed} {package}").shuffle(places)
         made = (
             Chosen(package, str(path.relative_to(ROOT)), mutations.mutant(files[path], position))
             for path, position in places
         )
-        found += itertools.islice((each for each in made if f"{each.file} {each.mutant.text}" not in ignored), count)
+        chosen = (
+            each
+            for each in made
+            if not any(
+                part in lines_of[each.file][each.mutant.line - 1]
+                for part in ignored.get(f"{each.file} {each.mutant.text}", ())
+            )
+        )
+        found += itertools.islice(chosen, count)
     return found
 
 

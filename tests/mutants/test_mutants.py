@@ -184,14 +184,15 @@ def test_a_part_of_which_most_tests_are_slow_is_tried_by_them():
         assert "not slow" not in chosen.options
 
 
-def test_every_mutant_that_is_listed_as_equivalent_exists():
+def test_every_entry_of_the_equivalent_ones_is_one_mutant():
     listed = sorted(command.equivalent())
     assert listed
-    for line in listed:
-        file, _, change = line.partition(" ")
-        assert change in texts((command.ROOT / file).read_text(encoding="utf-8")), (
-            f"{file} has no such mutant: {change}"
-        )
+    for entry, part in listed:
+        file, _, change = entry.partition(" ")
+        source = (command.ROOT / file).read_text(encoding="utf-8")
+        lines = source.splitlines()
+        found = [each for each in every(source) if each.text == change and part in lines[each.line - 1]]
+        assert len({each.line for each in found}) == 1, f"{file}: want one line with {change} and {part!r}: {found}"
 
 
 def test_every_module_has_tests_to_run():
