@@ -248,3 +248,18 @@ async def test_an_error_has_verb_and_resource(server):
             await objects.replace_status(api, resources.NODE_METRICS, "n1", {})
     call = caught.value.call
     assert (call.verb, call.resource, call.group) == ("update", "nodemetrics/status", "slo.koordinator.sh")
+
+
+async def test_an_item_that_cannot_be_decoded_is_skipped_where_the_caller_takes_its_error(server):
+    class Strict(msgspec.Struct):
+        spec: dict[str, int]
+
+    readable = pod("b") | {"spec": {"priority": 5}}
+    server.on("GET", PODS, apiserver.page("3", pod("a"), readable))
+    wrong = []
+    async with server.session() as api:
+        found = await objects.list_all(api, resources.PODS, namespace="ns", decode=Strict, on_unreadable=wrong.append)
+    assert found == objects.Listing(items=[Strict({"priority": 5})], resource_version="3")
+    (error,) = wrong
+    assert isinstance(error, errors.DecodeError)
+    assert "Pod ns/a" in str(error)

@@ -148,6 +148,12 @@ async def test_names_a_malformed_server_url(url):
             await get_node(api)
 
 
+def test_of_errors_that_came_together_the_first_one_is_the_cause():
+    first = ConnectionRefusedError("refused")
+    together = ExceptionGroup("every address", [OSError(first), TimeoutError("late")])
+    assert session._root(OSError(together)) is first
+
+
 async def test_a_refused_connection_names_server_and_source_of_the_credentials():
     async with apiserver.running() as server:
         pass

@@ -1,6 +1,7 @@
 """Settings of the agent that depend on each other."""
 
 import argparse
+import sys
 
 import pytest
 
@@ -54,3 +55,9 @@ def test_what_is_no_plain_address_is_refused(url):
 def test_numbers_out_of_range_are_refused(flag):
     with pytest.raises(settings.SettingsError, match=f"flag --influxdb-{flag.partition('=')[0]} is"):
         load(f"--influxdb-{flag}")
+
+
+def test_a_history_without_its_library_is_a_problem_with_the_way_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "influxdb_client", None)
+    (problem,) = load(*HISTORY).required_for_run()
+    assert "influxdb-client is not installed: install koord-suite[influxdb]" in problem

@@ -4,6 +4,7 @@ import pytest
 
 from koordlet.collectors.node_pressure import NODE_PRESSURE_TICKS, NodePressure
 from koordlet.collectors.statistics import CollectStatistics
+from koordlet.samples import NoData
 
 TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
 
@@ -62,3 +63,13 @@ def test_pressure_disabled_at_boot_is_not_a_fault(pressure, statistics, monkeypa
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     assert pressure.measure() == ()
     assert not statistics.source("node pressure").supported
+
+
+def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(pressure, tmp_path, statistics):
+    file = tmp_path / "pressure" / "memory"
+    file.unlink()
+    file.mkdir()
+    assert pressure.measure() == (NoData("node pressure", str(file), "Is a directory"),)
+    assert pressure.waited_seconds.keys() == {"cpu", "io"}
+    source = statistics.source("node pressure")
+    assert (source.supported, source.failures) == (True, 1)

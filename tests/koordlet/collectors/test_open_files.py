@@ -91,3 +91,25 @@ def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["744", "1000", "1000"]
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+
+
+def test_a_file_that_cannot_be_read_is_not_left_open(tmp_path):
+    before = descriptors()
+    budget = DescriptorBudget(1)
+    file = CachedFile(str(tmp_path), budget)
+    for _ in range(2):
+        with pytest.raises(IsADirectoryError):
+            file.read()
+    assert (descriptors(), budget.left, budget.open_files) == (before, 1, 0)
+
+
+def test_a_low_soft_limit_is_raised_for_the_budget():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    try:
+        left = DescriptorBudget.of_process().left
+        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    assert (left, raised) == (wanted - 256, wanted)

@@ -10,6 +10,7 @@ from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
 from koordlet.collectors.statistics import CollectStatistics
+from koordlet.samples import NoData
 from tests.host_trees.plain_files import V1, V2, PlainHost
 
 CID = "c" * 64
@@ -194,3 +195,12 @@ def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
     (bandwidth / host.files.pod("a") / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\nthrottled_time 9\n")
     host.tick(POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio == 0.4
+
+
+def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(host):
+    host.set_pod("a", own=(1, 1), container=(1, 1))
+    file = host.files.cpu_mount / host.files.pod("a") / "io.pressure"
+    file.unlink()
+    file.mkdir()
+    assert host.tick() == (NoData("pod pressure", str(file), "Is a directory"),)
+    assert host.pressure.pods["a"].waited_seconds.keys() == {"cpu", "memory"}

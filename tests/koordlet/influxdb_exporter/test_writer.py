@@ -188,3 +188,24 @@ def test_a_destination_that_never_answers_keeps_neither_adding_nor_the_end_waiti
 @pytest.mark.parametrize("failure", list(Failure))
 def test_every_failure_is_counted_from_zero(failure):
     assert writer(Scripted())[1].failures[failure] == 0
+
+
+def test_after_a_failure_the_thread_waits_unless_the_agent_ends():
+    attempts, another = [], threading.Event()
+
+    class Away:
+        def write(self, lines, _timeout_ms):
+            attempts.append(list(lines))
+            if len(attempts) > 1:
+                another.set()
+            raise AWAY
+
+    queue, it = writer(Away(), ["a"], backoff=Backoff(1000.0, 1000.0))
+    it.start()
+    assert not another.wait(0.2)
+    it.wake()
+    assert len(attempts) <= 1
+    it.request_drain(10.0)
+    it.join()
+    assert attempts == [["a"], ["a"]]
+    assert queue.dropped[DropReason.SHUTDOWN] == 1

@@ -256,3 +256,10 @@ def test_a_percentile_of_cpu_errs_upwards_by_at_most_a_tenth(cores, ratio):
         bank.add(ROW, np.array([value]), START)
     exact = sorted(cores)[math.ceil(ratio * len(cores) - 1e-9) - 1]
     assert exact * (1 - 1e-9) <= percentile(bank, ratio)[0] <= exact * 1.0501 + 0.0011
+
+
+def test_without_a_sample_there_is_nothing_to_decay():
+    bank = HistogramBank(SMALL, HOUR)
+    assert bank.decay_until(START + 5 * HOUR) == 1.0
+    bank.add(ROW, np.array([1.0]), START, 1.0)
+    assert bank.decay_until(START + 5 * HOUR) == 2.0**-5
