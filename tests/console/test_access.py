@@ -69,7 +69,7 @@ async def test_a_preview_does_not_use_up_the_token(guarded):
         assert (await client.get(f"/?token={TOKEN}")).status_code == 200
 
 
-@pytest.mark.parametrize("cookie", ["{name}=x", "{name}=", "{name}=\xe4", "a=b; {name}", "{name}=;" * 200])
+@pytest.mark.parametrize("cookie", ["{name}=x", "{name}=", "{name}=\xe4", "a=b; {name}", "{name}=;" * 200, "a/b=1"])
 async def test_another_cookie_is_refused(guarded, cookie):
     name = guarded.cookie_name
     async with browsers.client(guarded) as client:
@@ -108,6 +108,17 @@ async def test_no_other_file_is_served(open_app, path):
     async with browsers.client(open_app) as client:
         answer = await client.get(path)
     assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(("kind", "reaches"), [("lifespan", True), ("websocket", False), ("other", False)])
+async def test_of_what_is_no_request_only_the_lifespan_reaches_the_pages(kind, reaches):
+    reached = []
+
+    async def asgi(scope, _receive, _send):
+        reached.append(scope["type"])
+
+    await access.Access(asgi)({"type": kind}, None, None)
+    assert reached == [kind] * reaches
 
 
 async def test_two_consoles_have_two_cookies():

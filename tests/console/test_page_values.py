@@ -124,8 +124,9 @@ def evaluated(name, violations):
 
 
 def test_the_most_violations_come_first_and_a_node_without_an_evaluation_is_left_out():
-    seen = fleets.seen([evaluated("few", 0.0), evaluated("none", float("nan")), NODE, evaluated("many", 2.0)])
-    assert [each.name for each in seen.by_violations] == ["many", "few", "none"]
+    empty = dataclasses.replace(NODE, name="empty", evaluation=Packed((), b""))
+    seen = fleets.seen([evaluated("few", 0.0), evaluated("none", float("nan")), NODE, evaluated("many", 2.0), empty])
+    assert [each.name for each in seen.by_violations] == ["many", "few", "empty", "none"]
 
 
 # fleet

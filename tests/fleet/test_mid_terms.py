@@ -11,7 +11,8 @@ SPEC = "NodeMetric spec.midColocationPolicy"
 
 
 def terms(**values):
-    sources = {"threshold_percent": f"{SPEC}.midCPUThresholdPercent", "floor": f"{SPEC}.midFloor"}
+    keys = {"threshold_percent": "midCPUThresholdPercent", "floor": "midFloor", "rise_limit": "midMaxIncreasePercent"}
+    sources = {name: f"{SPEC}.{key}" for name, key in keys.items()}
     return {name: Term(name, value, "", sources.get(name, "calculated"), "") for name, value in values.items()}
 
 
@@ -29,6 +30,7 @@ def terms(**values):
         ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 10}, "calculated; does not bind"),
         ("floor", {"calculated": 5, "floor": 6}, "midFloor; binds"),
         ("floor", {"calculated": 5, "floor": 5}, "midFloor; does not bind"),
+        ("rise_limit", {"rise_limit": 5}, "midMaxIncreasePercent; binds"),
         ("reclaimable", {"reclaimable": 9}, "calculated"),
         ("published", {"published": 9}, "calculated"),
     ],

@@ -151,7 +151,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error():
     ("words", "values", "wanted"),
     [
         (("uninstall", "--yes", "--timeout"), ("0", "-5", "nan", "100000"), "want a number of seconds"),
-        (("gain", "--timeout"), ("0", "nan"), "want a number of seconds"),
+        (("gain", "--timeout"), ("0", "nan", "soon", ""), "want a number of seconds"),
         (("console", "--no-browser", "--port"), ("99999", "-1", "65536", "x"), "want a port from 0 to 65535"),
         *(((name, "-n"), ("a" * 64, "", "a/b", "A"), "at most 63") for name in ("status", "uninstall", "check")),
     ],

@@ -8,8 +8,8 @@ import tarfile
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.bundle import archive
-from tests.fakes import apiserver
+from koordctl.bundle import archive, collecting
+from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 
 SUITE = "/api/v1/namespaces/koordinator-system"
@@ -90,6 +90,38 @@ def test_what_could_not_be_read_is_written_into_the_bundle(tmp_path, capsys):
     assert "resources: [events]" in missing
     assert "cannot run kubectl" in missing
     assert f"not in it: {missing.splitlines()[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [200, 201, 503])
+def test_the_pages_of_a_pod_are_in_it_without_secrets_and_a_status_that_is_no_page_is_named(
+    tmp_path, monkeypatch, status
+):
+    page = f'koord_up 1\nlog "Authorization: Bearer {SECRET}"\n'.encode()
+    fake_kubectl.install(tmp_path, monkeypatch, fake_kubectl.serving(page, status))
+    _, _, file = bundle(tmp_path, routes)
+    found, name = parts(file), "pages/koord-manager-1-metrics.txt"
+    assert (name in found) == (status == 200)
+    assert (f"{name}: status {status}\n" in found["missing.txt"]) == (status != 200)
+    if status == 200:
+        assert found[name].startswith("koord_up 1\n")
+        assert SECRET not in found[name]
+
+
+def test_what_is_too_much_is_named(tmp_path, monkeypatch):
+    def many(server):
+        named = [{**POD, "metadata": {**POD["metadata"], "name": f"koord-manager-{number}"}} for number in range(5)]
+        server.on("GET", f"{SUITE}/pods", apiserver.Answer(cluster.listing(*named)))
+        server.on("GET", "/api/v1/nodes", apiserver.Answer(cluster.listing(cluster.node("a"), cluster.node("b"))))
+
+    monkeypatch.setattr(collecting, "MOST_OTHERS", 2)
+    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", 1)
+    _, _, file = bundle(tmp_path, many)
+    found = parts(file)
+    assert [json.loads(line)["metadata"]["name"] for line in found["nodes.jsonl"].splitlines()] == ["a"]
+    missing = found["missing.txt"].splitlines()
+    assert "nodes.jsonl: only the first 1 objects" in missing
+    assert "logs and metrics of 3 pods of koord-manager: only 2 are read" in missing
+    assert not [line for line in missing if line.startswith("logs and metrics of") and "koordlet" in line]
 
 
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "csv", "name"])

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from api_types.node_metric import crd_manifest
-from apiserver_client import session
+from apiserver_client import errors, session
 from koordctl.check import command
 from koordctl.cli import output
 from koordctl.cli.command import NotRead
@@ -223,6 +223,43 @@ async def test_an_unreadable_part_is_skipped_and_its_cause_named(server):
     verdict, text = lines["AgentsReady"]
     assert verdict == "skipped"
     assert "resources: [daemonsets]" in text
+
+
+@pytest.mark.parametrize("names", [["koord-mid"], ["koord-prod"], ["koord-prod", "koord-mid"]])
+async def test_a_priority_class_that_is_missing_is_named(server, names):
+    for name in names:
+        server.remove("priorityclasses", name)
+    _, lines = await run(server)
+    assert lines["PriorityClasses"] == ("warning", "; ".join(f"{name} is missing" for name in names))
+
+
+async def test_reports_that_may_not_be_read_are_skipped_with_the_right(server):
+    for plural in ("nodes", "nodemetrics"):
+        server.refuse["GET", plural] = cluster.Refusal(403, "Forbidden")
+    _, lines = await run(server)
+    verdict, text = lines["Reports"]
+    assert verdict == "skipped"
+    assert text.startswith("not read: ")
+    assert "resources: [nodemetrics]" in text
+
+
+async def test_an_api_server_that_fails_is_asked_until_the_time_is_over(server):
+    slept, reported = [], []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        assert len(slept) < 10
+
+    server.refuse["GET", "nodes"] = cluster.Refusal(500, "InternalError")
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    async with session.connect(server.connection(), user_agent="test/1") as api:
+        options = parser.parse_args(["--wait=7s"])
+        now = lambda: 100 + sum(slept)  # noqa: E731
+        with pytest.raises(errors.ServerError):
+            await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=now)
+    assert slept == [3, 3, 1]
+    assert reported == [f"waiting for the API server: {left} s left" for left in (7, 4, 1)]
 
 
 async def waited(server, passes_after):

@@ -126,6 +126,23 @@ def test_a_node_whose_report_is_too_old_keeps_nothing_on_either_side(diff):
     assert "0 of 1 nodes change" in out
 
 
+def test_a_report_whose_node_was_not_listed_is_left_out_and_the_next_one_is_compared(diff):
+    pages = [
+        cluster.listing(cluster.node(annotations=cluster.mid_status()), more="next"),
+        (cluster.forbidden("it"), 403),
+    ]
+    metrics = cluster.listing(cluster.metric("another"), cluster.metric())
+    _, out, _ = diff({"enable": False}, "-o", "json", routes=fleet() | {"nodes": pages, "metrics": metrics})
+    assert [node["name"] for node in json.loads(out)["nodes"]] == ["worker-1"]
+
+
+def test_a_present_document_that_is_invalid_counts_as_the_defaults(diff):
+    routes = fleet() | {"config": {"metadata": {}, "data": {"colocation-config": "{"}}}
+    _, out, _ = diff({"enable": True, "midUnallocatedPercent": 7}, "-o", "json", routes=routes)
+    found = {each["key"]: each["before"] for each in json.loads(out)["keys"]}
+    assert found == {"enable": False, "midUnallocatedPercent": 0}
+
+
 def test_a_preset_is_compared_as_render_prints_it(diff, tmp_path, capsys):
     with kubeconfig_of(tmp_path, **fleet(document={**ENABLED, "midUnallocatedPercent": 50})) as file:
         assert koordctl.main(["config", "diff", "--preset", "balanced", "--kubeconfig", str(file)]) == 1

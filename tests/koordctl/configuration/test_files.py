@@ -52,6 +52,11 @@ def test_a_config_map_manifest_is_a_document_too(file, capsys):
     assert koordctl.main(["config", "check", file(yaml.safe_dump(manifest))]) == 1
 
 
+def test_the_name_of_a_rendered_preset_is_that_of_its_config_map(capsys):
+    assert koordctl.main(["config", "render", "--preset", "balanced", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "configmap/slo-controller-config\n"
+
+
 @pytest.mark.parametrize("preset", ["conservative", "balanced", "aggressive"])
 @pytest.mark.parametrize("format_", ["yaml", "json"])
 def test_a_rendered_preset_passes_the_check_and_names_its_place(preset, format_, file, capsys):

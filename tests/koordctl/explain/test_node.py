@@ -58,6 +58,14 @@ def test_bars_have_one_scale_and_no_bound_has_one(explain):
     assert [row.count("█") for row in rows_of(out) if "at most" in row or "at least" in row] == [0, 0, 0]
 
 
+def test_the_ratio_of_the_requests_that_count_is_shown_without_a_bar(explain):
+    node = cluster.node(annotations=cluster.mid_status(**{**TERMS, "reclaimRatioPercent": 60}))
+    _, out, _ = explain("node", "worker-1", routes=cluster_of(node))
+    (row,) = [row for row in rows_of(out) if "counted of that: 60 %" in row]
+    assert "8.85" in row.split()  # 60 % of 14.75 cores
+    assert "█" not in row
+
+
 def test_a_bound_that_binds_is_named(explain):
     bound = {**TERMS, "thresholdPercent": 40, "cap": 6_200, "calculated": 6_425}
     node = cluster.node(annotations=cluster.mid_status(**bound))

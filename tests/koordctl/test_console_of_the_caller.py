@@ -1,0 +1,76 @@
+"""`koordctl console` in this process: the address, the browser, the pages, and an end that leaves nothing."""
+
+import contextlib
+import os
+import select
+import sys
+import threading
+import webbrowser
+
+import httpx2
+import pytest
+
+from console.web import server as web
+from koordctl import __main__ as koordctl
+from tests.koordctl import serving
+
+SECONDS = 20
+
+
+@pytest.fixture
+def servers(monkeypatch):
+    """Return the servers that were made, to end them without a signal to the tests."""
+    made, make = [], web.server
+
+    def recorded(app):
+        made.append(make(app))
+        return made[-1]
+
+    monkeypatch.setattr(web, "server", recorded)
+    return made
+
+
+@contextlib.contextmanager
+def output_of_a_pipe(monkeypatch):
+    """Let standard output be a pipe, which is written when it is flushed; yield its reader."""
+    reader, writer = os.pipe()
+    with open(writer, "w") as out, open(reader) as read:  # noqa: PTH123  # of numbers
+        monkeypatch.setattr(sys, "stdout", out)
+        yield read
+
+
+def visited(address, seen):
+    base = address.partition("?")[0]
+    with httpx2.Client(trust_env=False, timeout=SECONDS) as client:
+        seen["without the token"] = client.get(base).status_code
+        seen["with it"] = client.get(address).status_code
+        seen["page"] = client.get(base)
+        seen["readers"] = [each for each in threading.enumerate() if each.name == "console-reads"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-browser"]])
+def test_the_address_serves_one_browser_until_the_end(tmp_path, monkeypatch, capsys, servers, flags):
+    opened, seen = [], {}
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def visit(read):
+        try:
+            if select.select([read], [], [], SECONDS)[0]:
+                seen["address"] = read.readline().strip()
+                visited(seen["address"], seen)
+        finally:
+            for each in servers:
+                each.should_exit = True
+
+    with output_of_a_pipe(monkeypatch) as read, serving.kubeconfig_of(tmp_path, **serving.healthy()) as file:
+        visitor = threading.Thread(target=visit, args=[read])
+        visitor.start()
+        assert koordctl.main(["console", "--kubeconfig", str(file), *flags]) == 0
+        visitor.join()
+    assert (seen["without the token"], seen["with it"]) == (403, 200)
+    assert "worker-1" in seen["page"].text
+    assert "server" not in seen["page"].headers
+    assert opened == ([] if flags else [seen["address"]])
+    assert "valid once, for one browser. Ctrl-C ends" in capsys.readouterr().err
+    assert len(seen["readers"]) == 1
+    assert not seen["readers"][0].is_alive()
