@@ -77,10 +77,6 @@ class RowChanges(Columns):
         self.version += 1
         self.changed_at[row] = self.version
 
-    def changed_since(self, version: int) -> Rows:
-        """Return the rows that changed after a version."""
-        return np.flatnonzero(self.changed_at > version)
-
 
 class NodeColumns(RowChanges):
     """Allocator of rows, which notifies the writers of each change."""
