@@ -1,7 +1,8 @@
 """Find the changes of one line that a test should see. Pure.
 
 Strings, annotations, log lines and error texts are left alone: their wording is not tested. So are the options of
-classes that change no result, only memory and speed, or what a type checker permits.
+classes that change no result, only memory and speed, or what a type checker permits, and named numbers such as
+`_PAUSE_SECONDS = 5.0`: they are choices, and a test of the value would only repeat it.
 """
 
 from __future__ import annotations
@@ -87,7 +88,19 @@ def _is_untested(tree: ast.AST, field: str) -> bool:
             return field == "body" and ast.unparse(test) == "TYPE_CHECKING"
         case ast.keyword(arg=name):
             return name in _UNTESTED_OPTIONS
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
+        ):
+            return field == "value" and name.isupper() and value is not None and _is_number(value)
     return False
+
+
+def _is_number(node: ast.AST) -> bool:
+    """Check for a number, or arithmetic of numbers only."""
+    parts = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+    return all(isinstance(each, parts) for each in ast.walk(node)) and not isinstance(
+        getattr(node, "value", 0), bool | str
+    )
 
 
 def _is_text(node: ast.AST) -> bool:

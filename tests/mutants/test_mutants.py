@@ -28,6 +28,9 @@ def texts(source):
         ("x = a - 1", ["a - 1 -> a + 1", "1 -> 2"]),
         ("x = max(a, b)", ["max -> min"]),
         ("x = True", ["True -> False"]),
+        ("IS_NEW = True", ["True -> False"]),
+        ("BOUNDS = (1, 2)", ["1 -> 2", "2 -> 3"]),
+        ("BYTES = 2 * size", ["2 * size -> 2 / size", "2 -> 3"]),
         ("class A(B, omit_defaults=True): x: int", ["True -> False"]),
         ("def f():\n    g()", ["g() -> pass"]),
         ("for x in y:\n    continue", ["continue -> break"]),
@@ -47,9 +50,12 @@ def test_each_kind_of_change_is_made(source, changed):
         "assert a > 1",
         "x = f'{a + 1}'",
         "class A(B, frozen=True, gc=False): x: int",
+        "_PAUSE_SECONDS = 5.0",
+        "MOST_BYTES: Final = 64 * 2**20",
+        "LEAST = -1",
     ],
 )
-def test_texts_and_types_are_left_alone(source):
+def test_texts_types_and_named_numbers_are_left_alone(source):
     assert texts(source) == []
 
 
