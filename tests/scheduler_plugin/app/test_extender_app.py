@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -14,12 +15,13 @@ import yaml
 from scheduler_plugin.app import extender_app
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
+from scheduler_plugin.extender import tls
 from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import blindness, cluster
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
-from tests.fakes import apiserver
+from tests.fakes import apiserver, certificates
 from tests.scheduler_plugin import factories
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
@@ -322,3 +324,20 @@ async def test_measurements_count_from_the_start_and_not_half_a_minute_later(ser
     async with started(server, tmp_path, configuration) as (_port, http_port, _debug_port), asyncio.timeout(20):
         while 'fallback_level_nodes{level="measured",resource="cpu"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(tls, "_CHECK_SECONDS", 0.02)
+    first, renewed = (certificates.make(tmp_path, name) for name in ("first", "renewed"))
+    settings = {"extender_tls_cert_file": str(first.certificate_path), "extender_tls_key_file": str(first.key_path)}
+    before, after = (each.certificate_path.read_text() for each in (first, renewed))
+
+    async def served(port):
+        return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+
+    async with started(server, tmp_path, **settings) as (port, _http_port, _debug_port), asyncio.timeout(20):
+        assert await served(port) == before
+        certificates.replace(first.key_path, renewed.key_path)
+        certificates.replace(first.certificate_path, renewed.certificate_path)
+        while await served(port) != after:
+            await asyncio.sleep(0.01)

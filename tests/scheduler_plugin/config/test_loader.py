@@ -194,3 +194,10 @@ def test_arguments_may_have_the_type_that_kube_scheduler_requires():
         'pluginConfig[0].args.apiVersion: seen "v1", want kubescheduler.config.k8s.io/v1, or nothing',
         'pluginConfig[0].args.kind: seen "NodeResourcesFitArgs", want LoadAwareSchedulingArgs, or nothing',
     ]
+
+
+def test_arguments_of_a_plugin_that_runs_nowhere_are_a_problem():
+    given = [{"name": "LoadAwareScheduling"}, {"name": "TargetLoadPacking", "args": {}}]
+    (problem,) = problems({"pluginConfig": given})
+    assert problem.startswith("pluginConfig[1].args: seen ")
+    assert problem.endswith("want an entry in plugins.score.enabled too: arguments alone enable nothing")

@@ -168,3 +168,20 @@ def test_kube_scheduler_can_group_the_reasons(entry):
     for reason in getattr(built, "reasons", ()):
         assert reason.startswith("node(s) ")
         assert not any(character.isdigit() for character in reason)
+
+
+def test_each_resource_that_is_not_measured_has_its_fallback_beside_those_that_are():
+    made = factories.parts(plugins={"score": {"enabled": [{"name": "TargetLoadPacking"}]}})
+    for name in ("cool", "warm"):
+        made.cluster.node_changed(factories.node(name))
+    windows = Windows(300)
+    data = Data({"cool": NodeMetrics([Metric("", "Memory", "AVG", "15m", 52.0)])})
+    windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
+    made.measurements.select(windows, NOW)
+    for plugin in made.measured:
+        for entry in made.cluster.entries.values():
+            plugin.write(entry)
+    made.measurements.confirm_rows()
+    shown = sentences(decided(made, nodes=["cool", "warm"]))["cool"]
+    assert "cpu: " in shown
+    assert "measured memory 52 % of capacity, deviation 0 %" in shown

@@ -61,3 +61,8 @@ def test_a_body_without_a_known_end_or_too_large_is_refused(text, status):
     with pytest.raises(BadHead) as refused:
         parse(text.removesuffix("\r\n"))
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize(("text", "size"), [("GET / HTTP/1.1\r\nHost: x", 0), (FIRST + "Content-Length: 100", 100)])
+def test_the_length_of_the_body_is_that_of_the_head_or_0_of_a_request_without_one(text, size):
+    assert parse(text).body_bytes == size

@@ -159,3 +159,16 @@ for step in range(10**6):
 def test_use_before_open_is_an_error(file: Path) -> None:
     with pytest.raises(database.DatabaseUnusable, match="is not open"):
         Database(file, retention_seconds=HOUR).write(snapshot(NOW))
+
+
+def test_a_file_that_becomes_corrupt_is_renamed_by_the_next_write(kept: Database, file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as other:
+        with other:
+            other.execute("INSERT INTO snapshots VALUES (?, '5m', x'00')", (NOW,))
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+    kept.write(snapshot(NOW))
+    assert file.with_name("watcher.sqlite.unreadable").exists()
+    kept.write(snapshot(NOW + 60))
+    assert [one.window.end for one in kept.newest("15m", 0, LATER)] == [NOW + 60]

@@ -104,3 +104,14 @@ def test_names_an_unusable_series(series):
             step_seconds=60,
             steps=1,
         )
+
+
+def test_before_a_window_is_half_covered_the_recorded_statistics_of_that_window_stay(raw_reports):
+    def statistics(duration, cpu):
+        return {"duration": duration, "usage": {"avg": {"resources": {"cpu": cpu}}}}
+
+    aggregated = [statistics("5m0s", "500m"), statistics("300s", "501m"), statistics("7m0s", "7"), statistics(5, "1")]
+    recorded = {"status": {"nodeMetric": {"aggregatedNodeUsages": aggregated}}}
+    one = agents(SimulatedNode(factories.node("a"), recorded=recorded))
+    (early,) = one.due(120.0)
+    assert early["status"]["nodeMetric"]["aggregatedNodeUsages"] == aggregated[:2]

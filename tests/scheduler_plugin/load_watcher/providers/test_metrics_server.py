@@ -7,6 +7,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import metrics_server
 from scheduler_plugin.load_watcher.providers.metrics_server import NodeUsage
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
+from tests.fakes import apiserver
 
 NODES = {"n": KnownNode(4000, 1000)}
 AT = 1_700_000_000  # 2023-11-14T22:13:20Z
@@ -45,3 +46,14 @@ def test_an_unreadable_quantity_is_a_problem_of_its_node_alone() -> None:
     assert len(fetched.problems) == 1
     assert "node n:" in fetched.problems[0]
     assert fetched.nodes.keys() == {"n"}
+
+
+@pytest.mark.parametrize(("answer", "is_healthy"), [(apiserver.page("1"), True), (apiserver.NOT_SERVED, False)])
+async def test_is_healthy_while_the_api_is_served(answer: apiserver.Answer, is_healthy: bool) -> None:
+    async with apiserver.running() as server:
+        server.on("GET", "/apis/metrics.k8s.io/v1beta1/nodes", answer)
+        async with server.session() as api:
+            provider = metrics_server.MetricsServerProvider(api, lambda: NODES)
+            assert await provider.is_healthy() is is_healthy
+            problems = await provider.check()
+    assert [problem.endswith("is metrics-server installed?") for problem in problems] == [True] * (not is_healthy)

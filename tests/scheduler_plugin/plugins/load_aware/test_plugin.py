@@ -190,3 +190,8 @@ def test_the_next_call_uses_every_change():
         response = json.loads(parts.extender.filter(factories.request(BEST_EFFORT, ["n1", "n2"]), NOW))
         seen.append(response["NodeNames"])
     assert seen == [["n1", "n2"], ["n2"], ["n1", "n2"], ["n2"], ["n1", "n2"]]
+
+
+def test_without_any_weight_every_node_scores_zero():
+    used, allocatable = ints([1, 2, 3], [1, 2, 3]), ints([9, 9, 9], [9, 9, 9])
+    assert load_aware.weighted_score(0, ints(0, 0), used, allocatable).tolist() == [0, 0, 0]

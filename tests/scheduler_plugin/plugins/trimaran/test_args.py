@@ -184,3 +184,12 @@ def test_the_defaults_are_those_of_the_design_documents() -> None:
     assert LoadVariationRiskBalancingArgs().with_defaults().safe_variance_margin == 1.0
     committing = LowRiskOverCommitmentArgs().with_defaults()
     assert (committing.smoothing_window_size, committing.risk_limit_weights) == (5, {"cpu": 0.5, "memory": 0.5})
+
+
+@pytest.mark.parametrize("cpu", ["many", "-1"])
+def test_rejects_a_default_request_that_is_not_a_quantity_of_cpu(cpu: str) -> None:
+    with pytest.raises(InvalidConfiguration) as refused:
+        specs(TargetLoadPacking={"defaultRequests": {"cpu": cpu}})
+    (problem,) = refused.value.problems
+    assert problem.startswith("pluginConfig[0].args.defaultRequests.cpu: seen ")
+    assert problem.endswith('want a quantity of CPU, like "1000m"')

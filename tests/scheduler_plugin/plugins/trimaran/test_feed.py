@@ -184,3 +184,14 @@ async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen == {FallbackLevel.BY_REQUESTS, FallbackLevel.MEASURED}
+
+
+async def test_a_node_with_an_unreadable_capacity_is_not_measured() -> None:
+    running = parts()
+    broken = msgspec.structs.replace(node("broken"), status=pods.NodeStatus(capacity={"cpu": "4 cores"}))
+    for each in (node("hot"), broken):
+        running.cluster.node_changed(each)
+        running.cluster.metric_changed(report(each.metadata.name, "3"))
+    await measured(running, prometheus_client.CollectorRegistry(), [NOW])
+    assert running.measurements.of("hot") is not None
+    assert running.measurements.of("broken") is None

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugin.config.loader import InvalidConfiguration
+from scheduler_plugin.plugins.trimaran import target_load_packing
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGIN = "TargetLoadPacking"
@@ -134,3 +135,18 @@ def test_b16_a_sidecar_is_predicted_too(formula: str, score: int) -> None:
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {"cpu": "800m"}}}
     spec = pod(limit_cpu="0", initContainers=[sidecar])
     assert measured(20.0, formula=formula).scores(spec, ["n"]) == [score]
+
+
+def test_a_recent_pod_with_unreadable_requests_is_predicted_at_nothing() -> None:
+    cluster = measured(40.0)
+    cluster.place("n", pod("much"), age_seconds=0)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
+
+
+def test_predictions_for_more_and_more_sizes_of_pods_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_load_packing, "_MAX_PREDICTIONS", 2)
+    cluster = measured(0.0)
+    for limit_cpu, score in (("0", 40), ("400m", 55), ("800m", 70), ("1200m", 85), ("1600m", 100)):
+        assert cluster.scores(pod(limit_cpu=limit_cpu), ["n"]) == [score]
+    assert isinstance(cluster.plugin, target_load_packing.TargetLoadPacking)
+    assert len(cluster.plugin._predictions) <= 3
