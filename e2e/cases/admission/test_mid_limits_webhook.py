@@ -193,6 +193,19 @@ def test_pods_are_created_while_the_webhook_is_away(webhook: Webhook, fault: str
     until("pods are limited again", lambda: _is_limited(webhook.api), within_seconds=30)
 
 
+def test_a_webhook_that_ends_limits_the_pods_of_the_next_seconds(webhook: Webhook) -> None:
+    """Limit pods until the Service has stopped sending reviews to a replica that a roll-out replaces."""
+    webhook.plane.process("admission").process.terminate()
+    try:
+        for _ in range(6):
+            assert _is_limited(webhook.api)
+            time.sleep(0.5)
+    finally:
+        webhook.plane.stop("admission")
+        webhook.start()
+    until("pods are limited again", lambda: _is_limited(webhook.api), within_seconds=30)
+
+
 def test_the_certificate_is_kept_and_a_lost_one_is_made_again(webhook: Webhook) -> None:
     kept = webhook.secret()
     assert set(kept) == {"tls.crt", "tls.key", "ca.crt"}

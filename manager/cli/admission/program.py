@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import random
@@ -25,6 +24,8 @@ from manager.cli.admission.settings import AdmissionSettings
 _COLLECT_AFTER_OBJECTS: Final = 50_000
 """Some 20 reviews: the objects of kopf for a review refer to one another, and collections in between delay pods."""
 _USER_AGENT: Final = "koord-admission"
+_DRAIN_SECONDS: Final = 5.0
+"""Time from a signal to the end, in which the Service stops sending reviews here: one that is refused has no limits."""
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Program:
         self._settings = settings
         self._to = to
         self._listening = threading.Event()
+        self._ending = asyncio.Event()
         self._checked_seconds = time.monotonic()
         self._problem = "the certificate has not been read yet"
         registry = CollectorRegistry()
@@ -55,15 +57,13 @@ class Program:
         return 0
 
     async def _serve(self) -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        self._handle_signals()
         async with session.connect(self._to, user_agent=_USER_AGENT) as api:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             store = CertificateStore(api, self._settings, context, clock.utc_now)
-            first = asyncio.Event()
+            first, stop = asyncio.Event(), asyncio.Event()
             checks = asyncio.create_task(self._check(store, first))
-            ended = asyncio.create_task(stop.wait())
+            ended = asyncio.create_task(self._drain(stop))
             await asyncio.wait({asyncio.create_task(first.wait()), ended}, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set():
                 gc.collect()
@@ -71,11 +71,27 @@ class Program:
                 gc.set_threshold(_COLLECT_AFTER_OBJECTS)
                 log.info("serving %s on port %d", self._settings.host, self._settings.port)
                 await webhook.serve(
-                    self._to, self._settings, clock.utc_now, context=context, listening=self._listening, stop=stop
+                    self._to, self._settings, clock.utc_now, context=context, on_listening=self._on_listening, stop=stop
                 )
-            checks.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await checks
+            for task in (checks, ended):
+                task.cancel()
+            await asyncio.wait({checks, ended})
+
+    def _handle_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._ending.set)
+
+    def _on_listening(self) -> None:
+        self._handle_signals()  # kopf has replaced them
+        self._listening.set()
+
+    async def _drain(self, stop: asyncio.Event) -> None:
+        """Set `stop` after a signal, and where pods are answered some seconds after it."""
+        await self._ending.wait()
+        if self._listening.is_set():
+            log.info("ending in %.0f s, when no review comes here anymore", _DRAIN_SECONDS)
+            await asyncio.sleep(_DRAIN_SECONDS)
+        stop.set()
 
     async def _check(self, store: CertificateStore, first: asyncio.Event) -> None:
         """Check the certificate at an interval, and sooner after an error; set `first` after the first success."""
@@ -102,6 +118,8 @@ class Program:
         return ProbeResult(True, "alive")
 
     def _ready(self) -> ProbeResult:
+        if self._ending.is_set():
+            return ProbeResult(False, "the server ends")
         if not self._listening.is_set():
             return ProbeResult(False, self._problem or "the server starts")
         return ProbeResult(True, "serving")

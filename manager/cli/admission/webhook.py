@@ -13,7 +13,6 @@ import json
 import logging
 import re
 import ssl
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -105,15 +104,15 @@ class CreationsServer(kopf.WebhookServer):
     the port.
     """
 
-    def __init__(self, *, listening: threading.Event, **options: Any) -> None:
+    def __init__(self, *, on_listening: Callable[[], None], **options: Any) -> None:
         super().__init__(**options)
-        self._listening = listening
+        self._on_listening = on_listening
 
     async def __call__(self, fn: _Review) -> AsyncIterator[Any]:
-        """Serve reviews of creations by `fn`; set `listening` once the port is open."""
+        """Serve reviews of creations by `fn`; call `on_listening` once the port is open."""
         await _answered(fn)
         async for config in super().__call__(functools.partial(creations_only, fn)):
-            self._listening.set()
+            self._on_listening()
             yield config
 
     async def _serve(self, fn: _Review, request: web.Request) -> web.Response:  # type: ignore[override]
@@ -176,12 +175,13 @@ async def serve(
     clock: Callable[[], dt.datetime],
     *,
     context: ssl.SSLContext,
-    listening: threading.Event,
+    on_listening: Callable[[], None],
     stop: asyncio.Event,
 ) -> None:
     """Serve until `stop` is set; the files of the certificate exist, and `context` has its newest state.
 
-    `listening` is set once pods are answered.
+    `on_listening` is called once pods are answered. Until then kopf itself ends on SIGTERM and SIGINT: it replaces the
+    handlers of both.
     """
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # a line for each new Mid pod otherwise
     folder = Path(settings.certificate_folder)
@@ -191,7 +191,7 @@ async def serve(
     chosen.scanning.disabled = True
     chosen.networking.error_backoffs = kopf_watches.EndlessBackoff()
     chosen.admission.server = CreationsServer(
-        listening=listening,
+        on_listening=on_listening,
         port=settings.port,
         host=settings.host,
         context=context,

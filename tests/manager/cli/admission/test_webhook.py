@@ -151,6 +151,7 @@ async def test_a_pod_that_is_too_large_to_be_read_is_refused(start, status):
         if status == 200:
             response = json.loads(answer)["response"]
             assert (response["uid"], response["allowed"]) == (UID.decode(), False)
+            assert response["status"]["code"] == 413
             assert "of 9000000 bytes cannot get its limits, want at most 1048576 bytes" in response["status"]["message"]
         await configs.aclose()
 
@@ -167,6 +168,7 @@ async def test_a_pod_that_is_nested_too_deeply_gets_its_limits_or_is_refused(dep
         response = json.loads(answer)["response"]
         assert (status, response["uid"]) == (200, UID.decode())
         assert response["allowed"] is ("patch" in response) is (depth < 950)
+        assert response.get("status", {}).get("code") == (None if depth < 950 else 400)
         await configs.aclose()
 
 
@@ -189,7 +191,7 @@ async def test_it_listens_when_kopf_can_answer():
 
 
 def local_server(listening):
-    return webhook.CreationsServer(listening=listening, addr="127.0.0.1", host="127.0.0.1", insecure=True)
+    return webhook.CreationsServer(on_listening=listening.set, addr="127.0.0.1", host="127.0.0.1", insecure=True)
 
 
 def status_of(port, review):
