@@ -131,3 +131,24 @@ async def test_the_evaluations_of_all_nodes_are_exported_and_end_with_the_node(w
     world.report(prediction={"evaluation": None})
     world.sync_cache()
     assert shown() == {}
+
+
+async def test_a_right_to_evict_that_is_granted_changes_the_predictor_of_each_node(world, parts):
+    """The calibrated peak alone is for managers that can evict; the agents of others take the larger of two."""
+    alone = {"nodePredictPolicy": {"predictor": "calibrated"}, "midEviction": {"mode": "evict"}}
+    world.configure({"enable": True, **alone})
+    world.add_node("n2")
+    await read_config(world, parts)
+    await reconcile(world, parts)
+    await parts.reconciler.reconcile("n2")
+    await worked_off(parts.spec_queue)
+
+    def predictors():
+        specs = [world.server.get("nodemetrics", name)["spec"] for name in ("n1", "n2")]
+        return [spec["predictPolicy"]["predictor"] for spec in specs]
+
+    assert predictors() == ["max", "max"]
+    world.server.may_evict = {""}
+    await parts.evictor.check_rights()
+    await worked_off(parts.spec_queue)
+    assert predictors() == ["calibrated", "calibrated"]

@@ -8,20 +8,23 @@ RATIO = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
 LEFT_OUT = "(this layer is ignored, what lies below it stays in force)"
 
 
-@pytest.fixture
-def reconcile(world):
-    """Reconcile the node n1 after events."""
-    reconciler = Reconciler(
+def reconciler_of(world, requeue_after=lambda name, seconds: None):
+    return Reconciler(
         cache=world.cache,
         config=world.config,
         config_reporter=world.reporter,
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
         recorder=EventRecorder(world.config._api, world.telemetry, world.clock),
-        requeue_after=lambda name, seconds: None,
+        requeue_after=requeue_after,
         add_spec=lambda name: None,
     )
 
+
+@pytest.fixture
+def reconcile(world):
+    """Reconcile the node n1 after events."""
+    reconciler = reconciler_of(world)
     world.telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
 
     async def once():
@@ -116,3 +119,18 @@ async def test_a_node_that_is_created_again_with_the_same_mistake_gets_an_event_
     found = [item["involvedObject"]["uid"] for item in world.server.all("events")]
     assert len(set(found) - {""}) >= 2
     assert before in found
+
+
+async def test_a_node_that_only_its_node_metric_finds_is_reconciled_at_once(world):
+    """Its watch had not delivered it yet: an orphan is deleted only after its Node is read."""
+    requeued = []
+    reconciler = reconciler_of(world, requeue_after=lambda *given: requeued.append(given))
+    world.configure({"enable": True})
+    await world.config.start()
+    world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
+    world.server.add("nodemetrics", {"metadata": {"name": "gone"}})
+    world.sync_cache()
+    world.add_node()
+    for name in ("n1", "gone"):
+        await reconciler.reconcile_node_metric(name)
+    assert requeued == [("n1", 0.0)]

@@ -173,3 +173,11 @@ async def test_an_unexpected_error_of_one_pod_keeps_no_other_limit_low(server, m
     assert await run(server) == restore_limits.DONE
     assert limits_of(server, "slow") == ["1", "200m"]
     assert "shop/strange" in caplog.text
+
+
+async def test_a_status_that_cannot_be_read_holds_up_nothing(server, caplog):
+    """A limit that it reports is compared with the restored one; what cannot be compared is not waited for."""
+    server.add("pods", lowered_pod("slow", **running_with("much", "50m")), "shop")
+    assert await run(server) == restore_limits.DONE
+    assert limits_of(server, "slow") == ["1", "200m"]
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]

@@ -125,3 +125,27 @@ async def test_after_an_answer_the_pause_is_the_retry_period():
     async with candidates("first") as (_clock, _, api, first):
         await first.try_acquire_or_renew(api)
         assert first.pause_seconds() == 2
+
+
+@pytest.mark.parametrize("expired", [False, True])
+async def test_a_candidate_that_another_one_precedes_waits_on(expired):
+    """Between its read and its write another candidate has acquired the Lease."""
+    name, namespace = SETTINGS.lease, SETTINGS.namespace
+    async with candidates("late") as (clock, server, api, late):
+        if expired:
+            server.add("leases", {"metadata": {"name": name}, "spec": {"holderIdentity": "dead"}}, namespace)
+            assert await late.try_acquire_or_renew(api) is Role.STANDBY
+            clock.seconds += 1
+
+        def precede(_):
+            spec = {"holderIdentity": "fast", "leaseDurationSeconds": 15}
+            if expired:
+                server.patch("leases", name, {"spec": spec}, namespace)
+            else:
+                server.add("leases", {"metadata": {"name": name}, "spec": spec}, namespace)
+
+        server.on_write = precede
+        assert await late.try_acquire_or_renew(api) is Role.STANDBY
+        assert not late.may_write()
+        assert late.last_error is None
+        assert server.get("leases", name, namespace)["spec"]["holderIdentity"] == "fast"

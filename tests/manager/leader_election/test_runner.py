@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from manager.leader_election.elector import Role
+from manager.leader_election.elector import LeaderElector, Role
 from manager.leader_election.runner import LeaderElection
 from manager.settings import ManagerSettings
 from tests.fakes import apiserver, cluster, link
@@ -125,3 +125,13 @@ async def test_a_leader_that_may_not_renew_loses_the_lease_and_names_the_missing
     assert not candidate.died.is_set()
     assert candidate.election.elector.last_error is not None
     assert "grant it by RBAC" in candidate.election.elector.last_error
+
+
+async def test_an_unexpected_error_loses_the_lease_and_ends_the_process(server, monkeypatch, caplog):
+    monkeypatch.setattr(LeaderElector, "try_acquire_or_renew", lambda *_: 1 / 0)
+    candidate = Candidate(server, "broken")
+    await candidate.until(Role.LOST)
+    assert candidate.election.elector.role is Role.LOST
+    assert await asyncio.to_thread(candidate.died.wait, 10)
+    assert candidate.roles == [Role.LOST]
+    assert "ZeroDivisionError" in caplog.text

@@ -342,3 +342,12 @@ async def test_an_unreadable_reservation_counts_as_absent(world):
     world.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
     await reported(world)
     assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_a_node_that_is_gone_when_it_is_written_leaves_the_store(world):
+    await started(world)
+    world.server.on_write = lambda request: "/nodes/" in request.path and world.server.remove("nodes", "n1")
+    world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    await world.settle()
+    assert world.cache.nodes.get("n1") is None
+    assert world.server.all("nodes") == []
