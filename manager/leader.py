@@ -103,6 +103,10 @@ async def lead(
             reading = [group.create_task(each) for each in (_heartbeat(leadership), *(w.run() for w in of_objects))]
             await _until(nodes.listed, stop)
             await _until(reports.answered, stop)
+            if stop.is_set():
+                for task in reading:
+                    task.cancel()
+                return
             await _read_config(api, settings, parts)
             await parts.evictor.check_rights()
             writing = [

@@ -14,7 +14,8 @@ from apiserver_client import backoff
 from component_base import clock
 from manager import leader as leading
 from manager.cache import kopf_watches, object_watches, resync
-from manager.metrics.telemetry import Telemetry
+from manager.cache.work_queue import Lane
+from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State
@@ -45,6 +46,7 @@ async def leader(server, **settings):
     stop = threading.Event()
     telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
     status = leading.Leadership()
+    status.metric = telemetry.registry.get_sample_value
     task = asyncio.create_task(
         leading.lead(
             server.connection(),
@@ -245,6 +247,14 @@ async def test_a_leader_that_ends_leaves_no_watch_behind():
         await until(lambda: {task for task in asyncio.all_tasks() - before if "Cluster." not in repr(task)} == set())
 
 
+async def test_a_leader_that_is_stopped_while_it_starts_begins_no_work():
+    async with cluster.running() as server:
+        add_node(server, "n1")
+        async with leader(server):
+            pass
+        assert not [each for each in server.requests if "configmaps" in each.path or each.method != "GET"]
+
+
 def watched(server):
     return {each.path.rsplit("/", 1)[-1] for each in server.requests if each.method == "WATCH"}
 
@@ -378,3 +388,13 @@ async def test_a_config_map_that_is_replaced_while_events_are_posted_switches_no
         assert '"enable": false' not in written
         assert "ColocationDisabled" not in written
         assert '{"colocation-config": ""}' not in written
+
+
+async def test_a_leader_exports_the_depth_of_its_queue_and_the_age_of_its_watches():
+    async with cluster.running() as server, leader(server) as status:
+        await until(lambda: status.problem is None)
+        depths = {lane: status.metric("koord_manager_queue_depth", {"lane": lane.value}) for lane in Lane}
+        ages = {name: status.metric("koord_manager_watch_age_seconds", {"resource": name}) for name in WATCHED}
+    assert set(depths) == set(Lane)
+    assert all(depth is not None and depth >= 0 for depth in depths.values())
+    assert all(age is not None and 0 <= age < 60 for age in ages.values())
