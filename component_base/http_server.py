@@ -97,6 +97,8 @@ class HttpServer:
 
     def start(self) -> None:
         """Start the thread."""
+        for listener in self._listeners:
+            listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # inherited
         self._thread.start()
 
     def stop(self) -> None:
@@ -125,7 +127,6 @@ class HttpServer:
         await asyncio.sleep(0)
 
     async def _listen(self, listener: Listener) -> asyncio.Server:
-        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # inherited
         server = await self._loop.create_server(
             lambda: _Connection(listener, self._workers, self._received),
             sock=listener.socket,
@@ -195,9 +196,9 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport.pause_reading()
         self._listener.waiting.pop(self, None)
         _add(self._listener.answering, self, MOST_ANSWERING)
-        first_line = bytes(self._head.partition(b"\r\n")[0]) if end >= 0 else b""
+        first_line = self._head.partition(b"\r\n")[0].decode("latin-1") if end >= 0 else None
         self._head.clear()
-        self._respond_to(first_line.decode("latin-1"))
+        self._respond_to(first_line)
 
     def eof_received(self) -> bool:
         """Keep a connection whose client has sent everything and not read everything."""
@@ -223,8 +224,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     # the answer
 
-    def _respond_to(self, first_line: str) -> None:
-        if not first_line:
+    def _respond_to(self, first_line: str | None) -> None:
+        if first_line is None:
             text = f"the head of the request has more than {_MOST_HEAD_BYTES} bytes\n"
             self._send_at_once(_text(text, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
             return
