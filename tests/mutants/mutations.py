@@ -88,6 +88,8 @@ def _is_untested(tree: ast.AST, field: str) -> bool:
             return field == "body" and ast.unparse(test) == "TYPE_CHECKING"
         case ast.keyword(arg=name):
             return name in _UNTESTED_OPTIONS
+        case ast.Call(func=ast.Name(id="zip")):
+            return field == "keywords"  # `strict` is an assertion
         case (
             ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
         ):
