@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import types
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from apiserver_client.backoff import DEFAULT
@@ -93,3 +95,22 @@ def test_every_metric_has_help_and_is_zero_at_the_start(tmp_path):
     assert len([line for line in lines if line.startswith("# HELP koordlet_influxdb_")]) == 4
     started.writer.request_drain(10.0)
     started.writer.join()
+
+
+@pytest.mark.parametrize(("share", "first_seconds"), [(0.0, 1000), (0.25, 1005), (0.75, 1015)])
+def test_the_first_export_is_within_one_interval_at_a_random_time(tmp_path, monkeypatch, share, first_seconds):
+    chosen = KoordletSettings(
+        node_name="n",
+        influxdb_url="http://127.0.0.1:1",
+        influxdb_interval_seconds=20,
+        influxdb_org="o",
+        influxdb_bucket="b",
+        influxdb_token_file=str(tmp_path / "token"),
+    )
+    monkeypatch.setattr(exporter, "random", types.SimpleNamespace(random=lambda: share))
+    monkeypatch.setattr(exporter, "time", types.SimpleNamespace(monotonic=lambda: 1000.0))
+    started = exporter.start(chosen)
+    started.writer.request_drain(10.0)
+    started.writer.join()
+    due = [second for second in range(1000, 1040) if started.is_due(float(second))]
+    assert due == [first_seconds, first_seconds + 20]
