@@ -1,0 +1,56 @@
+"""How long `koordctl check` waits for a fault to go, on a clock that only its pauses move."""
+
+import argparse
+import datetime as dt
+
+import pytest
+
+from apiserver_client import session
+from koordctl.check import command
+from tests.fakes import cluster
+
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+
+async def checked(server, flags, after_pause=lambda _count: None):
+    """Check what is there before an installation; return the exit code, the pauses, and what was reported."""
+    slept, reported = [], []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        assert len(slept) < 10
+        after_pause(len(slept))
+
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    options = parser.parse_args(["--pre", *flags])
+    async with session.connect(server.connection(), user_agent="test/1") as api:
+        now = lambda: 100 + sum(slept)  # noqa: E731
+        answer = await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=now)
+    return answer.exit_code, slept, reported
+
+
+@pytest.mark.parametrize(("flags", "pauses"), [((), []), (("--wait=6s",), [3, 3]), (("--wait=7s",), [3, 3, 1])])
+async def test_a_fault_that_stays_is_the_answer_when_the_time_is_over(flags, pauses):
+    async with cluster.running() as server:
+        server.version = "v1.20.0"
+        code, slept, reported = await checked(server, flags)
+    assert (code, slept) == (1, pauses)
+    left = [sum(pauses[number:]) for number in range(len(pauses))]
+    assert reported == [f"waiting for KubernetesVersion: {seconds} s left" for seconds in left]
+
+
+async def test_a_fault_that_goes_ends_the_waiting():
+    async with cluster.running() as server:
+        server.version = "v1.20.0"
+
+        def upgrade(pauses):
+            server.version = "v1.34.0" if pauses == 2 else "v1.20.0"
+
+        code, slept, _ = await checked(server, ("--wait=1m",), upgrade)
+    assert (code, slept) == (0, [3, 3])
+
+
+async def test_without_a_fault_nothing_is_waited_for():
+    async with cluster.running() as server:
+        assert await checked(server, ("--wait=1m",)) == (0, [], [])
