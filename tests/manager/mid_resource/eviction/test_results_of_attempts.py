@@ -1,0 +1,49 @@
+"""What an answer of the Eviction API means, and how long a refused pod waits for the others of its node."""
+
+import datetime as dt
+
+import pytest
+
+from apiserver_client import errors
+from manager.metrics.eviction import Result
+from manager.mid_resource.departure import Departure
+from manager.mid_resource.eviction import results
+from manager.mid_resource.eviction.turns import NodeTurn
+from manager.mid_resource.reasons import Closed
+from tests.manager.mid_resource.eviction.test_turns import POLICY
+
+CALL = errors.Call("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "pods/eviction")
+BUDGET, OTHER = errors.Cause(reason="DisruptionBudget", message="needs 2"), errors.Cause(reason="Other")
+
+
+def answered(kind, status, *causes):
+    return kind(CALL, status, errors.Status(details=errors.Details(causes=causes)), None)
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (answered(errors.NotFound, 404), Result.GONE),
+        (answered(errors.Conflict, 409), Result.GONE),
+        (answered(errors.Forbidden, 403), Result.FORBIDDEN),
+        (answered(errors.Throttled, 429, BUDGET), Result.REFUSED),
+        (answered(errors.Throttled, 429, OTHER, BUDGET), Result.REFUSED),
+        (answered(errors.Throttled, 429, OTHER), Result.FAILED),
+        (answered(errors.Throttled, 429), Result.FAILED),
+        (answered(errors.BadRequest, 400), Result.REFUSED),
+        (answered(errors.Invalid, 422), Result.REFUSED),
+        (answered(errors.ServerError, 500), Result.REFUSED),
+        (answered(errors.ServerError, 503), Result.FAILED),
+        (answered(errors.Unauthorized, 401), Result.FAILED),
+        (errors.Unreachable("connection lost"), Result.FAILED),
+    ],
+)
+def test_only_what_concerns_the_pod_itself_is_a_refusal(error, result):
+    assert results.result_of(error) is result
+
+
+def test_a_refused_pod_waits_until_every_other_one_had_its_turn_unless_the_node_leaves():
+    turn = NodeTurn("a", "a", POLICY, mid_pods=6)
+    assert results.time_for_others(turn) == dt.timedelta(seconds=120)
+    turn.departure = Departure(Closed.LEAVING, "deletionTimestamp")
+    assert results.time_for_others(turn) == dt.timedelta()
