@@ -248,10 +248,12 @@ async def test_a_node_with_an_expired_report_passes_only_while_the_watch_of_repo
         await until_ready(http_port)
         await asyncio.sleep(0.1)  # some checks
         assert "n1" in (await post(port, "filter", arguments))["FailedAndUnresolvableNodes"]
+        assert (await get(http_port, "/readyz")).strip() == "caches are synced"
         monkeypatch.setattr(blindness, "SILENT_SECONDS", 0.05)
         async with asyncio.timeout(10):
             while (await post(port, "filter", arguments))["NodeNames"] != ["n1"]:
                 await asyncio.sleep(0.01)
+        assert "caches are synced; nodes with expired reports pass: " in await get(http_port, "/readyz")
 
 
 async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):

@@ -70,6 +70,23 @@ def test_the_pod_that_would_exceed_it_is_refused_with_the_numbers():
     assert (reason, others) == (f"{HOLDS}2 of 10 GiB of Mid memory, the pod requests 9", [])
 
 
+@pytest.mark.parametrize(
+    ("resource", "quota", "numbers"),
+    [
+        ("kubernetes.io/mid-cpu", '{"cpu": "20"}', "20 of 20 cores of Mid"),
+        ("kubernetes.io/mid-memory", '{"memory": "1Gi"}', "1 of 1 GiB of Mid memory"),
+    ],
+)
+def test_the_smallest_amount_above_the_quota_is_refused(resource, quota, numbers):
+    scene = Scene(quota)
+    scene.bound("all", cores=20)
+    pod = pod_document("tiny", namespace="shop", priority=7500, requests={resource: "1"})
+    (reason,) = json.loads(scene.parts.extender.filter(request(pod, ["n0"]), NOW))[
+        "FailedAndUnresolvableNodes"
+    ].values()
+    assert reason == f"{HOLDS}{numbers}"
+
+
 def test_pods_without_mid_requests_pass_at_a_quota_of_nothing():
     scene = Scene('{"cpu": "0", "memory": "0"}')
     pod = pod_document("web", namespace="shop", requests={"cpu": "1"})

@@ -187,6 +187,48 @@ def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_nod
     assert scene.counted() == {}
 
 
+def test_claims_are_read_again_after_three_seconds_and_later_after_fifteen():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    read_at, began = [], scene.now
+    while scene.now < began + 70:
+        for due in scene.wait(1):
+            read_at.append(scene.now - began)
+            scene.parts.reservations.checked(due, "a", scene.now, scene.monotonic)
+    assert read_at == [*range(1, 32, 3), 46, 61]
+
+
+def test_claims_are_first_read_after_a_second_and_not_again_while_the_answer_is_awaited():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    assert [len(scene.wait(0.5)) for _ in range(8)] == [0, 1, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("claims", "times"), [(1, [1, 2, 3, 4, 5]), (17, [1, 4, 5, 8])], ids=["one", "one too many"])
+def test_claims_without_a_node_end_the_reservation_after_five_seconds_if_all_were_read(claims, times):
+    """Of 17 claims 16 are read at once: the pod stays for three seconds more, until the last one is read."""
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=[f"c{index}" for index in range(claims)])
+    read_at = []
+    for step in range(1, 20):
+        for due in scene.wait(0.5):
+            read_at.append(step / 2)
+            due.next_claims()
+            scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
+        assert len(scene.counted()) == len(scene.parts.reservations) == (step / 2 < times[-1])
+    assert read_at == times
+    assert scene.parts.reservations.begun == 1
+
+
+def test_after_a_failed_binding_claims_are_not_read_and_the_pod_counts_no_more():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    failed = factories.waiting_pod("web", scheduled="False", reason="SchedulerError")
+    scene.parts.reservations.pod_changed(failed, scene.now, scene.monotonic)
+    assert scene.wait(2) == []
+    assert scene.counted() == {}
+
+
 def test_claims_that_cannot_be_read_leave_the_pod_on_its_node():
     """A single error at the wrong time must not free the room that its volume will take."""
     scene = Scene(a=10, b=30)

@@ -81,6 +81,14 @@ def test_a_pod_waits_until_another_leaves():
     assert (summary.placed, summary.waited, summary.never_placed, summary.mean_wait_seconds) == (2, 1, 0, 300)
 
 
+@pytest.mark.parametrize("with_product", [False, True])
+def test_the_start_of_another_pod_wakes_none_that_lacks_room_by_requests(with_product):
+    cluster = a_cluster([0.1] * 3, [7, 7, 1], nodes=1, at_seconds=[0, 0, 60], steps=5)
+    result = Replay(cluster, parts() if with_product else None).run()
+    assert result.tries == {0: 1, 1: 1, 2: 1}
+    assert sorted(result.placements) == [0, 2]
+
+
 def test_the_report_that_cools_a_node_wakes_a_pod():
     # The first pod uses 9 of 10 cores for 600 s, then almost none; its node reports every 60 s.
     usage = [np.array([9000.0] * 10 + [100.0]), np.array([500.0])]
