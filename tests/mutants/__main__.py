@@ -1,6 +1,6 @@
 """Sample mutants of each package, try them, and print how many no test sees.
 
-    python -m tests.mutants [--count 30] [--seed 1] [--only manager/mid_resource ...]
+    python -m tests.mutants [--count 30] [--seed 1] [--only manager/mid_resource ...] [--quick]
 
 The first run records for a quarter of an hour which tests run which lines. A mutant is first tried with the tests of
 its line, and where they pass, with those of its folder and of its part. It is printed as `killed`, `timeout` or
@@ -98,8 +98,11 @@ def known() -> dict[str, str]:
     return {found["key"]: found["outcome"] for found in map(json.loads, texts)}
 
 
-def tried(chosen: Iterable[Chosen], recorded: Lines) -> dict[Chosen, str]:
-    """Try the mutants that have no result yet; return the outcome of each."""
+def tried(chosen: Iterable[Chosen], recorded: Lines, *, quick: bool = False) -> dict[Chosen, str]:
+    """Try the mutants that have no result yet; return the outcome of each.
+
+    With `quick` a mutant whose line has recorded tests is tried with these alone, another with those of its folder.
+    """
     results = known()
     outcomes = {}
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
@@ -108,17 +111,16 @@ def tried(chosen: Iterable[Chosen], recorded: Lines) -> dict[Chosen, str]:
         copied(root)
         trial = trials.Trials(root)
         for each in chosen:
+            file, source = each.file, each.mutant.source
+            of_line = recorded.tests(root, file, each.mutant.line)
+            stages = [tests for tests in (of_line, trials.narrow(root, file), trials.wide(root, file)) if tests]
             ran = False
-            for tests in (trials.narrow(root, each.file), trials.wide(root, each.file)):
+            for tests in stages[:1] if quick else stages:
                 survival = each.key(trials.digest(tests, root))
                 found = results.get(each.key()) or results.get(survival)
                 if found is None:
-                    of_line = None if ran else recorded.tests(root, each.file, each.mutant.line)
                     ran = True
-                    if of_line and trial.is_killed_by(of_line, each.file, each.mutant.source):
-                        found = trials.KILLED
-                    else:
-                        found = trial.outcome(tests, each.file, each.mutant.source)
+                    found = (trial.outcome_of_line if tests is of_line else trial.outcome)(tests, file, source)
                     key = survival if found == trials.SURVIVED else each.key()
                     log.write(json.dumps({"key": key, "outcome": found, "name": each.name}) + "\n")
                     log.flush()
@@ -160,6 +162,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")
     parser.add_argument("--only", nargs="+", default=list(PACKAGES), metavar="FOLDER", help="packages or folders")
     parser.add_argument("--most", type=float, default=8.0, help="largest share of survivors in percent (default: 8)")
+    parser.add_argument("--quick", action="store_true", help="try only the tests of the line: an upper bound, sooner")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the tests of a trial end too
     if program := chart.helm():
@@ -167,7 +170,7 @@ def main() -> int:
     if not LINES.is_dir():
         print("recording which tests run which lines ...", flush=True)
         record()
-    text, worst = table(tried(sample(given.only, given.count, given.seed), Lines(LINES)))
+    text, worst = table(tried(sample(given.only, given.count, given.seed), Lines(LINES), quick=given.quick))
     print(text)
     return 0 if worst <= given.most else 1
 

@@ -76,10 +76,15 @@ def test_the_tests_of_a_line_kill_its_mutant_and_no_other(recorded, found):
     every = [mutant(SOURCE, position) for position in range(mutations.count(SOURCE))]
     source = {each.text: each.source for each in every}["a * TWO -> a / TWO"]
     trial = trials.Trials(recorded)
-    assert trial.is_killed_by(found(5), "part/one.py", source)
-    assert not trial.is_killed_by(found(12), "part/one.py", source)
+    assert trial.outcome_of_line(found(5), "part/one.py", source) == trials.KILLED
+    assert trial.outcome_of_line(found(12), "part/one.py", source) == trials.SURVIVED
+
+
+def test_tests_that_take_long_without_a_change_too_are_no_timeout(recorded, found, monkeypatch):
+    monkeypatch.setattr(trials, "_OF_LINE_SECONDS", 0.01)
+    assert trials.Trials(recorded).outcome_of_line(found(5), "part/one.py", SOURCE) == trials.SURVIVED
 
 
 def test_a_test_that_is_gone_kills_nothing(recorded, found):
     gone = trials.Tests(("tests/part/test_one.py::test_gone",))
-    assert not trials.Trials(recorded).is_killed_by(gone, "part/one.py", "")
+    assert trials.Trials(recorded).outcome_of_line(gone, "part/one.py", "") == trials.SURVIVED

@@ -158,6 +158,24 @@ def test_a_survivor_is_tried_again_once_its_tests_have_changed_and_only_then(par
     assert printed() == ([trials.KILLED], []), "what was killed is not tried again"
 
 
+def test_quick_tries_the_tests_of_the_line_alone_and_where_none_is_known_those_of_the_folder(part, monkeypatch):
+    root = part("two = 2\n", "def test_it(): assert one")
+    ran = []
+    monkeypatch.setattr(command, "RESULTS", root / "results.jsonl")
+    monkeypatch.setattr(command, "copied", lambda target: subprocess.run(["cp", "-r", f"{root}/.", target], check=True))
+    for name in ("outcome", "outcome_of_line"):
+        monkeypatch.setattr(trials.Trials, name, lambda _self, tests, *_: ran.append(str(tests)) or trials.SURVIVED)
+    chosen = [command.Chosen("part", "part/one.py", mutant) for mutant in every("two = 2\n")]
+    of_line = trials.Tests(("tests/part/test_one.py::test_it",))
+    for known, first in ((of_line, str(of_line)), (None, "pytest tests/part/test_one.py tests/part")):
+        recorded = types.SimpleNamespace(tests=lambda *_, known=known: known)
+        assert list(command.tried(chosen, recorded, quick=True).values()) == [trials.SURVIVED]
+        assert ran == [first]
+        ran.clear()
+    command.tried(chosen, types.SimpleNamespace(tests=lambda *_: None))
+    assert ran == ["pytest -m 'not slow' -n 2 tests/part"], "what the quick run has tried is not tried again"
+
+
 def test_a_timeout_has_a_column_of_its_own_and_is_no_survivor():
     outcomes = (*[trials.KILLED] * 5, trials.TIMEOUT, trials.TIMEOUT, trials.SURVIVED)
     chosen = {

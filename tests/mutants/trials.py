@@ -121,12 +121,15 @@ class Trials:
         code = self._exit_code(tests, file, source, _TIMES * self._unchanged(tests) + _MORE_SECONDS)
         return {0: SURVIVED, None: TIMEOUT}.get(code, KILLED)
 
-    def is_killed_by(self, tests: Tests, file: str, source: str) -> bool:
-        """Check whether one of the tests, which pass without a change, fails with it.
+    def outcome_of_line(self, tests: Tests, file: str, source: str) -> str:
+        """Do the same with tests that are known to pass without a change, which may take long.
 
-        Returns False also where they do not end, or one of them is not found.
+        One that is not found kills nothing.
         """
-        return self._exit_code(tests, file, source, _OF_LINE_SECONDS) == pytest.ExitCode.TESTS_FAILED
+        code = self._exit_code(tests, file, source, _OF_LINE_SECONDS)
+        if code is None:
+            return TIMEOUT if exit_code(self._root, tests, _OF_LINE_SECONDS) is not None else SURVIVED
+        return KILLED if code == pytest.ExitCode.TESTS_FAILED else SURVIVED
 
     def _exit_code(self, tests: Tests, file: str, source: str, limit: float) -> int | None:
         path = self._root / file
