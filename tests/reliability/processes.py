@@ -346,7 +346,11 @@ FAULTS: Final = (
                 f"{_DATABASE}::test_renames_a_file_of_a_later_version",
                 within=AT_ONCE,
             ),
-            WEBHOOK: CoveredBy("certificate rotation", "replicas of two versions share nothing but the certificate"),
+            WEBHOOK: proof(
+                "a replica that ends answers until no review is sent to it; versions share nothing but the certificate",
+                f"{_WEBHOOK}::test_a_webhook_that_ends_limits_the_pods_of_the_next_seconds",
+                within=UNINTERRUPTED,
+            ),
             LIMITER: proof(
                 "the version before restores what it has written, and the next one writes it again",
                 f"{_LIMITER}::test_a_pod_is_limited_and_restored_and_nothing_else_is_written",
