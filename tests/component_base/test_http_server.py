@@ -57,6 +57,7 @@ def until(true):
     [
         (b"GET / HTTP/1.0\r\nX: " + b"x" * 8192, b"431 Request Header Fields Too Large", b"more than 8192 bytes\n"),
         (b"hello\r\n\r\n", b"400 Bad Request", b"not an HTTP request\n"),
+        (b"\r\n\r\n", b"400 Bad Request", b"not an HTTP request\n"),
         (b"\r\nGET / HTTP/1.1\r\n\r\n", b"400 Bad Request", b"not an HTTP request\n"),
         (b"DELETE /healthz HTTP/1.0\r\n\r\n", b"501 Not Implemented", b"want GET\n"),
     ],

@@ -80,6 +80,10 @@ def test_the_tests_of_a_line_kill_its_mutant_and_no_other(recorded, found):
     assert trial.outcome_of_line(found(12), "part/one.py", source) == trials.SURVIVED
 
 
+def test_a_mutant_that_cannot_be_imported_is_killed(recorded, found):
+    assert trials.Trials(recorded).outcome_of_line(found(5), "part/one.py", "1 / 0\n") == trials.KILLED
+
+
 def test_tests_that_take_long_without_a_change_too_are_no_timeout(recorded, found, monkeypatch):
     monkeypatch.setattr(trials, "_OF_LINE_SECONDS", 0.01)
     assert trials.Trials(recorded).outcome_of_line(found(5), "part/one.py", SOURCE) == trials.SURVIVED

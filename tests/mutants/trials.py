@@ -122,14 +122,14 @@ class Trials:
         return {0: SURVIVED, None: TIMEOUT}.get(code, KILLED)
 
     def outcome_of_line(self, tests: Tests, file: str, source: str) -> str:
-        """Do the same with tests that are known to pass without a change, which may take long.
-
-        One that is not found kills nothing.
-        """
+        """Do the same with tests that are known to pass without a change, which may take long or have new names."""
         code = self._exit_code(tests, file, source, _OF_LINE_SECONDS)
         if code is None:
             return TIMEOUT if exit_code(self._root, tests, _OF_LINE_SECONDS) is not None else SURVIVED
-        return KILLED if code == pytest.ExitCode.TESTS_FAILED else SURVIVED
+        if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return KILLED if code else SURVIVED
+        collected = tests._replace(options=(*tests.options, "--collect-only"))
+        return KILLED if exit_code(self._root, collected, _OF_LINE_SECONDS) == 0 else SURVIVED
 
     def _exit_code(self, tests: Tests, file: str, source: str, limit: float) -> int | None:
         path = self._root / file
