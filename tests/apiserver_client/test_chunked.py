@@ -58,3 +58,10 @@ def test_trailers_are_not_part_of_the_body():
 def test_rejects_bytes_that_are_not_a_chunk(sent):
     with pytest.raises(chunked.Malformed):
         chunked.Body().taken_from(sent)
+
+
+def test_a_size_may_have_as_many_bytes_as_the_bound_and_no_more():
+    body = chunked.Body()
+    assert body.taken_from(b"3;" + b"x" * (chunked._LONGEST_SIZE_LINE - 2)) == b""
+    with pytest.raises(chunked.Malformed, match=f"no size of a chunk in {chunked._LONGEST_SIZE_LINE + 1} bytes"):
+        body.taken_from(b"x")

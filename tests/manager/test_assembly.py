@@ -152,3 +152,11 @@ async def test_a_right_to_evict_that_is_granted_changes_the_predictor_of_each_no
     await parts.evictor.check_rights()
     await worked_off(parts.spec_queue)
     assert predictors() == ["calibrated", "calibrated"]
+
+
+async def test_misconfigured_nodes_are_exported(world, parts):
+    value = world.telemetry.registry.get_sample_value
+    assert value("koord_manager_misconfigured_nodes") == 0
+    world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}})
+    await reconcile(world, parts)
+    assert value("koord_manager_misconfigured_nodes") == 1

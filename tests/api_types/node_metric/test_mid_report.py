@@ -144,3 +144,11 @@ def test_a_policy_without_keys_is_the_default():
 
 def test_a_floor_of_none_lets_go():
     assert mid_report.mid_policy(slo.MidColocationPolicy(mid_floor="none")).floor is False
+
+
+def test_what_a_report_does_not_request_or_had_not_before_is_zero():
+    usable = mid_report.usable_report(report(), policy := mid_report.mid_policy(slo.MidColocationPolicy()))
+    nothing = Requests({}, {})
+    found = mid_report.formula_inputs(usable, policy, ALLOCATABLE, CAPACITY, nothing, bound_before={})
+    for each in found.values():
+        assert (each.allocated_prod, each.allocated_mid, each.bound_before) == (0, 0, 0)

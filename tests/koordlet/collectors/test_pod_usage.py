@@ -462,3 +462,12 @@ def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_
         measured = node.tick()
     assert (measured.pods_in_system, measured.complete, len(measured.no_data)) == ({"a"}, True, 1)
     node.usage.close()
+
+
+def test_a_machine_without_groups_of_pods_gives_the_reason_once_and_counts_it(tmp_path):
+    (tmp_path / "empty").mkdir()
+    statistics = CollectStatistics()
+    usage = PodUsage(CgroupDiscovery(tmp_path / "empty"), DescriptorBudget(10), statistics, Clock())
+    measured = usage.measure()
+    assert (measured.pods, len(measured.no_data)) == ({}, 1)
+    assert statistics.source("pod discovery").failures == 1

@@ -466,3 +466,16 @@ def test_each_closing_needs_a_time_without_other_pods_of_its_own(fleet, changes)
 )
 def test_how_many_nodes_are_emptied_at_a_time_grows_with_the_fleet_up_to_a_bound(configured, nodes, most):
     assert policy.most_emptied(configured, nodes) == most
+
+
+@pytest.mark.parametrize(
+    ("more", "free"),
+    [
+        ({"prod": None}, (0, 0)),
+        ({"is_current": False}, (0, 0)),
+        ({"prod": (3, 12)}, (1, 0)),
+        ({"prod": (5, 9)}, (0, 1)),
+    ],
+)
+def test_natively_free_is_what_no_prod_pod_requests_by_a_fresh_report(more, free):
+    assert reported(**{"allocatable": (4, 10)} | more).native_free == free

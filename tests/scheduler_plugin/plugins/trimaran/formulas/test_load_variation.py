@@ -59,3 +59,9 @@ def test_extreme_arguments_give_scores_from_0_to_100(margin: float, sensitivity:
     for mean in (0.0, 5e-324, 50.0, 100.0):
         for deviation in (0.0, 5e-324, 1e-308, 50.0, 100.0):
             assert 0.0 <= shipped(mean, deviation, margin, sensitivity) <= 100.0
+
+
+def test_only_without_capacity_is_a_score_zero():
+    of = load_variation.Fractions(np.full(3, 0.5), np.zeros(3))
+    scores = load_variation.shipped_resource_scores(of, np.array([0.0, 0.5, 1.0]), 1.0, 1.0)
+    assert scores.tolist() == [0.0, 75.0, 75.0]
