@@ -1,0 +1,33 @@
+"""When a closed node is written: where it has more room than its own pods need."""
+
+import pytest
+
+from manager.mid_resource import status_annotation
+from manager.mid_resource.calculator import Target
+from manager.mid_resource.patch import PatchReason
+from manager.mid_resource.reasons import Closed, Reason
+from tests.manager.mid_resource.test_patch import NOW, cause, published, values
+
+
+def written(closed=Closed.FROZEN):
+    return status_annotation.make(Reason.CALCULATED, NOW, closed=closed)
+
+
+@pytest.mark.parametrize(
+    ("of_its_pods", "before", "expected"),
+    [
+        (values(1_000), published(1_000), None),
+        (values(1_000), published(1_001), PatchReason.CLOSING),  # less than the threshold of 10 %
+        (values(1_000, 999), published(1_000), PatchReason.CLOSING),
+        (values(1_000), published(999), None),
+    ],
+)
+def test_a_closed_node_is_written_where_it_has_more_room_than_its_pods_need(of_its_pods, before, expected):
+    assert cause(Target(of_its_pods, Reason.CALCULATED, closed=Closed.FROZEN), before, written()) is expected
+
+
+@pytest.mark.parametrize(("now", "known"), [(Closed.FROZEN, ""), ("", Closed.FROZEN), (Closed.LEAVING, Closed.FROZEN)])
+def test_a_node_that_begins_or_ceases_to_be_closed_is_written(now, known):
+    assert cause(Target(values(1_000), Reason.CALCULATED, closed=now), published(1_000), written(known)) is (
+        PatchReason.CLOSING
+    )
