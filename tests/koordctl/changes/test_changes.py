@@ -113,11 +113,12 @@ async def test_an_uninstallation_takes_away_what_it_named(server):
     assert [each for each in again.data.objects.values() if each] == [["koord-manager"]]
 
 
-async def test_an_uninstallation_in_an_empty_cluster_is_done(server):
+async def test_an_uninstallation_in_an_empty_cluster_is_done(server, capsys):
     server.remove("deployments", "koord-manager", NAMESPACE)
     server.remove("nodemetrics", "n1")
     server.remove("nodes", "n1")
     assert (await answer_of(server, uninstall, "--yes")).exit_code == 0
+    assert "done: no Mid resource" in capsys.readouterr().err
 
 
 def test_the_end_of_the_input_is_no(monkeypatch):
