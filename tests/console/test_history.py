@@ -28,6 +28,14 @@ def test_a_value_a_minute_then_one_in_five():
     assert 24 * 3600 - 600 <= covered <= 24 * 3600
 
 
+def test_minutes_of_two_hours_are_kept_and_the_first_one_leaves_with_the_next():
+    history = History()
+    for minute in range(1, 122):
+        history.record(minute * 60, [node(cpu=minute)])
+    ring = history._of_nodes[0]
+    assert [point.time_seconds for point in ring.points(0, 0, 0.0)] == [minute * 60 for minute in range(2, 122)]
+
+
 def test_values_are_in_cores_and_gib_and_unknown_is_not_zero():
     history = History()
     history.record(60, [node()])
