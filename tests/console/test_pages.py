@@ -215,6 +215,12 @@ async def test_a_part_that_cannot_be_read_hides_no_other():
     assert "cores" in text
 
 
+@pytest.mark.parametrize("key", [("events", "manager"), ("namespaces",)])
+async def test_each_part_of_the_page_mid_that_cannot_be_read_is_named(key):
+    text = await page("/mid", fleets.seen(fleets.nodes(2)), {key: errors.Unreachable("GET: gone")})
+    assert "GET: gone" in text
+
+
 async def test_a_read_that_takes_long_delays_no_page(monkeypatch):
     async def endless(_key, _read):
         await asyncio.sleep(60)

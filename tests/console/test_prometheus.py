@@ -247,3 +247,8 @@ async def test_what_is_kept_is_bounded():
         for number in range(70):
             await reader.cpu(f"n{number}")
         assert len(reader._reads) <= 64
+
+
+def test_the_environment_chooses_no_authorities(monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "not-there.pem"))
+    Prometheus("https://prometheus")  # would raise FileNotFoundError

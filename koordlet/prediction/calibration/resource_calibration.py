@@ -85,7 +85,7 @@ class CalibrationState:
     watched: Watched | None
     largest: float
     scores: ScoreState
-    is_capped: bool = False
+    is_capped: bool
     """Whether usage was held down since `watched` began."""
 
 
