@@ -113,6 +113,8 @@ def test_after_a_failure_the_pause_is_kept_though_the_report_is_due():
     assert [timer.is_check_due(now) for now in (11.9, 12.0)] == [False, True]
 
 
-@pytest.mark.parametrize(("value", "threshold", "has_moved"), [(0, 0, False), (1, 100, True), (0, 100, False), (1, 1e6, True)])
+@pytest.mark.parametrize(
+    ("value", "threshold", "has_moved"), [(0, 0, False), (1, 100, True), (0, 100, False), (1, 1e6, True)]
+)
 def test_a_new_resource_is_compared_with_zero(value, threshold, has_moved):
     assert schedule.moved({"cpu": value}, {}, {}, threshold) is has_moved
