@@ -80,3 +80,10 @@ def test_rejects_an_unsupported_scoring_strategy():
     document = {"profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]}
     with pytest.raises(CannotModel, match="MostAllocated"):
         kube_scheduler_model.weights_of(document)
+
+
+def test_balance_is_half_the_difference_of_the_shares_and_perfect_without_one_of_the_resources():
+    requested = np.array([[500, 1, 2_000], [1, 1, 1]])
+    capacity = np.array([[1_000, 1, 1_000], [4, 4, 0]])
+    # shares 0.5 and 0.25; 1 and 0.25; 1 and none
+    assert kube_scheduler_model._balanced(requested, capacity).tolist() == [87, 62, 100]
