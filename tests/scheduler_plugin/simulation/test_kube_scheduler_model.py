@@ -83,7 +83,7 @@ def test_rejects_an_unsupported_scoring_strategy():
 
 
 def test_balance_is_half_the_difference_of_the_shares_and_perfect_without_one_of_the_resources():
-    requested = np.array([[500, 1, 2_000], [1, 1, 1]])
-    capacity = np.array([[1_000, 1, 1_000], [4, 4, 0]])
-    # shares 0.5 and 0.25; 1 and 0.25; 1 and none
-    assert kube_scheduler_model._balanced(requested, capacity).tolist() == [87, 62, 100]
+    requested = np.array([[500, 0, 1, 2_000], [1, 1, 1, 1]])
+    capacity = np.array([[1_000, 1, 1, 1_000], [4, 4, 4, 0]])
+    # shares 0.5 and 0.25; 0 and 0.25; 1 and 0.25; 1 and none
+    assert kube_scheduler_model._balanced(requested, capacity).tolist() == [87, 87, 62, 100]
