@@ -43,7 +43,9 @@ SLOW = (
     "koordlet/test_evaluation_of_a_node.py",
     "koordlet/test_package_predictors_of_a_node.py",
     "koordlet/test_predictor_package.py",
+    "koordlet/test_unmeasurable_pods.py",
     "manager/cache/test_kopf_certificates.py",
+    "manager/cli/admission/test_certificate_store.py",
     "manager/cli/admission/test_program.py",
     "manager/mid_resource/test_write_pace.py",
     "manager/slo_config/test_config_replacements.py",
@@ -54,6 +56,7 @@ SLOW = (
     "scheduler_plugin/plugins/load_aware/test_differential.py",
     "scheduler_plugin/plugins/trimaran/test_random_answers.py",
     "test_every_key_has_an_effect.py",
+    "tools/images/test_contention.py",
     "tools/test_second_run.py",
 )
 """Folders and files that start processes, render the chart, wait long or draw many examples; `make unit` runs none.
