@@ -1,33 +1,20 @@
 """A request that is only an empty line, and a client that closes its side before it has read the answer."""
 
-import contextlib
 import socket
 
 import pytest
 
 from component_base import http_server
-from tests.component_base.test_http_server import DEADLINE_SECONDS, answer, until
+from tests.component_base.serving import answer, serving, until
 
 BODY = b"x" * 40_000
 """More than the client's socket takes and less than that of the server: the kernel keeps a part."""
 
 
-@contextlib.contextmanager
-def serving():
-    opened = socket.create_server(("127.0.0.1", 0))
-    opened.setblocking(False)
-    pages = {"/long": BODY, "/short": b"short"}
-    routes = {
-        path: lambda _query, body=body: http_server.Page("text/plain; charset=utf-8", body)
-        for path, body in pages.items()
-    }
-    listener = http_server.Listener(opened, routes, DEADLINE_SECONDS, frozenset(routes))
-    server = http_server.HttpServer([listener])
-    server.start()
-    try:
-        yield listener
-    finally:
-        server.stop()
+ROUTES = {
+    path: lambda _query, body=body: http_server.Page("text/plain; charset=utf-8", body)
+    for path, body in {"/long": BODY, "/short": b"short"}.items()
+}
 
 
 def slow_client(listener):
@@ -39,12 +26,12 @@ def slow_client(listener):
 
 
 def test_an_empty_line_is_not_a_head_that_is_too_long():
-    with serving() as listener:
+    with serving(ROUTES, instant=frozenset(ROUTES)) as listener:
         assert answer(listener, b"\r\n\r\n").startswith(b"HTTP/1.0 400 Bad Request\r\n")
 
 
 def test_a_client_that_has_sent_everything_keeps_its_answer_within_the_bound_until_it_has_read():
-    with serving() as listener, slow_client(listener) as client:
+    with serving(ROUTES, instant=frozenset(ROUTES)) as listener, slow_client(listener) as client:
         client.sendall(b"GET /long HTTP/1.0\r\n\r\n")
         until(lambda: len(listener.answering) == 1)
         (connection,) = listener.answering
@@ -56,7 +43,7 @@ def test_a_client_that_has_sent_everything_keeps_its_answer_within_the_bound_unt
 
 
 def test_a_client_that_closes_its_side_within_its_request_is_closed_at_once():
-    with serving() as listener, slow_client(listener) as client:
+    with serving(ROUTES, instant=frozenset(ROUTES)) as listener, slow_client(listener) as client:
         client.sendall(b"GET /long HT")
         until(lambda: len(listener.waiting) == 1)
         client.shutdown(socket.SHUT_WR)
@@ -67,7 +54,7 @@ def test_a_client_that_closes_its_side_within_its_request_is_closed_at_once():
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
 def test_the_end_of_a_head_may_arrive_in_two_pieces(apart):
     request = b"GET /short HTTP/1.0\r\n\r\n"
-    with serving() as listener, slow_client(listener) as client:
+    with serving(ROUTES, instant=frozenset(ROUTES)) as listener, slow_client(listener) as client:
         client.sendall(request[:-apart])
         until(lambda: [len(each._head) for each in listener.waiting] == [len(request) - apart])
         client.sendall(request[-apart:])

@@ -5,54 +5,16 @@ import logging
 import socket
 import struct
 import threading
-import time
 
 import prometheus_client
 import pytest
 
 from component_base import http_endpoint, http_server
-
-DEADLINE_SECONDS = 60.0
-"""Of each connection here: longer than a test waits, so that no deadline closes what a test expects to be closed."""
-FINE = http_endpoint.ProbeResult(True, "fine")
-
-
-def fine(_query):
-    return http_endpoint.probe_page(FINE)
-
-
-@contextlib.contextmanager
-def serving(routes=None, *, instant=frozenset({"/healthz"})):
-    opened = socket.create_server(("127.0.0.1", 0))
-    opened.setblocking(False)
-    listener = http_server.Listener(opened, {"/healthz": fine, **(routes or {})}, DEADLINE_SECONDS, instant)
-    server = http_server.HttpServer([listener])
-    server.start()
-    try:
-        yield listener
-    finally:
-        server.stop()
-
-
-def connected(listener):
-    return socket.create_connection(listener.socket.getsockname(), timeout=5)
-
-
-def answer(listener, request):
-    with connected(listener) as client:
-        client.sendall(request)
-        return client.makefile("rb").read()
+from tests.component_base.serving import FINE, answer, connected, fine, serving, until
 
 
 def get(listener, path):
     return answer(listener, f"GET {path} HTTP/1.0\r\n\r\n".encode())
-
-
-def until(true):
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def is_reset(client):

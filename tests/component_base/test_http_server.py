@@ -4,52 +4,17 @@ import contextlib
 import errno
 import logging
 import socket
-import time
 import types
 
 import prometheus_client
 import pytest
 
 from component_base import http_endpoint, http_server
-
-DEADLINE_SECONDS = 60.0
-"""Of each connection here: longer than a test waits, so that no deadline closes what a test expects to be closed."""
-FINE = http_endpoint.ProbeResult(True, "fine")
-
-
-@contextlib.contextmanager
-def serving():
-    opened = socket.create_server(("127.0.0.1", 0))
-    opened.setblocking(False)
-    routes = {"/healthz": lambda _query: http_endpoint.probe_page(FINE)}
-    listener = http_server.Listener(opened, routes, DEADLINE_SECONDS, frozenset(routes))
-    server = http_server.HttpServer([listener])
-    server.start()
-    try:
-        yield listener
-    finally:
-        server.stop()
-
-
-def connected(listener):
-    return socket.create_connection(listener.socket.getsockname(), timeout=5)
-
-
-def answer(listener, request):
-    with connected(listener) as client:
-        client.sendall(request)
-        return client.makefile("rb").read()
+from tests.component_base.serving import FINE, answer, connected, serving, until
 
 
 def probe(listener):
     return answer(listener, b"GET /healthz HTTP/1.0\r\n\r\n")
-
-
-def until(true):
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize(

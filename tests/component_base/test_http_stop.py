@@ -5,9 +5,9 @@ import contextlib
 import gc
 import socket
 import threading
-import time
 
 from component_base import http_server
+from tests.component_base.serving import until
 
 
 def fine(_query):
@@ -18,13 +18,6 @@ def server_of(routes):
     opened = socket.create_server(("127.0.0.1", 0))
     opened.setblocking(False)
     return http_server.HttpServer([http_server.Listener(opened, routes, seconds=60.0)]), opened.getsockname()
-
-
-def until(true):
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def asking(address, path):
