@@ -167,7 +167,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the tests of a trial end too
     if program := chart.helm():
         os.environ["HELM"] = program  # a copy has none of its own, and a trial that renders the chart fails without one
-    if not LINES.is_dir():
+    if not (LINES / lines.INDEX).is_file():  # also after an interrupted recording
         print("recording which tests run which lines ...", flush=True)
         record()
     text, worst = table(tried(sample(given.only, given.count, given.seed), Lines(LINES), quick=given.quick))

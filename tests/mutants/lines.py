@@ -16,6 +16,8 @@ import coverage
 
 from tests.mutants.trials import Tests
 
+INDEX: Final = "index.json"
+"""Written last."""
 _MOST: Final = 200
 """Tests of one line that are run, those of its own module and folder first."""
 
@@ -41,14 +43,14 @@ def record(root: Path, folder: Path, packages: Iterable[str]) -> None:
         "failed": sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+?\.py)", output, re.MULTILINE))),
         "digests": {str(path.relative_to(root)): _digest(path) for path in files},
     }
-    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
 
 
 class Lines:
     """What `record` wrote to `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         self._digests: dict[str, str] = index["digests"]
         self._failed: list[str] = index["failed"]
         self._data = coverage.CoverageData(str(folder / "data"))
