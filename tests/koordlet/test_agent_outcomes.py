@@ -1,6 +1,5 @@
 """Outcomes of reports: pauses, counters and lines of the log. And the files that the agent closes at its end."""
 
-import contextlib
 import logging
 import time
 import types
@@ -9,13 +8,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
-from koordlet.agent import Agent
-from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.report import writer
 from koordlet.report.writer import Outcome
-from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
+from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB
 from tests.koordlet.test_agent_work import open_below
 
@@ -27,13 +24,11 @@ def registry():
 
 @pytest.fixture
 def agent(tmp_path, registry):
-    PlainHost(tmp_path).set_node(1000, GIB)
-    made = Agent(KoordletSettings(node_name="n1", state_dir=""), NodeObserver(tmp_path, 64), registry)
-    view = made.view
-    view.resource_version = "9"
-    view.pods.keep_only(())
-    view.capacity = view.allocatable = WholeAmounts(16_000, 16 * GIB)
-    with contextlib.closing(made.observer.collector):
+    with idle_agent(tmp_path, registry) as made:
+        view = made.view
+        view.resource_version = "9"
+        view.pods.keep_only(())
+        view.capacity = view.allocatable = WholeAmounts(16_000, 16 * GIB)
         yield made
 
 

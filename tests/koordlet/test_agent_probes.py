@@ -1,6 +1,5 @@
 """The agent's probes, and its errors: each is counted or waited out, and the agent goes on."""
 
-import contextlib
 import types
 
 import pytest
@@ -8,12 +7,9 @@ from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff, errors
 from koordlet import agent as program
-from koordlet.agent import Agent
 from koordlet.mid_suppression.planner import Change
-from koordlet.node_observer import NodeObserver
 from koordlet.report import writer
-from koordlet.settings import KoordletSettings
-from tests.host_trees.plain_files import PlainHost
+from tests.koordlet.idle_agent import idle_agent
 
 UNREACHABLE = errors.Unreachable("the apiserver cannot be reached")
 
@@ -25,10 +21,7 @@ def registry():
 
 @pytest.fixture
 def agent(tmp_path, registry):
-    PlainHost(tmp_path).set_node(1000, 1 << 30)
-    settings = KoordletSettings(node_name="n1", state_dir="", enable_suppression=True)
-    made = Agent(settings, NodeObserver(tmp_path, 64), registry)
-    with contextlib.closing(made.observer.collector):
+    with idle_agent(tmp_path, registry, enable_suppression=True) as made:
         yield made
 
 

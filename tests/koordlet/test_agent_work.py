@@ -11,15 +11,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
-from koordlet.agent import Agent
 from koordlet.collectors.snapshot import SnapshotCollector
-from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.report import schedule, writer
 from koordlet.samples import UNRESERVED_SYSTEM, UsageSample
-from koordlet.settings import KoordletSettings
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import V1, V2, PlainHost
+from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 
 
@@ -30,9 +28,7 @@ def registry():
 
 @pytest.fixture
 def agent(tmp_path, registry):
-    PlainHost(tmp_path).set_node(1000, 1 << 30)
-    made = Agent(KoordletSettings(node_name="n1", state_dir=""), NodeObserver(tmp_path, 64), registry)
-    with contextlib.closing(made.observer.collector):
+    with idle_agent(tmp_path, registry) as made:
         yield made
 
 

@@ -1,25 +1,20 @@
 """Counters of the metrics page while an agent runs: ticks that come late, and sources that give no data."""
 
 import asyncio
-import contextlib
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
-from koordlet.agent import Agent
 from koordlet.cluster.interface import NoCluster
-from koordlet.node_observer import NodeObserver
 from koordlet.samples import NODE
-from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
+from tests.koordlet.idle_agent import idle_agent
 
 
 @pytest.fixture
-def host(tmp_path):
-    made = PlainHost(tmp_path)
-    made.set_node(1000, 1 << 30)
-    return made
+def host(tmp_path, agent):
+    return PlainHost(tmp_path)
 
 
 @pytest.fixture
@@ -28,9 +23,8 @@ def registry():
 
 
 @pytest.fixture
-def agent(tmp_path, host, registry):
-    made = Agent(KoordletSettings(node_name="n1", state_dir=""), NodeObserver(tmp_path, 64), registry)
-    with contextlib.closing(made.observer.collector):
+def agent(tmp_path, registry):
+    with idle_agent(tmp_path, registry) as made:
         yield made
 
 
