@@ -13,7 +13,7 @@ import pytest
 from console import __main__ as console
 from console import program
 from console.settings import ConsoleSettings
-from console.web import server as web
+from tests.console import recorded_servers
 from tests.fakes import apiserver
 from tests.fleet import cluster
 from tests.koordctl import serving
@@ -30,15 +30,7 @@ def no_other_cluster(monkeypatch, tmp_path):
 
 @pytest.fixture
 def servers(monkeypatch):
-    """Return the servers of pages that were made, to end them without a signal to the tests."""
-    made, make = [], web.server
-
-    def recorded(app):
-        made.append(make(app))
-        return made[-1]
-
-    monkeypatch.setattr(web, "server", recorded)
-    return made
+    return recorded_servers.record(monkeypatch)
 
 
 def threads():

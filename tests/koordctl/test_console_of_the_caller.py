@@ -10,8 +10,8 @@ import webbrowser
 import httpx2
 import pytest
 
-from console.web import server as web
 from koordctl import __main__ as koordctl
+from tests.console import recorded_servers
 from tests.koordctl import serving
 
 SECONDS = 20
@@ -19,15 +19,7 @@ SECONDS = 20
 
 @pytest.fixture
 def servers(monkeypatch):
-    """Return the servers that were made, to end them without a signal to the tests."""
-    made, make = [], web.server
-
-    def recorded(app):
-        made.append(make(app))
-        return made[-1]
-
-    monkeypatch.setattr(web, "server", recorded)
-    return made
+    return recorded_servers.record(monkeypatch)
 
 
 @contextlib.contextmanager
