@@ -43,6 +43,17 @@ def sentences(decision):
     return {node["node"]: node["sentence"] for node in decision["nodes"]}
 
 
+def measure(made, data):
+    """Let the plugins see a measurement of the newest window."""
+    windows = Windows(300)
+    windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
+    made.measurements.select(windows, NOW)
+    for plugin in made.measured:
+        for entry in made.cluster.entries.values():
+            plugin.write(entry)
+    made.measurements.confirm_rows()
+
+
 def test_each_node_has_one_sentence(parts):
     # 0.285 * 100 is less than 28.5 in floats, and the decision uses floats
     decision = decided(parts, bound_to="cool")
@@ -115,18 +126,12 @@ def test_measurements_are_shown_once_for_any_number_of_plugins():
     made = factories.parts(plugins={"score": {"enabled": enabled}})
     made.cluster.node_changed(factories.node("cool"))
     made.cluster.node_changed(factories.node("warm"))
-    windows = Windows(300)
     metrics = [
         Metric("", kind, operator, "15m", value)
         for kind, operator, value in (("CPU", "AVG", 31.0), ("CPU", "STD", 4.0), ("Memory", "AVG", 52.0))
     ]
     data = Data({"cool": NodeMetrics(metrics)})
-    windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
-    made.measurements.select(windows, NOW)
-    for plugin in made.measured:
-        for entry in made.cluster.entries.values():
-            plugin.write(entry)
-    made.measurements.confirm_rows()
+    measure(made, data)
     shown = sentences(decided(made, nodes=["cool", "warm"]))
     assert shown["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
     assert shown["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1
@@ -174,14 +179,8 @@ def test_each_resource_that_is_not_measured_has_its_fallback_beside_those_that_a
     made = factories.parts(plugins={"score": {"enabled": [{"name": "TargetLoadPacking"}]}})
     for name in ("cool", "warm"):
         made.cluster.node_changed(factories.node(name))
-    windows = Windows(300)
     data = Data({"cool": NodeMetrics([Metric("", "Memory", "AVG", "15m", 52.0)])})
-    windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
-    made.measurements.select(windows, NOW)
-    for plugin in made.measured:
-        for entry in made.cluster.entries.values():
-            plugin.write(entry)
-    made.measurements.confirm_rows()
+    measure(made, data)
     shown = sentences(decided(made, nodes=["cool", "warm"]))["cool"]
     assert "cpu: " in shown
     assert "measured memory 52 % of capacity, deviation 0 %" in shown
