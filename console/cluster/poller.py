@@ -35,6 +35,13 @@ _MOST_DETAILS: Final = 32
 _STOP_SECONDS: Final = 2.0
 
 
+class CutOff(Exception):
+    """A read of one page was cut off, because more of them were asked for than are kept."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {_MOST_DETAILS} pages are read at the same time; open this one again")
+
+
 class Poller:
     """Thread that reads. `always` reads without a request too, for the history."""
 
@@ -84,7 +91,10 @@ class Poller:
         return self.seen
 
     async def detail(self, key: tuple[str, ...], read: Read[T]) -> T:
-        """Return what `read` returns, once for all callers of some seconds. Raises errors.ApiServerError."""
+        """Return what `read` returns, once for all callers of some seconds.
+
+        Raises errors.ApiServerError, and CutOff where the read made room for others.
+        """
         asked = asyncio.run_coroutine_threadsafe(self._shared(key, read), self._loop)
         return await asyncio.wrap_future(asked)
 
@@ -148,7 +158,12 @@ class Poller:
                 oldest.cancel()
             known = self._details[key]
         self._details.move_to_end(key)
-        result: T = await asyncio.shield(known[1])
+        try:
+            result: T = await asyncio.shield(known[1])
+        except asyncio.CancelledError:
+            if known[1].cancelled() and not self._stopping.is_set():
+                raise CutOff from None
+            raise
         return result
 
     async def _timed(self, key: tuple[str, ...], read: Awaitable[T]) -> T:

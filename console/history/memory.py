@@ -61,14 +61,14 @@ class _Ring:
         if row < len(self._values):
             self._values[row] = np.nan
 
-    def points(self, row: int, offset: int, since_seconds: float) -> Iterator[Point]:
-        """Yield the points of the steps that begin after a time, the oldest first."""
+    def points(self, row: int, offset: int) -> Iterator[Point]:
+        """Yield the points of a row, the oldest first."""
         if row >= len(self._values):
             return
         newest = int(self._steps.max(initial=-1))
         for step in range(max(newest - self._slots + 1, 0), newest + 1):
             slot = step % self._slots
-            if self._steps[slot] != step or step * self.step_seconds < since_seconds:
+            if self._steps[slot] != step:
                 continue
             values = self._values[row, slot, offset : offset + len(SERIES)]
             if not np.isnan(values).all():
@@ -124,9 +124,9 @@ def _joined(rings: tuple[_Ring, _Ring], row: int, resource: str) -> list[Point]:
     """Return the points of each minute, and before them those of each five minutes."""
     fine, coarse = rings
     offset = _RESOURCES.index(resource) * len(SERIES)
-    minutes = list(fine.points(row, offset, 0))
+    minutes = list(fine.points(row, offset))
     begin = minutes[0].time_seconds if minutes else float("inf")
-    older = [point for point in coarse.points(row, offset, 0) if point.time_seconds + coarse.step_seconds <= begin]
+    older = [point for point in coarse.points(row, offset) if point.time_seconds + coarse.step_seconds <= begin]
     return [*older, *minutes]
 
 

@@ -126,7 +126,6 @@ def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
             "resource": mid,
             "terms": _terms({each.term: each for each in terms}, detail.layers, resource, whole),
             "inputs": [each for each in terms if each.term not in _TERMS],
-            "time": next((each.time for each in terms if each.term == "allocated_prod"), ""),
         }
 
 

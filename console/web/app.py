@@ -21,7 +21,7 @@ from apiserver_client import errors, session
 from component_base import clock
 from console.cluster import reading
 from console.cluster.details import Listed, Records
-from console.cluster.poller import Poller
+from console.cluster.poller import CutOff, Poller
 from console.history.prometheus import Prometheus
 from console.pages import decisions, fleet, health, mid, node, numbers, prediction
 from console.seen import Currency, Seen
@@ -173,7 +173,7 @@ class PagesApp:
         try:
             async with asyncio.timeout(_DETAIL_SECONDS):
                 return await self._poller.detail(key, read), ""
-        except errors.ApiServerError as error:
+        except (errors.ApiServerError, CutOff) as error:
             return None, str(error)
         except TimeoutError:
             return None, f"the read takes longer than {_DETAIL_SECONDS:.0f} s and continues; the next request shows it"

@@ -145,7 +145,11 @@ async def test_passes_the_api_version_to_the_program(server, program, tmp_path):
     server.on("GET", NODE, OK)
     async with server.session(exec_command=program(script)) as api:
         await get_node(api)
-    assert '"apiVersion": "client.authentication.k8s.io/v1"' in (tmp_path / "info").read_text()
+    assert json.loads((tmp_path / "info").read_text()) == {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "spec": {"interactive": False},  # it has no standard input
+    }
 
 
 @pytest.mark.parametrize(
@@ -153,6 +157,7 @@ async def test_passes_the_api_version_to_the_program(server, program, tmp_path):
     [
         ("echo no session >&2; echo at line 7 >&2; exit 3", "login ended with 3: no session$"),
         ("exit 4", "login ended with 4 and no message$"),
+        ("exit 1", "login ended with 1 and no message$"),
         ("kill -9 $$", "login was ended by SIGKILL and no message$"),
         ("echo hello", "login printed no ExecCredential"),
         ("echo '{}'", "login printed no ExecCredential"),

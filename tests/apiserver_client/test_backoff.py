@@ -33,3 +33,9 @@ def test_agents_that_fail_together_retry_at_different_times():
     drawn = iter([0.1, 0.9])
     first, second = (backoff.DEFAULT.seconds(4, lambda: next(drawn)) for _ in range(2))
     assert second - first == pytest.approx(0.8 * 12.8 / 2)
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(0, 0.4), (5, 12.8), (6, 15.0), (1000, 15.0)])
+def test_the_default_waits_as_the_reflector_of_client_go(attempt, seconds):
+    """It starts with 0.8 s and ends with 30 s; half of each is drawn."""
+    assert backoff.DEFAULT.seconds(attempt, lambda: 0.0) == pytest.approx(seconds)

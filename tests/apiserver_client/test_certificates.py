@@ -1,10 +1,13 @@
 """Certificates that are replaced while a session is open, and certificates of a credential program."""
 
+import contextlib
 import logging
+import pathlib
 
 import pytest
 
-from apiserver_client import errors, objects, resources
+from apiserver_client import certificates as certificates_in_use
+from apiserver_client import connection, errors, objects, resources
 from tests.fakes import apiserver, certificates, credential_program
 
 NODE = "/api/v1/nodes/n"
@@ -126,3 +129,16 @@ async def test_an_unusable_certificate_of_a_program_is_named(first, printing):
         async with server.session(ca_path=first.certificate_path, exec_command=command) as api:
             with pytest.raises(errors.NoCredentials, match="cannot load the client certificate of the credential prog"):
                 await get_node(api)
+
+
+def test_certificates_of_a_program_leave_no_open_file(first, second):
+    """A certificate that cannot be loaded leaves none either."""
+    open_files = []
+    to = connection.Connection("https://127.0.0.1:1", "the test", ca_path=first.certificate_path)
+    held = certificates_in_use.Certificates(to)
+    for of in (first, second, None) * 3:
+        pem = of.certificate_path.read_bytes() + of.key_path.read_bytes() if of else b"x"
+        with contextlib.suppress(errors.NoCredentials):
+            held.current(connection.Credential(certificate=pem))
+        open_files.append(len(list(pathlib.Path("/proc/self/fd").iterdir())))
+    assert len(set(open_files)) == 1

@@ -55,18 +55,19 @@ def test_truncates_a_long_message_to_the_limit_of_the_apiserver():
     assert message.endswith("x…")
 
 
-async def test_a_repeated_event_raises_the_count(server):
+@pytest.mark.parametrize(("known", "count"), [({"count": 4}, 5), ({"count": 1}, 2), ({"count": None}, 2), ({}, 2)])
+async def test_a_repeated_event_raises_the_count(server, known, count):
     made = event()
     collection = "/api/v1/namespaces/koordinator-system/events"
     stored = f"{collection}/{made['metadata']['name']}"
     server.on("POST", collection, apiserver.Answer(made, 201), apiserver.status(409, "AlreadyExists"))
-    server.on("GET", stored, apiserver.Answer({**made, "count": 4}))
+    server.on("GET", stored, apiserver.Answer({"metadata": made["metadata"], **known}))
     server.on("PATCH", stored, apiserver.Answer(made))
     async with server.session() as api:
         await cluster_events.record(api, made)
         assert [it.method for it in server.requests] == ["POST"]
         await cluster_events.record(api, event(now=NOON + timedelta(minutes=5)))
-    assert server.requests[-1].document == {"count": 5, "lastTimestamp": "2026-10-21T12:05:00Z"}
+    assert server.requests[-1].document == {"count": count, "lastTimestamp": "2026-10-21T12:05:00Z"}
 
 
 async def test_raises_when_the_event_is_refused(server):

@@ -354,6 +354,17 @@ async def test_a_warning_of_the_apiserver_is_logged_once(server, caplog):
     assert "unknown field" in caplog.text
 
 
+async def test_a_server_with_ever_new_warnings_fills_neither_the_log_nor_the_memory(server, caplog):
+    for number in range(100):
+        warning = ("Warning", f'299 - "field {number}"')
+        server.on("GET", NODE, apiserver.Answer({"metadata": {"name": "n"}}, headers=(warning,)))
+    async with server.session() as api:
+        with caplog.at_level(logging.WARNING, logger="apiserver_client"):
+            for _ in range(100):
+                await get_node(api)
+    assert len(caplog.messages) == 64
+
+
 async def test_cancelling_a_call_closes_its_connection(server):
     server.on("GET", NODE, apiserver.HANG)
     async with server.session() as api:

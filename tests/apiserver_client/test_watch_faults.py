@@ -197,6 +197,16 @@ async def test_a_watch_that_worked_for_long_restarts_with_short_delays(server, n
     assert naps.seconds == pytest.approx([0.4] * 4)
 
 
+@pytest.mark.parametrize(("step", "waits"), [(0.5, []), (0.375, [0.4])])
+async def test_a_watch_that_ends_within_a_second_is_a_failure(server, naps, step, waits):
+    """The clock is read at the begin of a watch, once it is connected, and at its end."""
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(), apiserver.Stream(added("a", "6"), HANG))
+    async with server.session() as api:
+        await take(2, api, sleep=naps, uniform=lambda: 0.0, now=a_clock(step=step))
+    assert naps.seconds == waits
+
+
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
@@ -211,13 +221,23 @@ async def test_a_watch_that_worked_for_long_restarts_with_short_delays(server, n
 async def test_reports_and_retries_a_lasting_failure(server, naps, refusal, kind, caplog):
     server.on("GET", PODS, *[refusal] * 4, apiserver.page("5", pod("a")))
     state, states = watching.WatchState(), []
-    with caplog.at_level(logging.INFO, logger="apiserver_client.watching"):
+    with caplog.at_level(logging.DEBUG, logger="apiserver_client.watching"):
         async with server.session() as api:
             await take(2, api, sleep=naps, state=state, on_state=lambda it: states.append(type(it.last_error)))
     assert states == [kind] * 4 + [type(None)]
     assert len(naps.seconds) == 4
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "DEBUG", "DEBUG", "INFO"]
     assert "connected again" in caplog.messages[-1]
+
+
+async def test_another_kind_of_failure_is_a_warning_again(server, naps, caplog):
+    away, refused = apiserver.status(503, "ServiceUnavailable"), apiserver.status(403, "Forbidden")
+    server.on("GET", PODS, away, away, away, refused, refused, apiserver.page("5"))
+    with caplog.at_level(logging.DEBUG, logger="apiserver_client.watching"):
+        async with server.session() as api:
+            await take(1, api, sleep=naps)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["INFO", "WARNING", "DEBUG", "WARNING", "DEBUG", "INFO"]
 
 
 async def test_respects_retry_after(server, naps):
@@ -237,6 +257,18 @@ async def test_a_throttled_watch_resumes_from_its_version(server, naps):
         await take(2, api, sleep=naps)
     assert naps.seconds == [3.0]
     assert versions(server) == ["5", "5"]
+
+
+async def test_an_error_in_a_watch_without_a_code_is_of_no_known_kind(server, naps):
+    """`code` of a metav1.Status is 0 if it is not set."""
+    server.on("GET", PODS, apiserver.page("5"))
+    failed = apiserver.Stream(apiserver.event("ERROR", {"kind": "Status", "message": "storage is away"}))
+    server.on("WATCH", PODS, failed, apiserver.Stream(added("a", "6"), HANG))
+    seen = []
+    async with server.session() as api:
+        await take(3, api, sleep=naps, on_state=lambda it: seen.append(it.last_error))
+    (error,) = filter(None, seen)
+    assert (type(error), error.status, error.server_message) == (errors.StatusError, 0, "storage is away")
 
 
 async def test_waits_for_an_apiserver_that_is_away(naps):

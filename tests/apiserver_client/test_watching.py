@@ -1,13 +1,14 @@
 """The stream of events without failures: lists, changes, keys, decoding, pauses, the end."""
 
 import asyncio
+import collections
 import contextlib
 import weakref
 
 import msgspec
 import pytest
 
-from apiserver_client import resources, watching
+from apiserver_client import objects, resources, watching
 from tests.fakes import apiserver
 
 PODS = "/api/v1/pods"
@@ -135,6 +136,37 @@ async def test_requests_bookmarks_and_a_random_length(server, drawn, seconds):
     assert watch.query == wanted
 
 
+@pytest.mark.parametrize(
+    ("options", "list_as", "event_as"),
+    [
+        ({}, "", ""),
+        (
+            {"metadata_only": True},
+            ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        ),
+    ],
+    ids=["default", "metadata only"],
+)
+async def test_whole_objects_are_requested_unless_metadata_is_enough(server, options, list_as, event_as):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(apiserver.event("ADDED", pod("a")), apiserver.HANG))
+    async with server.session() as api:
+        await take(2, api, **options)
+    assert [it.headers["accept"] for it in server.requests] == [
+        f"application/json{list_as}",
+        f"application/json{event_as}",
+    ]
+
+
+async def test_a_list_is_the_newest_one_unless_an_older_one_is_enough(server):
+    server.on("GET", PODS, apiserver.page("5"))
+    async with server.session() as api:
+        await take(1, api)
+        await take(1, api, first_list_from_cache=True)
+    assert [it.query for it in server.requests] == [{"limit": "500"}, {"limit": "500", "resourceVersion": "0"}]
+
+
 async def test_only_the_first_list_may_come_from_the_cache(server, naps):
     server.on("GET", PODS, apiserver.page("5"), apiserver.page("9"))
     server.on("WATCH", PODS, apiserver.status(410, "Expired"))
@@ -199,6 +231,32 @@ async def test_other_tasks_run_between_the_objects_of_a_page(server):
             await anext(events)
         other.cancel()
     assert turns >= 90
+
+
+async def test_other_tasks_run_between_the_events_of_a_chunk(server):
+    lines = b"".join(msgspec.json.encode(apiserver.event("ADDED", pod(f"p{n}"))) + b"\n" for n in range(400))
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(lines, apiserver.HANG))
+    turns, seen = 0, []
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with (
+        server.session() as api,
+        contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
+    ):
+        assert text(await anext(events)) == "synced "
+        await anext(events)
+        other = asyncio.create_task(count())
+        for _ in range(399):
+            await anext(events)
+            seen.append(turns)
+        other.cancel()
+    assert max(collections.Counter(seen).values()) <= objects.ITEMS_PER_LOOP_TURN
 
 
 async def test_synced_is_set_when_the_consumer_has_processed_the_list(server):

@@ -81,6 +81,23 @@ def test_a_head_of_8192_bytes_is_complete_or_refused_at_once():
             assert client.makefile("rb").read().startswith(b"HTTP/1.0 200 ")
 
 
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        (b"\r\n\r\n", 400, b"not an HTTP request\n"),
+        (b"hello\r\n\r\n", 400, b"not an HTTP request\n"),
+        (b"DELETE /healthz HTTP/1.0\r\n\r\n", 501, b"want GET\n"),
+        (b"GET / HTTP/1.0\r\nX: ".ljust(8192, b"x"), 431, b"the head of the request has more than 8192 bytes\n"),
+        (b"GET /other HTTP/1.0\r\n\r\n", 404, b"no such page; there are: /healthz\n"),
+    ],
+)
+def test_a_refusal_states_its_reason(request_, status, reason):
+    with serving() as listener:
+        head, _, body = answer(listener, request_).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.0 {status} ".encode())
+    assert body == reason
+
+
 def test_a_request_without_any_line_is_refused_at_once():
     with serving() as listener:
         assert answer(listener, b"\r\n\r\n").startswith(b"HTTP/1.0 4")

@@ -126,3 +126,22 @@ def test_a_process_that_ends_without_a_stop_does_not_wait_for_the_server():
     finally:
         server.stop()
     assert not thread.is_alive()
+
+
+def test_a_stop_takes_some_turns_of_the_loop_and_no_pause():
+    server, _address = server_of({"/healthz": fine})
+
+    async def turns_of_a_stop():
+        serving = asyncio.create_task(server._serve())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        server._stopping.set()
+        turns = 0
+        while not serving.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await serving
+        return turns
+
+    with contextlib.closing(server._loop):
+        assert server._loop.run_until_complete(turns_of_a_stop()) < 50

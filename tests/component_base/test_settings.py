@@ -78,3 +78,17 @@ def test_help_shows_default_and_variable(capsys):
     shown = " ".join(capsys.readouterr().out.split())
     assert "port of probes (default: 9316; environment: EXAMPLE_PROBE_PORT)" in shown
     assert "name of the node (required; environment: EXAMPLE_NODE_NAME)" in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "wanted"),
+    [
+        (["--enable-debug"], "false", True),
+        (["--no-enable-debug"], "true", False),
+        ([], "true", True),
+        ([], None, False),
+    ],
+)
+def test_a_switch_is_a_flag_and_its_negation(argv, environ, wanted):
+    variables = {"EXAMPLE_NODE_NAME": "n"} | ({"EXAMPLE_ENABLE_DEBUG": environ} if environ else {})
+    assert load(argv, variables).enable_debug is wanted

@@ -48,6 +48,13 @@ async def test_events_of_tenants_never_pass_as_those_of_the_manager():
     ]  # fmt: skip
 
 
+async def test_the_newest_events_are_first_and_a_time_in_the_future_counts_as_now():
+    times = ["2026-11-21T09:58:00Z", "2026-11-21T09:59:00Z", "2998-01-01T00:00:00Z", FUTURE, None]
+    listed = [event(number, SUITE, time, f"event {number}") for number, time in enumerate(times)]
+    found = await read(reading.manager_events, SUITE, of=listed)
+    assert [each.message for each in found.items] == [f"event {number}" for number in (2, 3, 1, 0, 4)]
+
+
 async def test_events_of_one_namespace_do_not_hide_those_of_others():
     about = {"kind": "Pod", "reason": "FailedScheduling", "reporter": "default-scheduler"}
     found = await read(

@@ -33,7 +33,7 @@ def test_minutes_of_two_hours_are_kept_and_the_first_one_leaves_with_the_next():
     for minute in range(1, 122):
         history.record(minute * 60, [node(cpu=minute)])
     ring = history._of_nodes[0]
-    assert [point.time_seconds for point in ring.points(0, 0, 0.0)] == [minute * 60 for minute in range(2, 122)]
+    assert [point.time_seconds for point in ring.points(0, 0)] == [minute * 60 for minute in range(2, 122)]
 
 
 def test_values_are_in_cores_and_gib_and_unknown_is_not_zero():
@@ -79,3 +79,20 @@ def test_a_day_of_the_most_nodes_takes_less_than_45_mib():
     history.record(60, [node(str(number)) for number in range(MOST_NODES)])
     held = sum(ring._values.nbytes for ring in history._of_nodes)
     assert held <= 45 * 2**20
+
+
+def test_the_history_of_a_late_date_is_the_same():
+    history = History()
+    late = 253_402_300_740  # the last minute of the year 9999: a loop over all minutes before does not end
+    for time in (late - 60, late):
+        history.record(time, [node()])
+    assert [point.time_seconds for point in history.of_fleet("cpu")] == [late - 60, late]
+    assert [point.time_seconds for point in history.of_node("a", "cpu")] == [late - 60, late]
+
+
+def test_with_one_node_more_at_a_time_at_most_twice_the_memory_of_the_nodes_is_kept():
+    history = History()
+    for count in range(1, 66):
+        history.record(60 * count, [node(f"n{number}") for number in range(count)])
+    of_a_node = (120 + 288) * 10 * 2  # bytes: two-byte values of ten series
+    assert sum(ring._values.nbytes for ring in history._of_nodes) <= 2 * 65 * of_a_node

@@ -2,6 +2,7 @@
 
 import asyncio
 import types
+import urllib.parse
 
 import pytest
 
@@ -70,6 +71,46 @@ async def test_of_the_kept_charts_those_that_were_read_last_stay(monkeypatch):
         assert await reads("a") == 1
         monkeypatch.setattr(prometheus, "_KEEP_SECONDS", 60.0)
         assert [await reads(node) for node in ("c", "a", "c", "b")] == [1, 0, 0, 1]
+
+
+async def test_two_reads_of_prometheus_run_at_once_and_the_others_wait(monkeypatch):
+    monkeypatch.setattr(prometheus, "_PAGE_SECONDS", 0.3)
+    async with answering(then_close=False) as (url, asked):
+        reader = Prometheus(url)
+        found = await asyncio.gather(*(reader.cpu(f"n{number}") for number in range(5)))
+        while len(asked) < 2:
+            await asyncio.sleep(0.01)
+    assert all("takes longer than" in each["prometheus_problem"] for each in found)
+    assert len(asked) == 2
+
+
+async def test_a_query_asks_for_a_day_in_steps_of_15_minutes(monkeypatch):
+    now = 1_764_360_900 - 1  # a second before a whole step
+    clocks = types.SimpleNamespace(time=lambda: float(now), monotonic=lambda: 0.0)
+    monkeypatch.setattr(prometheus, "time", clocks)
+    async with answering(http(result())) as (url, asked):
+        await Prometheus(url).cpu()
+    for request in asked:
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.split(" ")[1]).query)
+        end = now - 899
+        assert [query[name] for name in ("start", "end", "step")] == [[str(end - 86_400)], [str(end)], ["900"]]
+    assert len(asked) == 5
+
+
+async def test_prometheus_is_read_without_a_proxy_of_the_environment(monkeypatch, closed_port):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    async with answering(http(result())) as (url, _):
+        assert await Prometheus(url).cpu() == {"prometheus_points": []}
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(2**18, True), (2**18 + 1, False)])
+async def test_an_answer_of_prometheus_has_at_most_256_kib(length, is_read):
+    async with answering(http(result().ljust(length))) as (url, _):
+        found = await Prometheus(url).cpu()
+    assert ("prometheus_points" in found) is is_read
 
 
 # poller

@@ -20,7 +20,7 @@ from console.seen import Currency, Seen
 from console.web import front_end
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.wire import Condition
+from fleet.wire import Condition, Event, ObjectReference
 from manager.cache import store
 from manager.mid_resource import explanation
 from tests.console import browsers, fleets
@@ -190,6 +190,14 @@ def test_a_namespace_whose_held_mid_is_not_known_is_ordered_as_one_without():
     assert [each["name"] for each in values["namespaces"]] == ["d", "a", "b", "c"]
 
 
+def test_events_about_mid_that_was_kept_or_calculated_are_not_shown():
+    shown = ["MidResourceReduced", "MidPodEvicted", "SampleTooOld", "ColocationDisabled", "Shadow"]
+    hidden = ["Calculated", "CalculatedFromReclaimable", "Static", "NoPrediction", "AwaitingFirstReport"]
+    events = Listed(tuple(Event(ObjectReference("Node", "a"), "Normal", reason) for reason in (*hidden, *shown)))
+    values = mid.context(fleets.seen([NODE]), History(), events, Listed(()), fleets.NOW)
+    assert [each["reason"] for each in values["events"]] == shown
+
+
 # prediction
 
 
@@ -203,6 +211,15 @@ def packed(*entries):
 def test_the_first_predictor_of_a_node_is_in_force_and_what_does_not_count_is_left_out():
     found = prediction.of_node(packed(("max", 24, 0.5, 40), ("none", math.nan, 1, 1), ("peak", 12, 2, 50)))
     assert found == [Score("max", names.CPU, 1, 24, 0.5, 40, True), Score("peak", names.CPU, 1, 12, 2, 50, False)]
+
+
+def test_the_shares_of_the_fleet_are_weighted_by_the_forecasts_of_the_nodes():
+    own = [packed(("max", 30, 1.0, 50.0)), packed(("max", 10, 0.0, 10.0))]
+    seen = fleets.seen([dataclasses.replace(NODE, name=f"n{each}", evaluation=own[each]) for each in (0, 1)])
+    (_, (score,)), _ = prediction.context(seen, "1")["by_resource"]
+    assert (score.nodes, score.forecasts) == (2, 40)
+    assert score.violation_percent == pytest.approx(0.75)  # (30 * 1 + 10 * 0) / 40
+    assert score.savings_percent == pytest.approx(40.0)  # (30 * 50 + 10 * 10) / 40
 
 
 def test_the_columns_of_the_page_are_those_of_the_fleet_and_a_node_may_lack_one():
@@ -245,7 +262,9 @@ def test_only_the_mid_on_the_node_is_the_result_of_the_sum():
     values = node.context(NODE, NodeDetail(explanation.explain(read, None)), fleets.seen([NODE]), History(), "suite")
     terms = values["sums"][0]["terms"]
     assert len(terms) > 1
-    assert [each["name"] for each in terms if each["is_result"]] == ["Mid on the node"]
+    (result,) = (each for each in terms if each["is_result"])
+    assert (result["sign"], result["name"]) == ("=", "Mid on the node")
+    assert result["part"] == ("mid", 0, 94.2)  # 9.423 of 10 cores
 
 
 def test_the_largest_hundred_pods_of_a_node_are_shown_and_all_counted():

@@ -125,8 +125,9 @@ def evaluated(name, violations):
 
 def test_the_most_violations_come_first_and_a_node_without_an_evaluation_is_left_out():
     empty = dataclasses.replace(NODE, name="empty", evaluation=Packed((), b""))
-    seen = fleets.seen([evaluated("few", 0.0), evaluated("none", float("nan")), NODE, evaluated("many", 2.0), empty])
-    assert [each.name for each in seen.by_violations] == ["many", "few", "empty", "none"]
+    without = [evaluated(name, float("nan")) for name in ("none", "blank")]
+    seen = fleets.seen([evaluated("few", 0.0), *without, NODE, evaluated("many", 2.0), empty])
+    assert [each.name for each in seen.by_violations] == ["many", "few", "blank", "empty", "none"]
 
 
 # fleet
@@ -219,7 +220,7 @@ def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
     ("resource", "violations", "keeps", "bar", "target"),
     [
         (names.CPU, 1.0, True, 20.0, 20.0),
-        (names.CPU, 1.01, False, 20.2, 20.0),
+        (names.CPU, 1.013, False, 20.3, 20.0),
         (names.MEMORY, 0.5, True, 10.0, 10.0),
         (names.MEMORY, 0.51, False, 10.2, 10.0),
         (names.CPU, 50.0, False, 100.0, 20.0),
@@ -257,6 +258,10 @@ def test_the_recommended_predictor_keeps_the_target_and_saves_most(rows, sentenc
 def test_with_less_than_a_day_of_forecasts_the_answer_is_to_wait():
     few = [Score("max", names.CPU, 2, 47.0, 0.0, 40.0)]
     assert prediction.recommendation(few, Counter(max=2)).startswith("Wait: a node has at most 24 forecasts on average")
+    of_memory = [few[0]._replace(resource=names.MEMORY)]
+    assert prediction.recommendation(of_memory, Counter(max=2)).startswith("Wait: a node has at most 0 forecasts")
+    fewer = few[0]._replace(predictor="peak", forecasts=20.0)
+    assert "at most 24 forecasts" in prediction.recommendation([fewer, *few], Counter(max=2))
     many = [few[0]._replace(forecasts=48.0)]
     assert prediction.recommendation(many, Counter(max=2)).startswith("Keep max")
 
@@ -300,6 +305,9 @@ def test_the_page_of_a_node():
     assert [(pod["name"], pod["used"], pod["slack"]) for pod in values["pods"]] == [
         ("busy", "0.90", "0.10"), ("idle", "0.00", "1.00"), ("new", "–", "–"),  # noqa: RUF001
     ]  # fmt: skip
+    assert [(pod["memory_requests"], pod["memory_used"]) for pod in values["pods"]] == [
+        ("1.0", "0.5"), ("1.0", "0.0"), ("1.0", "–"),  # noqa: RUF001
+    ]  # fmt: skip
     assert (values["pod_count"], values["pods_unread"]) == (3, False)
     nothing = node.context(dataclasses.replace(NODE, mid=Amounts()), None, fleets.seen([NODE]), History(), "suite")
     assert (nothing["headline"], nothing["pods_unread"], nothing["pods"]) == ("a has no Mid", True, [])
@@ -312,6 +320,7 @@ def test_the_page_of_a_node():
     ("name", "ready", "wanted", "word"),
     [
         (MANAGER, 2, 2, "ready"),
+        (MANAGER, 1, 1, "ready"),
         (MANAGER, 1, 2, "degraded"),
         (SCHEDULER, 0, 2, "not ready"),
         ("koordlet", 2, 3, "not ready"),

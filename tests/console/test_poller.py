@@ -176,3 +176,18 @@ async def test_pods_that_have_a_node_do_not_wait():
         async with server.session() as api:
             found = await reading.pending(api, None)
     assert [pod.metadata.name for pod in found.items] == ["waits"]
+
+
+async def test_what_only_a_page_shows_is_read_from_the_cache_of_the_apiserver():
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.page("7"))
+        async with server.session() as api:
+            await reading.pending(api, None)
+    (asked,) = server.asked("GET")
+    assert (asked.query["resourceVersion"], asked.query.get("limit")) == ("0", None)
+
+
+async def test_a_process_that_ends_without_a_stop_does_not_wait_for_the_reads():
+    async with polling() as (_, poller):
+        assert poller.is_alive()
+        assert poller._thread.daemon

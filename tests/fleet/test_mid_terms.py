@@ -28,6 +28,8 @@ def terms(**values):
         ("cap", {"reclaimable": 9, "cap": 8}, "binds"),
         ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 9}, "calculated; binds"),
         ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 10}, "calculated; does not bind"),
+        ("unused", {"reclaimable": 9, "cap": 8, "unused": 8}, "calculated; does not bind"),
+        ("floor", {"floor": 1}, "midFloor; binds"),
         ("floor", {"calculated": 5, "floor": 6}, "midFloor; binds"),
         ("floor", {"calculated": 5, "floor": 5}, "midFloor; does not bind"),
         ("rise_limit", {"rise_limit": 5}, "midMaxIncreasePercent; binds"),

@@ -85,3 +85,32 @@ def test_a_status_annotation_of_another_author_is_no_status():
     seen = state(cluster.node(annotations={"koordinator.sh/mid-resource-status": "{" * 20_000}), cluster.metric())
     assert seen.prod_requests.cpu == 14_750
     assert seen.reason == "Calculated"
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({"metricCollectPolicy": {"reportIntervalSeconds": 30}}, 30.0),
+        ({"metricCollectPolicy": {"reportIntervalSeconds": "30"}}, None),
+        ({"metricCollectPolicy": {}}, None),
+        ({"metricCollectPolicy": 30}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_interval_of_reports_is_that_of_the_spec(spec, seconds):
+    metric = cluster.metric()
+    metric["spec"] = spec
+    assert state(cluster.node(), metric).report_interval_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "status", "reason", "shown"),
+    [
+        ("CalculatedFromReclaimable", "True", "CalculatedFromReclaimable", "True"),
+        ("SampleTooOld", "False", "Calculated", "True"),  # the report is newer than the last write
+    ],
+)
+def test_a_calculated_reason_is_that_of_the_last_write_unless_it_was_a_withdrawal(written, status, reason, shown):
+    seen = state(cluster.node(annotations=cluster.mid_status(written, status)), cluster.metric())
+    assert (seen.reason, seen.status) == (reason, shown)

@@ -44,6 +44,16 @@ async def test_a_page_is_read_and_the_child_ends(kubectl):
     assert words == ["port-forward", *flags, *where]
 
 
+async def test_a_proxy_of_the_environment_is_not_used(kubectl, monkeypatch, closed_port):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    kubectl(SERVES)
+    async with port_forward.open_forward(POD, Caller()) as forward:
+        assert (await forward.get("/other")).body == b"/other"
+
+
 async def test_a_page_is_bounded_in_size_and_time(kubectl, monkeypatch):
     monkeypatch.setattr(port_forward, "_LARGEST_PAGE_BYTES", 2**21)
     kubectl(SERVES)

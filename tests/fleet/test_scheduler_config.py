@@ -13,6 +13,7 @@ from fleet.scheduler_config import SchedulerConfig
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins import registry
 
+OWN = "{name: LoadAwareScheduling}"
 QUOTA = {"cpu": "20", "memory": "64Gi"}
 PROFILE = {
     "pluginConfig": [
@@ -66,6 +67,8 @@ def test_whether_annotations_count_is_what_the_plugin_reads(args, counts):
         ("plugins: {filter: {disabled: [{name: '*'}]}}", None),
         ("plugins: {filter: {disabled: [{name: '*'}], enabled: [{name: LoadAwareScheduling}]}}", 65),
         ("plugins: {score: {enabled: [{name: LoadAwareScheduling}]}}", None),
+        (f"plugins: {{multiPoint: {{enabled: [{OWN}]}}}}", 65),
+        (f"plugins: {{multiPoint: {{enabled: [{OWN}]}}, filter: {{disabled: [{OWN}]}}}}", None),
         ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 0}}}]", None),
         ("pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {memory: 80}}}]", None),
     ],

@@ -197,3 +197,14 @@ async def test_a_missing_deployment_of_the_manager_is_no_note_and_its_config_map
         reader = Reader(api, NOW)
         assert await reader.config_map("suite") == "slo-controller-config"
         assert reader.unread == []
+
+
+async def test_a_cluster_without_the_scheduler_plugin_has_the_default_configuration_and_no_note():
+    async with apiserver.running() as server, server.session() as api:
+        for name in ("koord-scheduler", "koord-extender"):
+            path = f"{NAMESPACES}/suite/configmaps/{name}"
+            server.on("GET", path, apiserver.status(404, "NotFound", name=name, kind="configmaps"))
+        reader = Reader(api, NOW)
+        assert await reader.scheduler_config("suite") == scheduler_config.SchedulerConfig()
+        assert reader.unread == []
+        assert len(server.asked("GET")) == 2

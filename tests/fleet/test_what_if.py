@@ -114,6 +114,18 @@ def test_a_report_without_requests_is_not_known():
     assert (found.before.mid, found.after.mid, found.is_known) == (UNKNOWN, UNKNOWN, False)
 
 
+def test_a_request_that_a_report_leaves_out_is_zero():
+    half = strategy(mid_unallocated_percent=50)
+    report = cluster.metric(allocated={"prod": {"memory": "40Gi"}, "mid": {"kubernetes.io/mid-memory": "8Gi"}})
+    assert compared(half, report=report).after.mid.cpu == 8_000  # half of the 16 cores that no Prod pod requests
+    report = cluster.metric(allocated={"prod": {"cpu": "14750m"}, "mid": {"kubernetes.io/mid-cpu": "7200"}})
+    assert compared(half, report=report).after.mid.memory == 32 * GIB
+    nothing = strategy(mid_cpu_threshold_percent=0, mid_memory_threshold_percent=0)
+    for mid in ({"kubernetes.io/mid-cpu": "7200"}, {"kubernetes.io/mid-memory": "8Gi"}):
+        report = cluster.metric(allocated={"prod": {"cpu": "14750m", "memory": "40Gi"}, "mid": mid})
+        assert 0 in compared(nothing, report=report).after.mid
+
+
 @pytest.mark.parametrize(
     ("after", "otherwise"),
     [

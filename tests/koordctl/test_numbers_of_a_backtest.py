@@ -11,6 +11,7 @@ from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_
 from koordctl.backtest.placement import Pod
 from koordctl.backtest.results import Span, Summary
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import NODE, SYSTEM, Resource, UsageSample, pod_key
 
 STEP = 300
@@ -81,11 +82,28 @@ def test_the_system_uses_what_the_node_uses_beyond_its_pods(of_node, node, syste
     assert found[pod_key("u1")] == UsageSample(2.0, 3.0 * GIB)
 
 
-def test_beside_a_pod_that_was_not_measured_the_system_is_not_known():
-    found = measured([(1.0, 2.0 * GIB), (np.nan, 3.0 * GIB)], (4.0, 8.0 * GIB))
+@pytest.mark.parametrize("missing", [(np.nan, 3.0 * GIB), (2.0, np.nan), (np.inf, 3.0 * GIB), (2.0, np.inf)])
+def test_beside_a_pod_that_was_not_measured_the_system_is_not_known(missing):
+    found = measured([(1.0, 2.0 * GIB), missing], (4.0, 8.0 * GIB))
     assert found[NODE] == (4.0, 8.0 * GIB)
     assert SYSTEM not in found
     assert pod_key("u1") not in found
+
+
+def test_a_pod_is_charged_its_request_while_it_is_cold_and_its_usage_then():
+    history = of_one_resource(Resource.CPU, [[0.5] * 31, [1.0] * 31])
+    policy = PredictParameters(predictor="percentile", cold_start_period_seconds=2 * 3600, safety_margin_percent=0)
+    found = replay.replay(history, [policy], [0, 30], 1).forecasts[Resource.CPU]
+    assert found.requests.tolist() == [5.0, 5.0]
+    assert found.peaks[0, 0] == 5.0
+    assert 1.5 <= found.peaks[0, 1] < 1.5 * 1.05 + 0.002  # the upper end of a bucket of each pod
+
+
+@pytest.mark.parametrize("resource", [Resource.CPU, Resource.MEMORY])
+def test_the_pods_of_a_trace_request_no_mid_resources(resource):
+    history = of_one_resource(resource, [[0.5, 0.5], [1.0, 1.0]])
+    found = replay.replay(history, [PredictParameters()], [0, 1], 1).forecasts[resource]
+    assert found.mid_requests.tolist() == [0.0, 0.0]
 
 
 def test_percentiles_of_violations_are_over_the_machines():

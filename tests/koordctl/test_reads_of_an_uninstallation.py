@@ -28,3 +28,10 @@ async def test_a_dry_run_reads_the_metadata_of_the_node_metrics_only():
         (of_metrics,) = [each for each in server.requests if each.path.endswith("/nodemetrics")]
         headers = {name.lower(): value for name, value in of_metrics.headers.items()}
         assert "as=PartialObjectMetadataList" in headers["accept"]
+
+
+def test_an_uninstallation_takes_four_minutes_at_most_unless_another_limit_is_given():
+    parser = argparse.ArgumentParser()
+    uninstall.add_arguments(parser)
+    assert [parser.parse_args(words).timeout for words in ([], ["--timeout", "90"])] == [240, 90]
+    assert "(default: 240)" in parser.format_help()

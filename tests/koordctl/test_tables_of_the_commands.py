@@ -13,6 +13,7 @@ from fleet.snapshot import Installation
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output, status, top
 from koordctl.cli.version_command import Version
+from koordctl.configuration import diff
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, healthy, kubeconfig_of
 
@@ -141,3 +142,23 @@ def test_the_csv_of_an_explained_node_has_no_bars(tmp_path, capsys):
     assert "█" in shown["table"]
     assert "█" not in shown["csv"]
     assert shown["csv"].splitlines()[0] == "RESOURCE,TERM,AMOUNT,FROM"
+
+
+@pytest.mark.parametrize(("columns", "titles"), [(41, ["NAME", "COUNT", "OF CPU"]), (40, ["NAME", "COUNT"])])
+def test_a_terminal_that_is_too_narrow_shows_all_but_the_bars_and_their_legend(columns, titles, monkeypatch):
+    bars = answer.Column("OF CPU", is_drawing=True, optional=True)
+    table = answer.Table((answer.Column("NAME"), answer.Column("COUNT", right=True), bars), [("n" * 10, "1", "█" * 20)])
+    made = answer.Answer(Version("0.2.0", {}), [table], legend="█ used")
+    monkeypatch.setenv("COLUMNS", str(columns))  # 10, 5 and 20 characters, and two after each column
+    to = io.StringIO()
+    to.isatty = lambda: True
+    output.show(made, "table", to=to)
+    head, _, *end = re.sub(r"\x1b\[[0-9;]*m", "", to.getvalue()).splitlines()
+    assert re.split(r"\s{2,}", head.strip()) == titles
+    assert end == (["█ used"] if "OF CPU" in titles else [])
+
+
+def test_numbers_of_a_difference_are_at_the_right_and_names_at_the_left():
+    columns = diff._node_table([]).columns
+    assert [column.title for column in columns if not column.right] == ["NODE", "REASON", ""]
+    assert [column.title for column in columns if column.wide] == ["PUBLISHED"]

@@ -54,3 +54,17 @@ async def test_a_fault_that_goes_ends_the_waiting():
 async def test_without_a_fault_nothing_is_waited_for():
     async with cluster.running() as server:
         assert await checked(server, ("--wait=1m",)) == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("7", 7), ("90s", 90), ("1.5s", 1.5), ("2m", 120), ("60m", 3600), ("1h", 3600), ("0.5h", 1800)],
+)
+def test_a_time_to_wait_has_a_unit_or_is_in_seconds(text, seconds):
+    assert command.duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "3601", "61m", "1.001h", "1d", "1m30s", "s"])
+def test_a_time_to_wait_is_at_most_an_hour(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="want a time such as 90s or 2m, at most 1h"):
+        command.duration(text)

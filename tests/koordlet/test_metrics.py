@@ -89,6 +89,8 @@ def test_counters_are_zero_at_the_start(agent):
         ("koordlet_early_reports_total",),
         ("koordlet_tick_duration_seconds_count",),
         ("koordlet_tick_lateness_seconds_count",),
+        ("koordlet_suppression_failures_total",),
+        ("koordlet_open_files",),
         *(("koordlet_checkpoint_writes_total", outcome) for outcome in ("written", "failed")),
         *(
             ("koordlet_reports_total", outcome)

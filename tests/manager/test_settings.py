@@ -68,6 +68,11 @@ def test_a_name_has_at_least_one_character_and_at_most_as_many_as_kubernetes_per
         assert all(problems(settings, field, "n" * length) for length in (0, longest + 1)), field
 
 
+def test_a_folder_may_have_one_character_and_has_at_least_one():
+    assert problems(AdmissionSettings, "certificate_folder", ".") == []
+    assert problems(AdmissionSettings, "certificate_folder", "")
+
+
 def test_the_defaults_of_times_and_ports():
     found = ManagerSettings()
     assert (found.workers, found.http_port, found.autoscaling) == (8, 9317, "none")

@@ -34,6 +34,11 @@ class Mutant(NamedTuple):
     """The whole file with the change."""
 
 
+def changes(source: str) -> list[tuple[int, str]]:
+    """Return line and text of each mutant of a module, in the order of their positions."""
+    return [(place.line, place.text()) for place in _places(ast.parse(source))]
+
+
 def count(source: str) -> int:
     """Return the number of mutants of a module."""
     return sum(1 for _ in _places(ast.parse(source)))
@@ -42,8 +47,10 @@ def count(source: str) -> int:
 def mutant(source: str, position: int) -> Mutant:
     """Return one of the mutants of a module."""
     tree = ast.parse(source)
-    line, text = next(itertools.islice(_places(tree), position, None)).apply()
-    return Mutant(line, text, ast.unparse(ast.fix_missing_locations(tree)) + "\n")
+    place = next(itertools.islice(_places(tree), position, None))
+    text = place.text()
+    place.apply()
+    return Mutant(place.line, text, ast.unparse(ast.fix_missing_locations(tree)) + "\n")
 
 
 class _Place:
@@ -51,22 +58,19 @@ class _Place:
 
     def __init__(self, node: ast.AST, owner: ast.AST, field: str, index: int | None) -> None:
         self._node, self._owner, self._field, self._index = node, owner, field, index
+        self._new = ast.copy_location(_changed(node), node)
+        self.line = int(getattr(node, "lineno", 0))
 
-    def _replace(self, new: ast.AST) -> None:
+    def text(self) -> str:
+        """Return the words for the change."""
+        return f"{ast.unparse(self._node)} -> {ast.unparse(ast.fix_missing_locations(self._new))}"
+
+    def apply(self) -> None:
+        """Change the tree."""
         if self._index is None:
-            setattr(self._owner, self._field, new)
+            setattr(self._owner, self._field, self._new)
         else:
-            getattr(self._owner, self._field)[self._index] = new
-
-    def apply(self) -> tuple[int, str]:
-        """Change the tree; return the line and the words for it."""
-        node = self._node
-        line = int(getattr(node, "lineno", 0))
-        before = ast.unparse(node)
-        new = _changed(node)
-        self._replace(ast.copy_location(new, node))
-        after = ast.unparse(ast.fix_missing_locations(new))
-        return line, f"{before} -> {after}"
+            getattr(self._owner, self._field)[self._index] = self._new
 
 
 def _places(tree: ast.AST) -> Iterator[_Place]:

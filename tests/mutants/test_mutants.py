@@ -212,11 +212,14 @@ def test_a_part_of_which_most_tests_are_slow_is_tried_by_them():
 def test_every_entry_of_the_equivalent_ones_exists_and_names_its_lines():
     listed = sorted(command.equivalent())
     assert listed
+    sources = {
+        file: (command.ROOT / file).read_text(encoding="utf-8") for file in {each[0].split()[0] for each in listed}
+    }
+    changes = {file: mutations.changes(source) for file, source in sources.items()}
     for entry, part in listed:
         file, _, change = entry.partition(" ")
-        source = (command.ROOT / file).read_text(encoding="utf-8")
-        lines = source.splitlines()
-        found = {each.line for each in every(source) if each.text == change and part in lines[each.line - 1]}
+        lines = sources[file].splitlines()
+        found = {line for line, text in changes[file] if text == change and part in lines[line - 1]}
         assert found, f"{file} has no mutant {change} in a line with {part!r}"
         assert part or len(found) == 1, f"{file}: want a part of the line: {change} is in the lines {sorted(found)}"
 

@@ -132,6 +132,29 @@ def test_rejects_an_integer_beyond_64_bits():
     assert "want an integer" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("number", "effect"),
+    [
+        (2**63 - 1, None),
+        (2**63, Effect.DOCUMENT_REFUSED),
+        (-(2**63), Effect.LAYER_IGNORED),
+        (-(2**63) - 1, Effect.DOCUMENT_REFUSED),
+    ],
+)
+def test_an_integer_beyond_64_bits_is_of_the_wrong_type_as_in_go(number, effect):
+    """A wrong type fails the whole document, a value out of range its entry."""
+    entry = {"name": "x", "nodeSelector": {"matchLabels": {"a": "b"}}, "degradeTimeMinutes": number}
+    found = document.read_config(json.dumps({"nodeConfigs": [entry]}))
+    assert [problem.effect for problem in found.problems] == ([effect] if effect else [])
+    assert (found.config is None) is (effect is Effect.DOCUMENT_REFUSED)
+
+
+def test_rejects_a_number_beyond_those_of_a_float():
+    config, lines = problems('{"resourceDiffThreshold": 1e999}')
+    assert config is None
+    assert lines == ["resourceDiffThreshold: seen Infinity, want a number, above 0"]
+
+
 def test_keys_match_in_any_case_and_the_last_one_wins():
     assert problems('{"ENABLE": false, "enable": true}')[0].enable is True
     assert problems('{"enable": true, "Enable": false}')[0].enable is False

@@ -130,3 +130,8 @@ def test_of_many_problems_the_first_ones_are_told():
     wrong = {f"example.com/r{number}": "x" for number in range(400)}
     found = node_reservation.annotated(annotations({"resources": wrong}))
     assert (found.resources, len(found.problems)) == ({}, 5)
+
+
+def test_a_reservation_of_nothing_is_valid():
+    found = node_reservation.annotated(annotations({"resources": {"cpu": "0", "memory": 0}}))
+    assert found == node_reservation.Amounts({"cpu": 0, "memory": 0}, ())

@@ -8,6 +8,7 @@ import pytest
 from api_types.kubernetes import pods, priority_and_qos, quantities
 
 FULL = {"cpu": "1", "memory": "1Gi"}
+LEAST = {"cpu": "1m", "memory": "1"}
 
 
 @pytest.mark.parametrize(("length", "is_read"), [(64, True), (65, False)])
@@ -34,6 +35,10 @@ def test_one_amount_of_more_than_64_bits_voids_the_raw_allocatable_annotation(me
         ([({}, {}), (FULL, FULL)], "Burstable"),
         ([({"cpu": "1"}, {"cpu": "1"}), ({"memory": "1Gi"}, {"memory": "1Gi"})], "Burstable"),
         ([(FULL, FULL | {"cpu": "2"})], "Burstable"),
+        ([(FULL, FULL | {"cpu": "2"})] * 2, "Burstable"),
+        ([(FULL | {"cpu": "0"}, FULL | {"cpu": "0"})], "Burstable"),
+        ([(LEAST, LEAST)], "Guaranteed"),
+        ([(LEAST, {})], "Burstable"),
     ],
 )
 def test_a_pod_is_guaranteed_only_if_every_container_has_both_limits_and_requests_as_much(containers, qos):
@@ -44,3 +49,11 @@ def test_a_pod_is_guaranteed_only_if_every_container_has_both_limits_and_request
         ]
     }
     assert priority_and_qos.kube_qos(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, pods.Pod)) == qos
+
+
+@pytest.mark.parametrize(
+    ("resource", "text"), [("cpu", "1500m"), ("memory", "1500"), ("kubernetes.io/mid-cpu", "1500")]
+)
+def test_an_amount_is_written_in_the_unit_of_its_resource(resource, text):
+    assert quantities.format_units(resource, 1500) == text
+    assert quantities.resource_units(resource, text) == 1500

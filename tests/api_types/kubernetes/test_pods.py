@@ -127,10 +127,12 @@ DEFERRED = INFEASIBLE | {"reason": "Deferred"}
         (IN_FORCE, (INFEASIBLE,), "1000", 4000),
         (IN_FORCE | {"allocatedResources": {"cpu": "5"}}, (), "1", 5000),
         ({"allocatedResources": {"cpu": "5"}}, (), "1", 1000),
+        ({"resources": {"requests": {"cpu": "1"}, "limits": {}}, "allocatedResources": {"cpu": "5"}}, (), "1", 5000),
+        (IN_FORCE | {"allocatedResources": {"cpu": "1"}}, (), "1", 4000),
     ],
     ids=[
         "no status", "done", "down, not done", "up, not done", "deferred", "infeasible", "accepted, not in force",
-        "a kubelet without resize",
+        "a kubelet without resize", "accepted alone", "accepted, more in force",
     ],
 )  # fmt: skip
 def test_requests_of_a_pod_in_a_resize_are_those_that_kubelet_and_scheduler_count(status, conditions, asked, counted):
@@ -212,3 +214,15 @@ def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
 def test_while_no_limit_is_set_or_removed_the_pod_has_none(asked, running):
     resizing = resized({"resources": {"limits": {"cpu": running}}}, limits={"cpu": asked})
     assert pods.cpu_limit_millis(resizing) is None
+
+
+def test_a_container_that_is_not_resized_keeps_its_limit_beside_one_that_is():
+    containers = [container(limits={"cpu": "1"}), container(limits={"cpu": "2"}) | {"name": "other"}]
+    status = {"containerStatuses": [{"name": "c", "resources": {"limits": {"cpu": "4"}}}, {"name": "other"}]}
+    assert pods.cpu_limit_millis(decode({"spec": {"containers": containers}, "status": status})) == 6000
+
+
+def test_an_init_container_that_is_not_resized_needs_no_resources_in_its_status():
+    given = {"containers": [container("1")], "initContainers": [container("2") | {"name": "setup"}]}
+    status = {"containerStatuses": [{"name": "c"}], "initContainerStatuses": [{"name": "setup"}, {"name": "unknown"}]}
+    assert pods.requests_in_force(decode({"spec": given, "status": status})) == {"cpu": 2000}

@@ -28,6 +28,12 @@ def test_a_priority_belongs_to_the_band_of_its_thousand_or_to_none(priority):
     assert pq.class_of_priority(priority) == wanted
 
 
+@pytest.mark.parametrize(("name", "lowest"), [("prod", 9000), ("mid", 7000), ("batch", 5000), ("free", 3000)])
+def test_a_band_has_both_of_its_ends(name, lowest):
+    found = [pq.class_of_priority(priority) for priority in (lowest - 1, lowest, lowest + 999, lowest + 1000)]
+    assert found == ["", f"koord-{name}", f"koord-{name}", ""]
+
+
 def test_a_class_label_decides_alone_even_where_it_names_no_class():
     assert (
         pq.raw_priority_class(pod(labels={"koordinator.sh/priority-class": "koord-mid"}, priority=9000)) == "koord-mid"

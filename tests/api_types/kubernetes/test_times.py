@@ -15,7 +15,9 @@ from api_types.kubernetes import times
         (".5s", 5 * 10**8),
         ("-300ms", -3 * 10**8),
         ("2us3ns", 2003),
-        ("1µs", 1000),
+        ("1µs", 1000),  # micro sign
+        ("1\u03bcs", 1000),  # Greek letter
+        ("3us", 3000),
         ("0", 0),
         ("+1s", 10**9),
         ("90000ms", 90 * 10**9),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from api_types.mid_pods import profile
+from api_types.kubernetes.priority_and_qos import BANDS
+from api_types.mid_pods import policy, profile
 from api_types.mid_pods.documents import Refused
 
 
@@ -68,6 +69,17 @@ def test_both_selectors_must_match(labels, namespace_labels, expected):
     assert profile.selects(read, labels, namespace_labels) is expected
 
 
+@pytest.mark.parametrize("probability", [None, 100, "100", "100%"])
+def test_a_profile_may_select_every_pod_of_its_selectors(probability):
+    assert profile.read(document(labels={"a": "b"}, probability=probability)).labels == {"a": "b"}
+
+
+@pytest.mark.parametrize("probability", [101, "101", "99%", True])
+def test_a_profile_may_select_neither_more_nor_fewer(probability):
+    with pytest.raises(Refused, match="no pod is selected at random"):
+        profile.read(document(labels={"a": "b"}, probability=probability))
+
+
 def test_an_empty_selector_matches_everything():
     assert profile.selects(profile.read(document(selector={}, namespaceSelector={})), {}, {"a": "b"})
 
@@ -108,3 +120,17 @@ def test_all_else_is_refused_with_a_sentence(spec, text):
 def test_all_refusals_are_named_at_once():
     with pytest.raises(Refused, match=r"spec.patch .*; spec.probability"):
         profile.read(document(patch={"a": 1}, probability=5))
+
+
+@pytest.mark.parametrize(("name", "number"), [("koord-prod", 9000), ("koord-mid", 7000), ("koord-free", 3000)])
+def test_a_priority_class_comes_with_the_number_of_koordinators_manifest(name, number):
+    """The API server has calculated the priority before a webhook changes the class, and refuses another number."""
+    made = profile.applied(profile.read(document(priorityClassName=name)), {"spec": {"priority": 0}})
+    assert (made["spec"]["priorityClassName"], made["spec"]["priority"]) == (name, number)
+    policies, _ = policy.of_profile(profile.read(document(priorityClassName=name)))
+    expressions = [each["jsonPatch"]["expression"] for each in policies["spec"]["mutations"]]
+    assert any(f'path: "/spec/priority", value: {number}}}' in each for each in expressions)
+
+
+def test_the_number_of_each_class_is_the_lowest_of_its_band():
+    assert dict(profile.PRIORITIES) == {each.value: band.lowest for each, band in BANDS.items()}

@@ -84,3 +84,12 @@ def test_whatever_agents_report_the_fleet_is_between_its_nodes(nodes):
     for ratio, column in ((fleet.violation_ratio, 1), (fleet.savings_ratio, 2)):
         shares = [each[column] / 100 for each in nodes]
         assert min(shares) - 1e-6 <= ratio <= max(shares) + 1e-6
+
+
+def test_an_absent_score_is_zero_and_without_forecasts_there_is_no_score():
+    wires = [{"predictor": "max", "cpu": {"forecasts": 10.0}, "memory": {"violationPercent": 1.0}}]
+    assert combined([msgspec.convert(wires, list[WireEvaluation])]) == {("max", "cpu"): Fleet(1, 10.0, 0.0, 0.0)}
+
+
+def test_seven_predictors_of_a_node_count_the_one_in_force_and_six_others():
+    assert len(combined([[entry(f"acme/p{number}") for number in range(8)]])) == 7

@@ -152,3 +152,16 @@ def test_what_a_report_does_not_request_or_had_not_before_is_zero():
     found = mid_report.formula_inputs(usable, policy, ALLOCATABLE, CAPACITY, nothing, bound_before={})
     for each in found.values():
         assert (each.allocated_prod, each.allocated_mid, each.bound_before) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("is_by_class", [True, False])
+def test_a_node_without_amounts_has_none_to_publish(is_by_class):
+    nothing, policy = Requests({}, {}), mid_report.mid_policy(slo.MidColocationPolicy())
+    used = mid_report.Used({"cpu": 0, "memory": 0}, is_by_class)
+    usable = mid_report.UsableReport(peak=None, reclaimable=None, requests=nothing, used=used)
+    for each in mid_report.formula_inputs(usable, policy, {}, {}, nothing).values():
+        assert (each.allocatable, each.capacity, each.unused) == (0, 0, 0)
+
+
+def test_an_amount_of_zero_is_valid():
+    assert mid_report.amounts({"cpu": "0", "memory": 0}, "allocated.prod") == {"cpu": 0, "memory": 0}

@@ -34,6 +34,7 @@ def test_mid_is_what_prod_requests_and_does_not_need():
         ({"unallocated_percent": 100}, 7_000),  # 5000 + (10000 - 8000)
         ({"threshold_percent": 30, "unallocated_percent": 50}, 4_000),  # the share is added outside the cap
         ({"allocated_prod": 15_000}, 7_000),  # requested beyond the node: bounded by 10000 - 3000
+        ({"allocated_prod": 15_000, "unallocated_percent": 100}, 7_000),  # nothing is left that no Prod pod requests
         ({"peak_prod": 11_000}, 0),
         ({"allocated_mid": 6_000}, 6_000),  # running Mid pods are never taken their key away
         ({"allocated_mid": 6_000, "floor": False}, 5_000),
@@ -48,6 +49,8 @@ def test_mid_is_what_prod_requests_and_does_not_need():
         ({"peak_prod": None, "unallocated_percent": 100}, 2_000),  # the unallocated share needs none
         ({"peak_prod": None, "reclaimable_reported": 4_000}, 4_000),
         ({"peak_prod": None, "reclaimable_reported": 4_000, "threshold_percent": 20}, 2_000),
+        ({"peak_prod": None, "reclaimable_reported": 0}, 0),
+        ({"peak_prod": None, "reclaimable_reported": -5}, 0),
         ({"reclaimable_reported": 4_000}, 5_000),  # the peak is the better knowledge
         ({"static_percent": 25}, 3_000),  # of capacity
         ({"static_percent": 25, "threshold_percent": 10}, 1_200),

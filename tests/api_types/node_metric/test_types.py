@@ -61,6 +61,11 @@ def test_absent_is_not_null_and_empty_usage_stays_an_empty_object():
     assert status.to_wire() == {"nodeMetric": {"nodeUsage": {}, "systemUsage": {}}}
 
 
+def test_a_device_without_a_health_is_not_healthy_as_in_go():
+    usage = node_metric.ResourceMap.model_validate({"devices": [{"type": "gpu"}]})
+    assert usage.to_wire() == {"devices": [{"type": "gpu", "health": False}]}
+
+
 def test_times_are_whole_seconds_of_utc():
     moment = dt.datetime(2026, 11, 21, 11, 0, 0, 987654, tzinfo=dt.timezone(dt.timedelta(hours=1)))
     assert node_metric.NodeMetricStatus(update_time=moment).to_wire() == {"updateTime": "2026-11-21T10:00:00Z"}

@@ -74,3 +74,15 @@ def test_what_an_issue_needs_stays():
 def test_a_long_hostile_text_takes_no_long_time():
     for part in ("token", "a://", "eyJ-", "eyJ.", "-", "password=", 'token="', "bearer ", "-----BEGIN A-----", " "):
         scrubbing.text(part * 50_000)
+
+
+@pytest.mark.parametrize("annotations", [None, [], "text"])
+def test_annotations_that_are_no_object_stay(annotations):
+    given = {"metadata": {"annotations": annotations}}
+    assert scrubbing.item(given) == given
+
+
+def test_a_key_of_an_annotation_is_left_out_of_annotations_only():
+    name = "kubectl.kubernetes.io/last-applied-configuration"
+    given = {"annotations": {name: "{}", "kept": "x"}, "data": {name: "{}"}}
+    assert scrubbing.item(given) == {"annotations": {"kept": "x"}, "data": {name: "{}"}}

@@ -22,6 +22,12 @@ def test_values_below_the_lower_bound_are_raised():
     assert spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=10)) == 60
 
 
+def test_a_window_is_at_most_twelve_hours():
+    assert spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=43_200)) == 43_200
+    with pytest.raises(ValueError, match="aggregateDurationSeconds: 43201 is too long, want at most 43200"):
+        spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=43_201))
+
+
 def test_windows_of_the_spec_replace_the_defaults_and_always_include_fifteen_minutes():
     assert spec_in_force.aggregate_windows_seconds(None) == [300, 600, 900, 1800]
     given = policy(nodeAggregatePolicy={"durations": ["20m", "1m0s"]})

@@ -44,6 +44,14 @@ def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
     assert (source.supported, source.failures) == (False, 0)
 
 
+def test_a_kernel_that_counts_one_resource_only_is_supported(pressure, tmp_path, statistics):
+    for resource in ("cpu", "memory"):
+        (tmp_path / "pressure" / resource).unlink()
+    assert (pressure.measure(), list(pressure.waited_seconds)) == ((), ["io"])
+    source = statistics.source("node pressure")
+    assert (source.supported, source.failures) == (True, 0)
+
+
 def test_an_invalid_file_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
     file = tmp_path / "pressure" / "io"
     sound = file.read_text()

@@ -120,6 +120,13 @@ def test_usage_of_a_container_is_the_rate_since_its_previous_turn(node):
     assert node.every_turn(seconds=2.0) == {CID: UsageSample(0.5 / (2 * CONTAINER_TICKS), 90 * MIB)}
 
 
+def test_the_memory_of_a_container_is_read_at_each_of_its_turns(node):
+    node.every_turn()
+    for used in (90, 70, 110, 60):
+        node.host.set_group(node.host.container("a", CID), 9.0, used * MIB)
+        assert node.every_turn()[CID].memory_bytes == used * MIB
+
+
 def test_a_pod_counts_by_its_own_group_not_by_the_sum_of_its_containers(node):
     node.tick()
     node.host.set_group(node.host.container("a", CID), 9.5, 80 * MIB)

@@ -141,3 +141,10 @@ def test_no_samples_are_no_usage_and_cold():
     usage = {statistic: found.usage(statistic, NODE) for statistic in Statistic}
     assert usage == dict.fromkeys(Statistic)
     assert found.is_cold(NODE)
+
+
+def test_the_weighted_average_of_no_sample_is_unknown():
+    values = np.array([[np.nan, np.nan], [np.nan, 3.0]])
+    found = aggregation.average(values, np.array([60.0, 1.0]))
+    assert np.isnan(found[0])
+    assert found[1] == 3.0

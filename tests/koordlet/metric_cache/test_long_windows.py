@@ -142,3 +142,14 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, fine_sl
 def _mean(samples):
     found = {name: [values[name] for _, values in samples if name in values] for name in PODS}
     return {name: sum(values) / len(values) for name, values in found.items() if values}
+
+
+@pytest.mark.parametrize(("seconds", "weights"), [(600, [60.0] * 5), (601, [60.0] * 5 + [1.0])])
+def test_the_minute_that_has_begun_is_a_mean_of_its_own_once_it_has_a_sample(seconds, weights):
+    cache = LongWindowCache(window_seconds=120, max_series=4)
+    for second in range(1, seconds + 1):
+        cache.append(START + second, {NODE: UsageSample(2.0, 1e9)})
+    found = cache.samples((NODE,), Window(START + seconds, 299))
+    assert found.weights.tolist() == weights
+    assert found.at_seconds[-1] == START + seconds
+    assert np.isfinite(found.values).all()

@@ -6,6 +6,7 @@ import logging
 import re
 import resource
 import socket
+import struct
 from http import HTTPStatus
 
 from scheduler_plugin.extender import http_server
@@ -79,6 +80,46 @@ async def test_a_large_body_takes_the_buffers_of_idle_connections_and_leaves_the
             assert (await each.response())[2] == 2
         for each in (*idle, large):
             each.writer.close()
+
+
+async def test_the_largest_body_displaces_no_connection_with_a_first_buffer():
+    async with serving() as server:
+        begun = await connected(server, request()[:50])
+        await until(lambda: any(each._received == 50 for each in server._connections))
+        large = await connected(server, request(body=bytes(100_000)))
+        assert (await large.response())[0] == 200
+        await begun.send(request()[50:])
+        assert (await begun.response())[0] == 200
+        for each in (begun, large):
+            each.writer.close()
+
+
+async def test_a_client_that_resets_its_connection_before_its_second_response_costs_no_error():
+    """The first response cannot be written, so the connection is lost before the second request has its turn."""
+    errors, client = [], socket.socket()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: errors.append(context))
+
+    def reset(*_):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        return Response(HTTPStatus.OK, b"0")
+
+    async with serving(reset) as server:
+        client.setblocking(False)
+        await loop.sock_connect(client, ("127.0.0.1", server.port))
+        await loop.sock_sendall(client, request() + request())
+        await until(lambda: client.fileno() < 0 and not server._connections)
+        assert errors == []
+
+
+async def test_a_buffer_grows_with_what_was_received_and_not_with_what_was_announced():
+    first = http_server._FIRST_BUFFER_BYTES
+    async with serving(max_body_bytes=4 * MIB) as server:
+        client = await connected(server, request(body=bytes(4 * MIB))[: first + 1])
+        await until(lambda: any(each._received == first + 1 for each in server._connections))
+        assert [each.buffer_bytes for each in server._connections] == [2 * first]
+        client.writer.close()
 
 
 async def test_at_the_stop_a_request_that_does_not_end_is_not_awaited_for_long(monkeypatch):

@@ -84,6 +84,14 @@ def test_the_agent_names_the_best_effort_pods_with_a_mid_priority():
     assert feed.amounts([mid_pods.pod(mid={})]) == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "amount", "expected"),
+    [("kubernetes.io/mid-cpu", "500", Amounts(500, 0)), ("kubernetes.io/mid-memory", "64Mi", Amounts(0, 64 * 2**20))],
+)
+def test_a_pod_with_one_of_the_mid_resources_is_named_too(name, amount, expected):
+    assert feed.amounts([mid_pods.pod(mid={name: amount})]) == {mid_pods.UID: expected}
+
+
 def test_requests_count_and_not_the_limits_above_them():
     above = {"kubernetes.io/mid-cpu": "64000", "kubernetes.io/mid-memory": "1Ti"}
     assert feed.amounts([mid_pods.pod(limits=above)]) == {mid_pods.UID: Amounts(500, 64 * 2**20)}
