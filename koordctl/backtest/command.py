@@ -189,15 +189,16 @@ def _sources(options: Namespace) -> Sequence[Source]:
     if read.steps < 2:
         raise WrongUsage(f"--from {options.start} --to {options.end}: want at least two steps of {step} s")
     names = _names(options, step)
+    try:
+        wanted = re.compile(options.nodes)
+    except re.error as error:
+        raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
     client = Prometheus(server)
     try:
         nodes = cluster_history.node_names(client, names, read)
     finally:
         client.close()
-    try:
-        chosen = tuple(each for each in nodes if re.fullmatch(options.nodes, each))
-    except re.error as error:
-        raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
+    chosen = tuple(each for each in nodes if wanted.fullmatch(each))
     if not chosen:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
     if options.cache:

@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,8 @@ from koordlet.samples import RESOURCES
 _VERSION: Final = 2
 _PART: Final = ".part"
 _OLD_SECONDS: Final = 3600
+_DAMAGED: Final = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""What a zip file with changed bytes raises: some of them name another compression, or a password."""
 
 
 class _Meta(msgspec.Struct):
@@ -62,7 +65,7 @@ def clean(folder: Path) -> None:
 
 
 def load(path: Path) -> NodeDay | None:
-    """Return a saved day, None where there is none."""
+    """Return a saved day, None where there is none or the file is damaged."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             meta = msgspec.json.decode(str(file["meta"]), type=_Meta)
@@ -77,7 +80,7 @@ def load(path: Path) -> NodeDay | None:
                 meta.capacity,
                 meta.allocatable,
             )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.DecodeError):
+    except (OSError, ValueError, KeyError, msgspec.DecodeError, *_DAMAGED):
         return None
     return day if _fits(day) else None
 

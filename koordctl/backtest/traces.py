@@ -8,6 +8,7 @@ import csv
 import enum
 import gzip
 import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +50,13 @@ def read(path: Path) -> Traces:
     Raises ValueError, with file and line, for a file without values and for cells or times that cannot be used.
     """
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", newline="") as file:
-        rows = csv.reader(file)
-        names = next(rows, [])[1:]
-        table = [_numbers(path, rows.line_num, row, len(names) + 1) for row in rows if row]
+    try:
+        with opener(path, "rt", newline="", encoding="utf-8") as file:
+            rows = csv.reader(file)
+            names = next(rows, [])[1:]
+            table = [_numbers(path, rows.line_num, row, len(names) + 1) for row in rows if row]
+    except (EOFError, UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: {error}; want a CSV in UTF-8, gzipped where its name ends with .gz") from None
     if len(table) < _LEAST_ROWS or not names:
         raise ValueError(f"{path}: {len(table)} rows of {len(names)} series, want a header and at least {_LEAST_ROWS}")
     cells = np.array(table)

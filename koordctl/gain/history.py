@@ -30,7 +30,7 @@ _ONCE: Final = "max without (prometheus, prometheus_replica, replica) ({})"
 
 
 def time_range(end_seconds: float, since_seconds: float) -> TimeRange:
-    """Return the steps of the last seconds: at most 2000, of a minute or longer."""
+    """Return the steps of the last seconds: fewer than 4000, of whole minutes."""
     step = max(_LEAST_STEP_SECONDS, int(since_seconds / _STEPS) // 60 * 60)
     last = int(end_seconds) // step * step
     count = max(int(since_seconds) // step, 1)
@@ -193,7 +193,7 @@ class _Found:
         query = f"max by (node, instance) (increase({series}[{window}s]))"
         found: dict[str, float] = defaultdict(float)
         for labels, value in self._prometheus.instant(query, self._asked.end):
-            found[labels.get("node") or labels.get("instance", "")] += value
+            found[labels.get("node") or labels.get("instance", "")] += 0.0 if np.isnan(value) else value
         return found
 
     def days(self) -> list[Day]:

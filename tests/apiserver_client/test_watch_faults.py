@@ -81,6 +81,15 @@ async def test_a_list_that_outlives_its_token_is_requested_in_one_page(server, n
     ]
 
 
+async def test_a_list_after_one_in_one_page_is_in_pages_again(server, naps):
+    first, whole, again = apiserver.page("5", pod("a"), more="t"), apiserver.page("8", pod("b")), apiserver.page("9")
+    server.on("GET", PODS, first, apiserver.Answer(EXPIRED, 410), whole, again)
+    server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410))
+    async with server.session() as api:
+        assert await take(4, api, sleep=naps) == ["changed a", "changed b", "synced b", "synced "]
+    assert [it.query.get("limit") for it in server.asked("GET", PODS)] == ["500", "500", None, "500"]
+
+
 @pytest.mark.parametrize(
     "cut",
     [(ABORT,), (b'{"type":"ADDED","obj', ABORT), (b'{"type":"ADDED","obj',)],

@@ -3,6 +3,7 @@
 import io
 import os
 import pathlib
+import random
 import sys
 
 import numpy as np
@@ -46,6 +47,19 @@ def test_a_save_that_is_interrupted_after_the_rename_keeps_the_day(tmp_path, mon
         series_cache.save(path, a_day())
     assert list(tmp_path.iterdir()) == [path]
     assert series_cache.load(path).pods == a_day().pods
+
+
+def test_a_damaged_day_is_read_anew(tmp_path):
+    path = series_cache.path_of(tmp_path, {"node": "n1"})
+    series_cache.save(path, a_day())
+    whole, random_of = path.read_bytes(), random.Random(5)
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for _ in range(random_of.randint(1, 5)):
+            damaged[random_of.randrange(len(damaged))] = random_of.randrange(256)
+        path.write_bytes(damaged)
+        found = series_cache.load(path)
+        assert found is None or found.pods == a_day().pods
 
 
 def test_old_parts_are_removed_also_beside_those_that_another_process_removes(tmp_path):

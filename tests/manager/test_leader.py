@@ -398,3 +398,23 @@ async def test_a_leader_exports_the_depth_of_its_queue_and_the_age_of_its_watche
     assert set(depths) == set(Lane)
     assert all(depth is not None and depth >= 0 for depth in depths.values())
     assert all(age is not None and 0 <= age < 60 for age in ages.values())
+
+
+async def test_a_watch_that_delivers_again_is_counted_and_no_longer_one_that_misses_changes():
+    async with cluster.running() as server:
+        add_node(server, "n1")
+        configure(server, {"enable": True})
+        async with leader(server) as status:
+            await until(lambda: server.get("nodemetrics", "n1"))
+            await until(lambda: status.problem is None)
+            for resource, change in (
+                ("nodes", lambda: server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "x"}}})),
+                ("nodemetrics", lambda: server.patch("nodemetrics", "n1", {"metadata": {"labels": {"pool": "x"}}})),
+                ("configmaps", lambda: configure(server, {"enable": True, "midCPUThresholdPercent": 20})),
+            ):
+                before = status.metric("koord_manager_watch_events_total", {"resource": resource})
+                status.watch_ages.missed(resource)
+                assert f"the watch of {resource} misses changes" in status.trouble(-1.0)
+                change()
+                await until(lambda: status.trouble(-1.0) is None)
+                assert status.metric("koord_manager_watch_events_total", {"resource": resource}) > before

@@ -81,3 +81,14 @@ def test_nodes_whose_inputs_are_ignored_or_missing_are_counted():
         for kind in ("malformed_thresholds", "missing_window")
     }
     assert counted == {"malformed_thresholds": 1, "missing_window": 2}
+
+
+def test_what_never_happened_is_counted_as_0():
+    registry = CollectorRegistry()
+    for collector in factories.parts().collectors():
+        registry.register(collector)
+    names = ["refused_pods_evicted", "failed_retries", "reservations", "placements_despite_load", "moved_reservations"]
+    samples = [(f"{name}_total", {}) for name in names]
+    samples += [("preemption_candidates_total", {"outcome": each}) for each in ("kept", "removed")]
+    counted = [registry.get_sample_value(f"koord_scheduler_plugin_{name}", labels) for name, labels in samples]
+    assert counted == [0.0] * len(samples)

@@ -173,6 +173,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
 @pytest.mark.parametrize(
     ("head", "status"),
     [
+        (b"\r\n\r\n" + b"x" * 20_000, 400),
         (b"nonsense\r\n\r\n", 400),
         (b"POST /filter HTTP/2\r\n\r\n", 400),
         (b"POST /filter HTTP/1.1\r\nno colon\r\n\r\n", 400),

@@ -187,7 +187,7 @@ async def test_g4_a_node_that_joins_while_the_shortest_window_fails_is_not_silen
     assert await findings_after(answers, failing, *[{}] * minutes) == [[], [], []]
 
 
-@pytest.mark.parametrize(("minutes", "is_silent"), [(4, True), (7, False)])
+@pytest.mark.parametrize(("minutes", "is_silent"), [(4, True), (5, True), (7, False)])
 async def test_g4_a_silent_node_returns_once_the_shortest_window_has_failed_for_five_minutes(
     minutes: int, is_silent: bool
 ) -> None:

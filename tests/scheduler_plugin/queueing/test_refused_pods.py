@@ -321,3 +321,46 @@ def test_mid_pods_are_woken_only_as_far_as_the_mid_of_the_node_goes():
         scene.parts.extender.filter(request(pod, ["a"]), NOW)
     offer(5)
     assert scene.woken() == ["m0", "m1"]
+
+
+def test_a_pod_that_no_longer_exists_waits_no_longer():
+    scene = Scene(a=90)
+    scene.filter("gone", ["a"])
+    scene.parts.refused.is_gone("uid-gone")
+    assert len(scene.parts.refused) == 0
+    assert scene.parts.refused.refusals == 1
+
+
+def test_no_node_counts_as_named_after_an_attempt_without_a_call():
+    scene = Scene(a=90)
+    scene.filter("web", ["a"])
+    scene.parts.refused.status_changed("uid-web", "0/1 nodes are available: 1 Insufficient cpu.")
+    scene.use("a", 10)
+    assert scene.woken() == ["web"]
+    assert scene.parts.refused.woken == {Cause.COOLED: 0, Cause.NOT_NAMED: 1, Cause.WAITED: 0}
+
+
+def test_the_first_pause_after_an_attempt_without_a_call_is_one_second():
+    scene = Scene(a=90)
+    scene.filter("web", ["a"])
+    scene.use("a", 10)
+    woken = []
+    for seconds in (0.25, 0.25, 0.75, 0.25):
+        woken.append(scene.woken(seconds))
+        scene.parts.refused.status_changed("uid-web", "0/1 nodes are available: 1 Insufficient cpu.")
+    assert woken == [["web"], ["web"], [], ["web"]]
+
+
+def test_a_pod_that_was_woken_counts_as_a_turn_of_its_namespace():
+    scene = Scene(a=90)
+    scene.filter("before", ["a"], namespace="greedy")
+    scene.use("a", 10)
+    assert scene.woken() == ["greedy/before"]
+    scene.parts.refused.forget("uid-before")
+    scene.use("a", 90)
+    for name in ("b0", "b1", "b2"):
+        scene.filter(name, ["a"])
+    for name in ("g0", "g1"):
+        scene.filter(name, ["a"], namespace="greedy")
+    scene.use("a", 10)
+    assert scene.woken() == ["b0", "b1", "greedy/g0", "b2", "greedy/g1"]

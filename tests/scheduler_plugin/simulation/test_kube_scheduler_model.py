@@ -87,3 +87,36 @@ def test_balance_is_half_the_difference_of_the_shares_and_perfect_without_one_of
     capacity = np.array([[1_000, 1, 1, 1_000], [4, 4, 4, 0]])
     # shares 0.5 and 0.25; 0 and 0.25; 1 and 0.25; 1 and none
     assert kube_scheduler_model._balanced(requested, capacity).tolist() == [87, 87, 62, 100]
+
+
+@pytest.mark.parametrize(("count", "scored"), [(100, 100), (150, 100), (1000, 420), (6000, 300)])
+def test_at_least_a_hundred_nodes_and_five_percent_are_scored(count, scored):
+    # of 1000 nodes (50 - 1000 / 125) % = 42 %; of 6000 only 2 %, so 5 %
+    assert len(model(factories.node("a")).sample(np.ones(count, dtype=bool))) == scored
+
+
+def test_every_resource_that_a_pod_does_not_fit_on_is_a_reason():
+    one = model(factories.node("a", cpu="4", memory="8Gi"))
+    wanted = {"example.com/none": 0, "example.com/gpu": 1, "cpu": 4001, "memory": 8 * GIB}
+    assert list(one.misfits(wanted)) == ["Insufficient example.com/gpu", "Insufficient cpu"]
+
+
+def test_an_enabled_score_without_a_weight_has_the_weight_1():
+    scores = {"enabled": [{"name": "NodeResourcesFit"}]}
+    document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{}]}
+    assert kube_scheduler_model.weights_of(document) == Weights(least=1, balanced=1, extender=1)
+
+
+def test_a_resource_of_some_nodes_fits_there_alone():
+    two = model(factories.node("a", **{"example.com/gpu": "2"}), factories.node("b"))
+    assert two.misfits({"example.com/gpu": 1})["Insufficient example.com/gpu"].tolist() == [False, True]
+    assert two.misfits({"example.com/gpu": 3})["Insufficient example.com/gpu"].tolist() == [True, True]
+
+
+def test_a_node_takes_110_pods_unless_it_states_another_number():
+    one = model(factories.node("a"))
+    for _ in range(109):
+        one.add(0, {})
+    assert one.misfits({}) == {}
+    one.add(0, {})
+    assert list(one.misfits({})) == ["Too many pods"]

@@ -149,3 +149,28 @@ def test_names_an_unreadable_report(status):
 def test_rejects_a_cluster_without_nodes():
     with pytest.raises(BadRecording, match="no nodes"):
         scenario([], nodes=())
+
+
+def test_the_defaults_play_a_day_in_minutes_and_half_of_the_requests():
+    made = scenario([pod_document("a", requests={"cpu": "1"}), pod_document("b")])
+    assert (made.steps, made.step_seconds) == (1440, 60.0)
+    assert [each.at_seconds for each in made.pods] == [0.0, 1.0]
+    assert by_name(made)["a"].usage.tolist() == [[500], [0]]
+
+
+def test_a_simulation_begins_with_the_newest_report_that_has_a_time():
+    timeless = {"metadata": {"name": "n3"}, "status": {}}
+    metrics = [report("n1", "2", updated=30), report("n2", "2", updated=60), timeless]
+    assert scenario([], metrics=metrics).began_at == factories.NOW + 60
+
+
+def test_the_report_of_a_live_agent_is_replaced_where_everything_is_placed_again():
+    metrics = [report("live", "2"), report("silent", "2", updated=-180)]
+    for everything, kept in ((False, ["live", "silent", None]), (True, [None, "silent", None])):
+        made = scenario([], nodes=("live", "silent", "bare"), metrics=metrics, everything=everything)
+        assert [each.recorded and each.recorded["metadata"]["name"] for each in made.nodes] == kept
+
+
+def test_an_amount_that_an_annotation_leaves_out_is_0():
+    hinted = pod_document("p", annotations={ANNOTATION: '{"memory": "1Gi"}'}, requests={"cpu": "1"})
+    assert by_name(scenario([hinted]))["p"].usage.tolist() == [[0], [1024**3]]

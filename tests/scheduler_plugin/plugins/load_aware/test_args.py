@@ -134,3 +134,13 @@ def test_refuses_a_switch_that_contradicts_upstreams_flags(on_stale, flag, value
 def test_refuses_unknown_values_of_a_switch(given):
     with pytest.raises(pydantic.ValidationError):
         LoadAwareArgs.model_validate(given)
+
+
+@pytest.mark.parametrize("edge", [1, 100])
+def test_the_ends_of_a_range_are_accepted(edge):
+    percents = {"cpu": edge, "memory": edge}
+    assert fields(resourceWeights=percents, estimatedScalingFactors=percents, usageThresholds=percents) == []
+    assert fields(dominantResourceWeight=edge, softAfterSeconds=0, nodeMetricExpirationSeconds=1) == []
+    assert fields(usageThresholds={"cpu": 0, "memory": 0}, dominantResourceWeight=0) == []
+    windows = {"usageThresholds": {"cpu": 0}, "usageAggregatedDuration": "0s", "scoreAggregatedDuration": "0s"}
+    assert fields(aggregated=windows) == []

@@ -78,3 +78,13 @@ def test_the_arguments_filter_by_a_statistic_only_with_limits_and_statistic():
     assert aggregated(usageAggregationType="p95") is None
     both = aggregated(usageThresholds={"cpu": 60}, usageAggregationType="p95", usageAggregatedDuration="5m")
     assert both == Aggregated({"cpu": 60}, "p95", 300 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("limit", "fits"), [(-(2**63), True), (2**63 - 1, True), (-(2**63) - 1, False), (2**63, False)]
+)
+def test_a_limit_has_64_bits_as_in_go(limit, fits):
+    profile = ThresholdMerge(PLAIN_ONLY, ("cpu",)).profiles(f'{{"usageThresholds": {{"cpu": {limit}}}}}')
+    assert profile == load_aware_thresholds.Profiles(
+        plain=(limit if fits else 65,), prod=(50,), aggregated=None, statistic="", window_nanos=0, is_malformed=not fits
+    )
