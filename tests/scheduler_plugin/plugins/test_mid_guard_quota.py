@@ -87,6 +87,16 @@ def test_the_smallest_amount_above_the_quota_is_refused(resource, quota, numbers
     assert reason == f"{HOLDS}{numbers}"
 
 
+def test_a_resource_that_a_pod_does_not_request_does_not_refuse_it():
+    scene = Scene('{"cpu": "10", "memory": "1Gi"}')
+    scene.bound("before-the-quota", cores=20)
+    pod = pod_document("tiny", namespace="shop", priority=7500, requests={"kubernetes.io/mid-memory": "1"})
+    (reason,) = json.loads(scene.parts.extender.filter(request(pod, ["n0"]), NOW))[
+        "FailedAndUnresolvableNodes"
+    ].values()
+    assert reason == f"{HOLDS}1 of 1 GiB of Mid memory"
+
+
 def test_pods_without_mid_requests_pass_at_a_quota_of_nothing():
     scene = Scene('{"cpu": "0", "memory": "0"}')
     pod = pod_document("web", namespace="shop", requests={"cpu": "1"})

@@ -279,6 +279,21 @@ def test_a_node_that_cools_once_wakes_its_pod_soon_whatever_else_waits():
     assert 0 < rounds <= 10
 
 
+def test_rounds_go_on_until_every_pod_was_compared_though_nothing_changes():
+    scene = Scene(a=90)
+    refused = scene.parts.refused
+    for index in range(25):
+        scene.filter(f"web-{index}", ["a"])
+    scene.use("a", 10)
+    assert refused.begins_round(scene.monotonic)
+    first = scene.woken(0.0)
+    assert len(first) < 25
+    assert refused.begins_round(scene.monotonic)
+    second = scene.woken(1.0)
+    assert len({*first, *second}) == 25
+    assert not refused.begins_round(scene.monotonic)
+
+
 def test_a_namespace_whose_pods_never_pass_in_kube_scheduler_lets_others_be_woken():
     scene = Scene(a=90)
     for index in range(1000):

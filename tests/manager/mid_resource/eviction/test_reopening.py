@@ -156,3 +156,21 @@ async def test_a_node_that_cannot_be_opened_is_tried_twice_a_minute(short):
 
 def patches(short):
     return sum(each.method == "PATCH" and each.path.endswith("/nodes/n1/status") for each in short.server.requests)
+
+
+async def test_a_node_is_opened_by_one_write_however_late_the_watch_shows_it(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    await short.minutes(3)
+    short.end_pods()
+    await short.minutes(5, calculated=(2200, 10_000))
+    assert short.annotation() is not None
+    await short.report(calculated=(2200, 10_000))
+    before = len(short.server.writes)
+    for _ in range(12):
+        await short.world.evictor.round()
+        short.pass_seconds(10)
+    assert short.annotation() is None
+    writes = [path for method, path, _ in short.server.writes[before:] if method == "PATCH"]
+    assert writes == ["/api/v1/nodes/n1/status"]
