@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import sys
@@ -89,7 +90,8 @@ def run(options: Namespace) -> int:
     except (CannotRead, NoSeries, WorkerEnded) as error:
         return _fail(str(error), CANNOT_READ)
     except OSError as error:
-        return _fail(_unwritable(options.cache, error), CANNOT_READ)  # such as a full disk
+        text = _unwritable(options.cache, error) if options.cache else str(error)
+        return _fail(text, CANNOT_READ)  # such as a full disk
     except KeyboardInterrupt:
         return _fail(
             "interrupted; with --cache the same command reads no day of a node again",
@@ -107,8 +109,13 @@ def _check(options: Namespace) -> None:
             raise WrongUsage("merge: want the JSON results of shards")
     elif bool(options.prometheus) == bool(options.traces):
         raise WrongUsage("backtest: want one of --prometheus and --traces")
-    if options.workers < 1:
-        raise WrongUsage(f"--workers {options.workers}: want at least 1")
+    for flag, count in (("workers", options.workers), ("machines", options.machines), ("pods", options.pods)):
+        if count < 1:
+            raise WrongUsage(f"--{flag} {count}: want at least 1")
+    if not 0 < options.life_days < math.inf:
+        raise WrongUsage(f"--life-days {options.life_days:g}: want a number of days above 0")
+    if not 0 <= options.target <= 100:
+        raise WrongUsage(f"--target {options.target:g}: want a percentage from 0 to 100")
     if options.cache and options.prometheus:
         try:
             series_cache.prepare(options.cache)

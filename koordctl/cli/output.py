@@ -210,6 +210,7 @@ def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
         width=shutil.get_terminal_size().columns,
         force_terminal=is_colored,
         color_system="standard" if is_colored else None,
+        no_color=not is_colored,  # it is not to read NO_COLOR itself
         markup=False,
         emoji=False,
         highlight=False,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from koordctl.commands import COMMANDS, Command, Group
 
 NODES, NAMESPACES, PODS, FILES = "nodes", "namespaces", "pods", "files"
-_KINDS: Final = {"NODE": NODES, "FILE": FILES, "[NAMESPACE/]NAME": PODS, "DIRECTORY": FILES}
+_KINDS: Final = {"NODE": NODES, "FILE": FILES, "[NAMESPACE/]NAME": PODS, "FOLDER": FILES}
 _KINDS_OF_FLAGS: Final = {"--namespace": NAMESPACES, "--suite-namespace": NAMESPACES, "--node": NODES}
 
 

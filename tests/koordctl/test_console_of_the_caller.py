@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from koordctl import __main__ as koordctl
+from koordctl import commands
 from tests.console import recorded_servers
 from tests.koordctl import serving
 
@@ -66,3 +67,16 @@ def test_the_address_serves_one_browser_until_the_end(tmp_path, monkeypatch, cap
     assert "valid once, for one browser. Ctrl-C ends" in capsys.readouterr().err
     assert len(seen["readers"]) == 1
     assert not seen["readers"][0].is_alive()
+
+
+@pytest.mark.parametrize("port", [0, 1, 65_535])
+def test_a_port_is_taken_up_to_the_last_one(port):
+    assert commands.parser().parse_args(["console", "--port", str(port)]).port == port
+
+
+@pytest.mark.parametrize("text", ["65536", "-1", "1.5", "x", "", "\u0663"])
+def test_what_is_no_port_is_wrong_usage(text, capsys):
+    with pytest.raises(SystemExit) as raised:
+        commands.parser().parse_args(["console", f"--port={text}"])
+    assert raised.value.code == 2
+    assert "want a port from 0 to 65535; 0 is any free one" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """Queries of `koordctl backtest` to a scripted Prometheus: their parts, steps, warnings, tokens and errors."""
 
+import http.server
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -203,3 +205,33 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path):
 def test_names_are_sorted_and_a_series_without_the_label_has_none():
     found = [({"node": "b"}, 1.0), ({}, 2.0), ({"node": "a"}, 1.0), ({"node": "b"}, 0.0)]
     assert names_of(found, "node") == ["a", "b"]
+
+
+class Redirecting(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(307)
+        self.send_header("Location", self.server.to)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_redirect_is_not_followed(proxy):
+    proxy.asked.clear()
+    proxy.change = lambda *_: answer([])
+    with http.server.HTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        server.to = f"{proxy.url}/api/v1/query"
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        client = Prometheus(Server(f"http://127.0.0.1:{server.server_port}"))
+        try:
+            with pytest.raises(CannotRead, match="returned 307 and no result of Prometheus"):
+                client.instant("up", START)
+        finally:
+            client.close()
+            server.shutdown()
+            thread.join()
+    assert proxy.asked == []

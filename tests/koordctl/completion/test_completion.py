@@ -52,6 +52,7 @@ def test_commands_flags_and_values_are_completed(complete, words, found):
 def test_a_file_is_completed_by_the_shell(complete):
     assert complete("config", "check", "") == ([], ":0")
     assert complete("status", "--kubeconfig", "") == ([], ":0")
+    assert complete("config", "diff", "--selector=pool=a", "") == ([], ":0")
 
 
 @pytest.mark.parametrize(

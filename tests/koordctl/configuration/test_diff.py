@@ -173,3 +173,28 @@ def test_without_the_right_for_the_present_document_nothing_is_compared(diff):
     code, out, err = diff(ENABLED, routes=routes)
     assert (code, out) == (3, "")
     assert "slo-controller-config" in err
+
+
+@pytest.mark.parametrize("also", ["stored", "metrics"])
+def test_without_the_right_for_nodes_nothing_is_compared_whatever_else_is_missing(diff, also):
+    routes = fleet()
+    del routes["nodes"], routes[also]
+    code, out, err = diff({"enable": False}, routes=routes)
+    assert (code, out) == (3, "")
+    assert "nodes" in err
+
+
+def test_without_a_node_the_keys_are_compared_whatever_else_is_missing(diff):
+    routes = fleet() | {"nodes": cluster.listing(), "metrics": None}
+    code, out, err = diff({"enable": False}, routes=routes)
+    assert code == 1
+    assert "0 of 0 nodes change" in out
+    assert "nodemetrics" in err
+
+
+@pytest.mark.parametrize("most", ["0", "-1"])
+def test_all_nodes_are_shown_on_demand(diff, most):
+    metrics = [cluster.metric(f"worker-{number}") for number in range(3)]
+    _, out, _ = diff({**ENABLED, "midUnallocatedPercent": 100}, "--nodes", most, routes=fleet(*metrics))
+    assert len([line for line in out.splitlines() if line.startswith("worker-")]) == 3
+    assert "more nodes" not in out

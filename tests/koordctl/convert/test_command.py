@@ -73,6 +73,12 @@ def test_in_place_replaces_changed_files_with_their_permissions_and_no_others(ca
     assert one.read_bytes() == again
 
 
+def test_in_place_a_file_after_an_unchanged_one_is_replaced(capsys, write):
+    unchanged, changed = write("unchanged", of_class="koord-prod"), write("changed")
+    assert run(capsys, "--in-place", unchanged, changed)[0] == 0
+    assert "kubernetes.io/mid-cpu" in changed.read_text()
+
+
 def test_where_one_file_cannot_be_written_none_is_and_the_error_names_it(capsys, write):
     long = "x" * 250  # the new file beside it would have a longer name than a file system permits
     files = [write("one"), write(long)]

@@ -1,0 +1,49 @@
+"""Flags of `koordctl gain`: their defaults, and what each has an effect on."""
+
+import json
+
+import pytest
+
+from koordctl import __main__ as koordctl
+from koordctl import commands
+from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
+from tests.koordctl.serving import healthy, kubeconfig_of
+
+WEEK = 7 * 24 * 3600
+EMPTY = json.dumps({"status": "success", "data": {"result": []}}).encode()
+
+
+def test_without_a_time_it_is_a_week_as_the_help_states(capsys):
+    assert commands.parser().parse_args(["gain"]).since == WEEK
+    with pytest.raises(SystemExit):
+        commands.parser().parse_args(["gain", "--help"])
+    assert "(default: 7d)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("output", "begin"), [("html", "<!doctype html>"), ("json", "{")])
+def test_the_present_is_read_from_the_cluster_of_the_kubeconfig(tmp_path, capsys, output, begin):
+    with kubeconfig_of(tmp_path, **healthy()) as file:
+        code = koordctl.main(["gain", "--kubeconfig", str(file), "-o", output])
+    assert code in (0, 1)
+    assert capsys.readouterr().out.lower().startswith(begin)
+
+
+def test_queries_have_the_selector_and_the_token(tmp_path, capsys):
+    file = tmp_path / "token"
+    file.write_text("abc\n")
+    with serving(Proxy(change=lambda *_: (200, EMPTY)), token="abc") as proxy:
+        words = ["gain", "--prometheus", proxy.url, "--since", "1h", "--selector", 'job="x"', "-o", "json"]
+        assert koordctl.main(words) == 3
+        assert "refused the credentials: 401" in capsys.readouterr().err
+        assert proxy.asked == []
+        koordctl.main([*words, "--token-file", str(file)])
+        assert "401" not in capsys.readouterr().err
+    queries = [given["query"] for _, given in proxy.asked if "query" in given]
+    assert queries
+    assert all('job="x"' in query for query in queries)
+
+
+def test_certificates_that_cannot_be_read_are_no_answer(tmp_path, capsys):
+    missing = tmp_path / "none"
+    assert koordctl.main(["gain", "--prometheus", "https://127.0.0.1", "--ca-file", str(missing)]) == 3
+    assert f"--ca-file {missing}: " in capsys.readouterr().err
