@@ -1,6 +1,5 @@
 """One function for each verb: its request and its result."""
 
-import asyncio
 import collections
 import contextlib
 import tracemalloc
@@ -9,6 +8,7 @@ import msgspec
 import pytest
 
 from apiserver_client import decoding, errors, objects, resources, session
+from tests.apiserver_client.other_task import OtherTask
 from tests.fakes import apiserver
 
 PODS = "/api/v1/namespaces/ns/pods"
@@ -109,26 +109,18 @@ async def test_a_list_is_read_page_by_page(server):
 
 
 async def test_other_tasks_run_while_a_page_is_decoded(server):
-    turns, seen = 0, []
-
-    async def other():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    other, seen = OtherTask(), []
 
     class Noted(msgspec.Struct):
         metadata: Meta
 
         def __post_init__(self):
-            seen.append(turns)
+            seen.append(other.turns)
 
     count = 5 * objects.ITEMS_PER_LOOP_TURN
     server.on("GET", "/api/v1/pods", apiserver.page("7", *(pod(f"p{number}") for number in range(count))))
-    task = asyncio.create_task(other())
-    async with server.session() as api:
+    async with other, server.session() as api:
         await objects.list_all(api, resources.PODS, decode=Noted)
-    task.cancel()
     assert len(seen) == count
     assert max(collections.Counter(seen).values()) <= objects.ITEMS_PER_LOOP_TURN
 

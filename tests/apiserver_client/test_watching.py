@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from apiserver_client import objects, resources, watching
+from tests.apiserver_client.other_task import OtherTask
 from tests.fakes import apiserver
 
 PODS = "/api/v1/pods"
@@ -213,49 +214,32 @@ async def test_many_objects_may_come_in_one_chunk(server):
 
 async def test_other_tasks_run_between_the_objects_of_a_page(server):
     server.on("GET", PODS, apiserver.page("5", *(pod(f"p{n}") for n in range(400))))
-    turns = 0
-
-    async def count():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     async with (
         server.session() as api,
         contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
     ):
         await anext(events)
-        other = asyncio.create_task(count())
-        for _ in range(399):
-            await anext(events)
-        other.cancel()
-    assert turns >= 90
+        async with OtherTask() as other:
+            for _ in range(399):
+                await anext(events)
+    assert other.turns >= 90
 
 
 async def test_other_tasks_run_between_the_events_of_a_chunk(server):
     lines = b"".join(msgspec.json.encode(apiserver.event("ADDED", pod(f"p{n}"))) + b"\n" for n in range(400))
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(lines, apiserver.HANG))
-    turns, seen = 0, []
-
-    async def count():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
+    seen = []
     async with (
         server.session() as api,
         contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
     ):
         assert text(await anext(events)) == "synced "
         await anext(events)
-        other = asyncio.create_task(count())
-        for _ in range(399):
-            await anext(events)
-            seen.append(turns)
-        other.cancel()
+        async with OtherTask() as other:
+            for _ in range(399):
+                await anext(events)
+                seen.append(other.turns)
     assert max(collections.Counter(seen).values()) <= objects.ITEMS_PER_LOOP_TURN
 
 

@@ -9,11 +9,9 @@ import pytest
 
 from component_base import clock
 from koordctl import __main__ as koordctl
-from koordctl.backtest.prometheus import Prometheus, Server
 from koordctl.backtest.time_range import TimeRange
 from koordctl.gain import command, history
 from koordctl.gain.gains import Amounts, Day, Exceeded, Forecasts, OfNamespace
-from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 HOUR, DAY = 3_600, 86_400
 START = 20_000 * DAY - 2 * HOUR
@@ -54,19 +52,6 @@ def scripted(found, warnings=()):
         return 200, json.dumps(answer).encode()
 
     return change
-
-
-@pytest.fixture(scope="module")
-def proxy():
-    with serving(Proxy()) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def client(proxy):
-    made = Prometheus(Server(proxy.url))
-    yield made
-    made.close()
 
 
 @pytest.fixture

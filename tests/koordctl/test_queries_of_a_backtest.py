@@ -15,21 +15,6 @@ START = 1_700_000_400
 TOO_MUCH = "query processing would load too many samples into memory in query execution"
 
 
-@pytest.fixture(scope="module")
-def proxy():
-    with serving(Proxy()) as started:
-        yield started
-
-
-@pytest.fixture
-def client(proxy):
-    """Return a client, whose queries are not those of another test."""
-    proxy.asked.clear()
-    made = Prometheus(Server(proxy.url))
-    yield made
-    made.close()
-
-
 def answer(result, **more):
     return 200, json.dumps({"status": "success", "data": {"result": result}, **more}).encode()
 

@@ -9,29 +9,13 @@ import pytest
 from koordctl.backtest import cluster_history
 from koordctl.backtest.cluster_history import METRICS, Names, NoSeries
 from koordctl.backtest.node_day import Name, PodLabels
-from koordctl.backtest.prometheus import Prometheus, Server
 from koordctl.backtest.time_range import TimeRange
 from koordlet.samples import Resource
-from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 START, STEP = 1_700_000_400, 300
 RANGE = TimeRange(START, STEP, 3)
 WEB, JOB = {"namespace": "shop", "pod": "web"}, {"namespace": "shop", "pod": "job"}
 NAN, INF = np.nan, np.inf
-
-
-@pytest.fixture(scope="module")
-def proxy():
-    with serving(Proxy()) as started:
-        yield started
-
-
-@pytest.fixture
-def client(proxy):
-    proxy.asked.clear()
-    made = Prometheus(Server(proxy.url))
-    yield made
-    made.close()
 
 
 def scripted(*found):

@@ -27,13 +27,13 @@ def test_a_fault_is_no_and_a_warning_on_demand(verdict, fail_on, code):
     assert (found.exit_code, found.data.works) == (code, code == 0)
 
 
-def test_what_to_do_is_told_for_faults_and_warnings_only():
+def test_what_to_do_is_shown_for_faults_and_warnings_only():
     verdicts = {"Leader": Verdict.FAILED, "VersionSkew": Verdict.WARNING, "Permissions": Verdict.PASSED,
                 "AgentsReady": Verdict.SKIPPED}  # fmt: skip
     given = [result(verdict, code, f"text of {code}", "do it in NAMESPACE") for code, verdict in verdicts.items()]
     found = results.answer(given, "suite", "error")
-    told = {line.partition(":")[0] for line in found.tail if ": text of " in line}
-    assert told == {"Leader", "VersionSkew"}
+    shown = {line.partition(":")[0] for line in found.tail if ": text of " in line}
+    assert shown == {"Leader", "VersionSkew"}
     assert found.tail.count("  do   do it in suite") == 2
     assert "  see  docs/operations/findings.md#leader" in found.tail
     assert found.tail[-1] == "1 failed, 1 warning, 1 passed, 1 skipped"

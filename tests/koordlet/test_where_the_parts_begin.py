@@ -1,4 +1,4 @@
-"""What parts of the agent have before they are told anything: no containers, no usage, no time; and their scales."""
+"""Initial values of parts of the agent: no containers, no usage, no time; and their scales."""
 
 import numpy as np
 import pytest

@@ -85,6 +85,16 @@ class Short:
             await self.world.settle(self.world.evicted_on.pop())
         self.world.sync_cache()
 
+    async def lose_the_right(self):
+        """Take the right to evict back before the first eviction, which is then attempted."""
+        for name in "abc":
+            self.add_pod(name)
+        await self.minutes(2)
+        await self.report()
+        await self.world.evictor.check_rights()
+        self.server.may_evict = set()
+        await self.round()
+
     def pass_seconds(self, seconds):
         self.world.now += dt.timedelta(seconds=seconds)
         self.server.now += dt.timedelta(seconds=seconds)

@@ -1,4 +1,3 @@
-import pydantic
 import pytest
 
 from manager.__main__ import main
@@ -7,17 +6,9 @@ from manager.cli.check_install import CheckInstallSettings
 from manager.cli.restore_limits import RestoreSettings
 from manager.cli.uninstall import UninstallSettings
 from manager.settings import ManagerSettings
+from tests.component_base.settings_bounds import check_number, problems
 
 DAY_SECONDS = 24 * 60 * 60
-
-
-def problems(settings, field, value):
-    """Return what is wrong with one field; other fields may have to fit to it."""
-    try:
-        settings(**{field: value})
-    except pydantic.ValidationError as refused:
-        return [each for each in refused.errors() if each["loc"] == (field,)]
-    return []
 
 
 def test_the_defaults_are_valid():
@@ -45,9 +36,7 @@ def test_the_defaults_are_valid():
     ],
 )
 def test_a_number_at_its_bounds_is_accepted_and_one_beyond_is_not(settings, field, least, most):
-    step = 1 if isinstance(least, int) else 0.01
-    assert [problems(settings, field, value) for value in (least, most)] == [[], []]
-    assert all(problems(settings, field, value) for value in (least - step, most + step))
+    check_number(settings, field, least, most)
 
 
 @pytest.mark.parametrize(

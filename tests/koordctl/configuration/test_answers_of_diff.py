@@ -13,8 +13,8 @@ GIB = 2**30
 
 def node(name, before=(1_000, GIB), after=(2_000, 2 * GIB), asked=(0, 0), **more):
     outcomes = (Outcome(Amounts(*each), "Published") for each in (before, after))
-    told = {"predicts_otherwise": False, "warm_pods": 0, "cold_pods": 0} | more
-    return NodeChange(name, *outcomes, Amounts(*before), Amounts(*asked), **told)
+    known = {"predicts_otherwise": False, "warm_pods": 0, "cold_pods": 0} | more
+    return NodeChange(name, *outcomes, Amounts(*before), Amounts(*asked), **known)
 
 
 def answer(*nodes, most=0, **more):

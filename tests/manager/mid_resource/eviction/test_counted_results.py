@@ -58,13 +58,7 @@ async def test_an_attempt_is_counted_by_its_result(short, answers, result):
 
 async def test_an_attempt_without_the_right_is_forbidden(short):
     await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(2)
-    await short.report()
-    await short.world.evictor.check_rights()
-    short.server.may_evict = set()
-    await short.round()
+    await short.lose_the_right()
     assert counted(short) == {"forbidden": 1}
 
 

@@ -28,13 +28,7 @@ async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_
 
 async def test_a_right_that_is_taken_back_is_known_with_the_first_eviction_that_is_forbidden(short):
     await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(2)
-    await short.report()
-    await short.world.evictor.check_rights()
-    short.server.may_evict = set()
-    await short.round()
+    await short.lose_the_right()
     assert short.attempts() == 1
     await short.world.evictor.check_rights()
     assert not short.world.evictor.may_evict()
