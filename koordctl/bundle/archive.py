@@ -41,10 +41,15 @@ class Archive:
         if kind is not None:
             self._path.unlink(missing_ok=True)
 
+    @property
+    def most_bytes(self) -> int:
+        """Return the size of the largest file that can be added."""
+        return min(LARGEST_FILE_BYTES, self._left)
+
     def add(self, name: str, text: str) -> None:
         """Add a file; its end is kept where it is too large."""
         content = text.encode("utf-8", "replace")
-        most = min(LARGEST_FILE_BYTES, self._left)
+        most = self.most_bytes
         if len(content) > most:
             self.missing.append(f"{name}: only the last {most} of {len(content)} bytes are kept")
             content = content[len(content) - most :].partition(b"\n")[2]

@@ -15,7 +15,7 @@ from fleet import port_forward
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
 from koordctl.bundle import scrubbing
-from koordctl.bundle.archive import LARGEST_FILE_BYTES, Archive
+from koordctl.bundle.archive import Archive
 
 MOST_AGENTS: Final = 5
 """Agents whose logs and metrics are collected: those that are not ready first."""
@@ -89,12 +89,13 @@ class Collector:
                 async for each in items:
                     if isinstance(each, decoding.PageMetadata):
                         continue
-                    if size > LARGEST_FILE_BYTES:
+                    line = f"{json.dumps(scrubbing.item(msgspec.json.decode(each)))}\n"
+                    size += len(line)
+                    if size > self._archive.most_bytes:
                         self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
                         break
-                    lines.append(json.dumps(scrubbing.item(msgspec.json.decode(each))))
-                    size += len(lines[-1]) + 1
-            self._archive.add(file, "".join(f"{line}\n" for line in lines))
+                    lines.append(line)
+            self._archive.add(file, "".join(lines))
 
     async def _pods(self, part: str) -> Sequence[Pod]:
         """Add the pods of a part; return those whose logs and pages are collected."""

@@ -58,12 +58,12 @@ class Answer:
     """Meaning of the signs in an optional column; it is shown with the column and the titles of the table."""
 
 
-def cores(millis: int | None) -> str:
+def cores(millis: float | None) -> str:
     """Format milli-cores as cores."""
     return UNKNOWN if millis is None else f"{millis / 1000:.1f}"
 
 
-def gib(count: int | None) -> str:
+def gib(count: float | None) -> str:
     """Format bytes as GiB."""
     return UNKNOWN if count is None else f"{count / 2**30:.1f}"
 

@@ -20,6 +20,8 @@ KUBE_SCHEDULER: Final = "kube-scheduler"
 _LONGEST_MESSAGE: Final = 8_000
 _GROUP: Final = re.compile(r"(\d{1,6}) (.+?)(?=, \d{1,6} |\. |\.?$)")
 _INSUFFICIENT: Final = "Insufficient "
+_SHOWN_UNITS: Final = {names.MID_CPU: 1_000, names.MID_MEMORY: 2**30}
+"""A core and a GiB."""
 
 Nodes = Sequence[Mapping[str, Any]]
 """Nodes of a decision, as the debug page of the scheduler plugin has them."""
@@ -83,8 +85,15 @@ def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeS
     short = request - most
     if short <= 0:
         return Miss(name, f"{name} has {_shown(resource, most)} left now: enough")
-    fits_if = f"the pod requested at most {_shown(resource, most)} of {resource} ({name} now)" if most > 0 else ""
-    return Miss(name, f"{name} has {_shown(resource, most)} left, short by {_shown(resource, short)}", fits_if)
+    text = f"{name} has {_shown(resource, most)} left, short by {_shown(resource, short)}"
+    return Miss(name, text, _fits_if(name, resource, most))
+
+
+def _fits_if(name: str, resource: str, left: int) -> str:
+    """Return the request that fits, rounded down to what is shown; empty where nothing is left."""
+    tenths = 10 * left // _SHOWN_UNITS[resource]
+    fits = _shown(resource, tenths * _SHOWN_UNITS[resource] / 10)
+    return f"the pod requested at most {fits} of {resource} ({name} now)" if tenths > 0 else ""
 
 
 def _left(node: NodeState, resource: str) -> int | None:
@@ -96,8 +105,10 @@ def _of(amounts: Amounts, resource: str) -> int | None:
     return amounts.cpu if resource == names.MID_CPU else amounts.memory
 
 
-def _shown(resource: str, amount: int) -> str:
-    return f"{cores(amount)} cores" if resource in (names.MID_CPU, names.CPU) else f"{gib(amount)} GiB"
+def _shown(resource: str, amount: float) -> str:
+    format_, unit = (cores, "cores") if resource in (names.MID_CPU, names.CPU) else (gib, "GiB")
+    shown = format_(amount)
+    return f"less than 0.1 {unit}" if amount > 0 and shown == format_(0) else f"{shown} {unit}"
 
 
 def _of_record(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts) -> Iterator[Group]:
@@ -150,5 +161,4 @@ def _short_of_mid(name: str, inputs: Mapping[str, Any], wanted: Amounts) -> Iter
         share, resource, amount, request = max(short)
         missing = _shown(resource, int(request) - amount)
         text = f"{name} has {_shown(resource, amount)} left by its newest report, short by {missing}"
-        fits_if = f"the pod requested at most {_shown(resource, amount)} of {resource} ({name} now)" if amount else ""
-        yield 100 * share, Miss(name, text, fits_if)
+        yield 100 * share, Miss(name, text, _fits_if(name, resource, amount))

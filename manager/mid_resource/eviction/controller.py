@@ -84,8 +84,8 @@ class Evictor:
         self._turns = Turns()
         self._pace = ClusterPace()
         self._leaving_pace = ClusterPace()
-        self._advice_pace = ClusterPace()
         """Of the nodes that are about to be removed: their pods end anyway, and others must not wait for them."""
+        self._advice_pace = ClusterPace()
         self._records = NodeRecords(
             api, cache=cache, turns=self._turns, recorder=recorder, telemetry=telemetry, clock=clock
         )

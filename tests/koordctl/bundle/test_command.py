@@ -114,7 +114,8 @@ def test_what_is_too_much_is_named(tmp_path, monkeypatch):
         server.on("GET", "/api/v1/nodes", apiserver.Answer(cluster.listing(cluster.node("a"), cluster.node("b"))))
 
     monkeypatch.setattr(collecting, "MOST_OTHERS", 2)
-    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", 1)
+    line = len(json.dumps(cluster.node("a"))) + 1
+    monkeypatch.setattr(archive, "LARGEST_FILE_BYTES", line + 1)
     _, _, file = bundle(tmp_path, many)
     found = parts(file)
     assert [json.loads(line)["metadata"]["name"] for line in found["nodes.jsonl"].splitlines()] == ["a"]

@@ -73,15 +73,28 @@ def test_a_node_with_just_enough_is_no_miss_of_those_that_are_short():
 
 def test_the_least_that_is_missing_is_short():
     found = short_of_cpu(10_999)
-    assert found.text == "a has 11.0 cores left, short by 0.0 cores"
-    assert found.fits_if == "the pod requested at most 11.0 cores of kubernetes.io/mid-cpu (a now)"
+    assert found.text == "a has 11.0 cores left, short by less than 0.1 cores"
+    assert found.fits_if == "the pod requested at most 10.9 cores of kubernetes.io/mid-cpu (a now)"
 
 
-@pytest.mark.parametrize(("left", "fits"), [(-500, False), (0, False), (1, True)])
-def test_a_pod_of_any_size_fits_only_where_something_is_left(left, fits):
+@pytest.mark.parametrize(
+    ("left", "shown", "fits"),
+    [
+        (-500, "0.0", ""), (0, "0.0", ""), (1, "less than 0.1", ""), (49, "less than 0.1", ""),
+        (99, "0.1", ""), (100, "0.1", "0.1"), (199, "0.2", "0.1"),
+    ],
+)  # fmt: skip
+def test_a_pod_fits_only_where_a_tenth_of_a_core_is_left(left, shown, fits):
     found = short_of_cpu(left)
-    assert found.text == "a has 0.0 cores left, short by 11.0 cores"
-    assert bool(found.fits_if) is fits
+    assert found.text == f"a has {shown} cores left, short by {(11_000 - max(left, 0)) / 1000:.1f} cores"
+    assert found.fits_if == (f"the pod requested at most {fits} cores of {names.MID_CPU} (a now)" if fits else "")
+
+
+@pytest.mark.parametrize(("left", "shown", "fits"), [(2 * GIB - 1, "2.0", "1.9"), (GIB + GIB // 2, "1.5", "1.5")])
+def test_what_fits_of_the_memory_is_rounded_down(left, shown, fits):
+    found = short_of_mid((0, left), wanted=Amounts(0, 3 * GIB))
+    assert found.text.startswith(f"a has {shown} GiB left by its newest report, short by ")
+    assert found.fits_if == f"the pod requested at most {fits} GiB of {names.MID_MEMORY} (a now)"
 
 
 def test_the_resource_that_is_most_above_its_limit_is_named():
