@@ -215,7 +215,10 @@ class Suppressor:
     def _sample(self, now: float, threshold_percent: int, node: Node | None) -> None:
         """Add the newest sample, which is the mean since the one before it."""
         sampled_at = self._observer.newest_at_seconds
-        if sampled_at == self._sampled_at or node is None:
+        if node is None:
+            self._last_sample = None
+            return
+        if sampled_at == self._sampled_at:
             return
         begin, self._last_sample, self._sampled_at = self._last_sample, now, sampled_at
         if begin is None:  # the time that it covers is unknown, and earlier samples are of another time

@@ -75,7 +75,12 @@ class NodeAgents:
         return reports
 
     def _last_moment(self, node: int, now_seconds: float) -> float:
-        """Return the moment of a node's newest report: the beginning, then its phase and every interval after it."""
+        """Return the moment of a node's newest report: the beginning, then its phase and every interval after it.
+
+        A recorded report is of the beginning, and a node without an agent has no later one.
+        """
+        if not self._nodes[node].agent_reports:
+            return 0.0
         interval = self._scenario.report_interval_seconds
         periods = (now_seconds - self._phase[node]) // interval
         return max(self._phase[node] + periods * interval, 0.0)

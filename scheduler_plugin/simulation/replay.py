@@ -37,10 +37,12 @@ _WAKING_SECONDS: Final = 1.0
 class _Kind(enum.IntEnum):
     """Kinds of events, in their order at the same moment: arrivals find the capacity that departures free."""
 
-    LEAVES = 0
-    FLUSH = 1
-    WAKE = 2
-    TRY = 3
+    STARTS = 0
+    """A pod that the scenario binds: reports of that moment contain it."""
+    LEAVES = 1
+    FLUSH = 2
+    WAKE = 3
+    TRY = 4
 
 
 class _Event(NamedTuple):
@@ -84,9 +86,9 @@ class Replay:
         """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
         self._events = [
-            self._try_at(Due(index, each.at_seconds))
+            _Event(each.at_seconds, _Kind.STARTS, pod=index) if node else self._try_at(Due(index, each.at_seconds))
             for index, each in enumerate(self._scenario.pods)
-            if not each.pod.spec.node_name or each.pod.spec.node_name in self._node_index  # others run elsewhere
+            if not (node := each.pod.spec.node_name) or node in self._node_index  # others run elsewhere
         ]
         heapq.heapify(self._events)
         while self._events and self._events[0].at < ends_at:
@@ -104,6 +106,9 @@ class Replay:
         )
 
     def _handle(self, event: _Event) -> None:
+        if event.kind is _Kind.STARTS:
+            self._start(event.pod, self._node_index[self._scenario.pods[event.pod].pod.spec.node_name], event.at)
+            return
         if event.kind is _Kind.LEAVES:
             self._leave(event.pod)
             self._push(self._queue.pod_left(event.at))
@@ -116,13 +121,11 @@ class Replay:
             self._product.catch_up(self._agents, event.at)
         if event.kind is _Kind.WAKE:
             self._wake(event.at)
-        elif self._place(event.pod, event.at) is None:
+        elif (node := self._choose(event.pod, event.at)) is None:
             self._refuse(event.pod, event.at)
         else:
-            self._push(self._queue.pod_started(event.at))
-            leaves_at = event.at + self._scenario.pods[event.pod].lifetime_seconds
-            if math.isfinite(leaves_at):
-                heapq.heappush(self._events, _Event(leaves_at, _Kind.LEAVES, pod=event.pod))
+            self._placements[event.pod] = Placement(self._scenario.nodes[node].node.metadata.name, event.at)
+            self._start(event.pod, node, event.at)
 
     def _refuse(self, index: int, at: float) -> None:
         by_extender = self._product is not None and self._product.rejected
@@ -151,20 +154,18 @@ class Replay:
     def _try_at(self, due: Due) -> _Event:
         return _Event(due.at, _Kind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
 
-    def _place(self, index: int, at: float) -> int | None:
-        """Choose a node for a pod and start the pod there; None if no node accepts it."""
+    def _start(self, index: int, node: int, at: float) -> None:
+        """Start a pod on a node."""
         pod = self._scenario.pods[index]
-        node = self._node_index.get(pod.pod.spec.node_name) if pod.pod.spec.node_name else self._choose(index, at)
-        if node is None:
-            return None
         self._model.add(node, self._requests[index])
         self._agents.place(pod, node, at)
         self._node_of[index] = node
-        if not pod.pod.spec.node_name:
-            self._placements[index] = Placement(self._scenario.nodes[node].node.metadata.name, at)
         if self._product is not None:
             self._product.bound(pod, self._scenario.nodes[node].node.metadata.name, at)
-        return node
+        self._push(self._queue.pod_started(at))
+        leaves_at = at + pod.lifetime_seconds
+        if math.isfinite(leaves_at):
+            heapq.heappush(self._events, _Event(leaves_at, _Kind.LEAVES, pod=index))
 
     def _leave(self, index: int) -> None:
         self._model.add(self._node_of.pop(index), self._requests[index], -1)
@@ -172,6 +173,7 @@ class Replay:
             self._product.deleted(self._scenario.pods[index].pod)
 
     def _choose(self, index: int, at: float) -> int | None:
+        """Choose a node for a pod; None if no node accepts it."""
         self._tries[index] += 1
         requests = self._requests[index]
         fits = np.ones(len(self._scenario.nodes), dtype=np.bool_)
@@ -230,6 +232,7 @@ class _Product:
         rows = self._rows[candidates]
         codes = self.parts.cycle.filter(facts, rows, self._began_at + at)
         if codes is None:
+            self.parts.refused.forget(facts.uid)
             return candidates
         for code, count in enumerate(np.bincount(codes)[1:]):
             if count:

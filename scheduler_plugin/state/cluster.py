@@ -186,6 +186,8 @@ class Cluster:
         known = self._held(key)
         if known is not None and uid in (None, known.uid):
             self._forget(key)
+        elif self._namesakes.get(key) == uid:
+            self._namesakes.pop(key, None)
 
     def find_pod(self, pod: pods.Pod) -> tuple[str, AssignedPod] | None:
         """Return the node that counts this pod (the same UID), and its record; None if no node does."""
@@ -219,6 +221,8 @@ class Cluster:
             for key in gone:
                 self._forget(key)
             yield
+        for key in self._namesakes.keys() - self._node_of.keys():
+            del self._namesakes[key]
 
     # assumed pods
 
@@ -248,7 +252,10 @@ class Cluster:
         key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and not known.observed:
+            namesake = self._namesakes.get(key)
             self._forget(key)
+            if namesake is not None:
+                self._namesakes[key] = namesake
 
     def expect_pod(self, pod: PodInfo) -> None:
         """Count a pod that is about to be placed in its namespace: its node is not known yet."""

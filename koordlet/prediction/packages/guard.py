@@ -41,7 +41,7 @@ class Failed(Exception):
 
 def plain(text: str) -> str:
     """Return a text of a package as one short line, also if it is of a class of its own."""
-    line = str.encode(text, "utf-8", "replace")[: 4 * _LONGEST_TEXT].decode("utf-8", "replace")
+    line = str.encode(text, "utf-8", "replace")[: 4 * (_LONGEST_TEXT + 1)].decode("utf-8", "replace")
     shown = "".join(each if each.isprintable() else " " for each in line).strip()
     return shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]}..."
 

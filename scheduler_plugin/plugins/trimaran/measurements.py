@@ -106,14 +106,18 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
 def _completed(newer: Measurement, older: Measurement) -> Measurement:
     """Take what the newer measurement lacks from the older one."""
     cpu, memory = (_first_measured(*both) for both in zip(newer[:2], older[:2], strict=True))
-    of_cpu = older if cpu is older.cpu else newer
+    of_cpu = older if _takes_older(newer.cpu, older.cpu) else newer
     return Measurement(cpu, memory, of_cpu.packing_percent, of_cpu.power_percent)
+
+
+def _takes_older(newer: Utilization, older: Utilization) -> bool:
+    return not newer.is_measured and (older.is_measured or not newer.is_valid)
 
 
 def _first_measured(newer: Utilization, older: Utilization) -> Utilization:
     if newer.is_measured:
         return newer
-    chosen = older if older.is_measured or not newer.is_valid else newer
+    chosen = older if _takes_older(newer, older) else newer
     return chosen._replace(is_rejected=not chosen.is_measured and (newer.is_rejected or older.is_rejected))
 
 

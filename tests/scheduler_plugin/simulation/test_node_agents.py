@@ -92,6 +92,13 @@ def test_nodes_report_at_different_moments_and_a_silent_agent_never(raw_reports)
     assert BEGINNING == 1_700_000_000
 
 
+def test_a_silent_agent_has_its_recorded_report_also_where_it_is_asked_late(raw_reports):
+    recorded = {"metadata": {"name": "a"}}
+    one = agents(SimulatedNode(factories.node("a"), recorded=recorded, agent_reports=False))
+    assert one.due(120.0) == [recorded]
+    assert one.due(300.0) == []
+
+
 @pytest.mark.parametrize("series", [[], [np.nan], [-1.0]])
 def test_names_an_unusable_series(series):
     with pytest.raises(ValueError, match="series 0"):
