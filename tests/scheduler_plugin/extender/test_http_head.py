@@ -66,3 +66,10 @@ def test_a_body_without_a_known_end_or_too_large_is_refused(text, status):
 @pytest.mark.parametrize(("text", "size"), [("GET / HTTP/1.1\r\nHost: x", 0), (FIRST + "Content-Length: 100", 100)])
 def test_the_length_of_the_body_is_that_of_the_head_or_0_of_a_request_without_one(text, size):
     assert parse(text).body_bytes == size
+
+
+@pytest.mark.parametrize(("digits", "status"), [("9" * 18, 413), ("9" * 19, 400), ("0" * 18 + "2", 400)])
+def test_a_length_of_nineteen_digits_is_no_number_of_bytes(digits, status):
+    with pytest.raises(BadHead) as caught:
+        parse(FIRST + f"Content-Length: {digits}")
+    assert caught.value.status == status

@@ -69,3 +69,25 @@ def test_the_oldest_pods_are_evicted_by_number_and_by_size():
     pending.keep_pod(factories.pod("large"), 32 * 1024**2)
     assert pending.take_pod("u4096") is None
     assert pending.take_pod("uid-large") is not None
+
+
+def test_a_pod_of_a_new_try_replaces_the_one_of_the_last_try():
+    pending, pod, again = PendingCycle(), factories.pod(), factories.pod()
+    pending.keep_pod(pod, 20 * 1024**2)
+    pending.keep_pod(factories.pod("other"), 0)
+    pending.keep_pod(again, 20 * 1024**2)
+    assert pending.find_pod(pod.metadata.uid) is again, "the size of the last try counts as well"
+    assert pending.find_pod("uid-other") is not None
+    pending.keep_pod(pod, -1)
+    assert pending.find_pod(pod.metadata.uid) is None
+    assert pending.find_pod("uid-other") is not None
+
+
+def test_the_stored_response_ends_the_cycle_of_its_pod():
+    pending, rows = PendingCycle(), changes()
+    pending.begin("u")
+    pending.expect(PASSED, b"request", b"response", PLACEMENT, rows.version)
+    assert pending.response_to(b"another", rows, NOW) is None
+    assert pending.is_of("u")
+    assert pending.response_to(b"request", rows, NOW) is not None
+    assert not pending.is_of("u")

@@ -52,3 +52,14 @@ async def test_without_the_permission_the_quotas_stay_unknown():
             await until(lambda: not quotas.is_known)
             await until(lambda: any("/namespaces" in each.path for each in server.requests))
     assert not quotas.is_known
+
+
+async def test_only_the_metadata_of_namespaces_is_asked_for():
+    quotas = MidQuotas()
+    async with cluster.running() as server:
+        server.add("namespaces", namespace("shop", '{"cpu": "20"}'))
+        async with following(server, quotas):
+            await until(lambda: quotas.use_of("shop").quota.cpu_millis == 20_000)
+        asked = [each for each in server.requests if "/namespaces" in each.path]
+    assert asked
+    assert all("PartialObjectMetadata" in each.headers["accept"] for each in asked)

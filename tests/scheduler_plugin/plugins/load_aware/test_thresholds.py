@@ -43,6 +43,7 @@ def test_a_window_is_a_go_duration():
         '{"usageThresholds": {"cpu": 7.0}}',
         '{"usageThresholds": {"cpu": "7"}}',
         '{"usageThresholds": {"cpu": true}}',
+        '{"usageThresholds": {"cpu": 7, "memory": "7"}}',
         '{"usageThresholds": {"cpu": 9223372036854775808}}',
         '{"usageThresholds": {"cpu": 7}, "prodUsageThresholds": {"cpu": 1.5}}',
         '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregatedDuration": 300}}',
