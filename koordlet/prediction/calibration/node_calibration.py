@@ -107,6 +107,7 @@ class NodeCalibration:
         gone = self._rows.release([key for key in self._rows if key not in bound])
         rows = self._rows.take(keys)
         for resource, calibration in self.resources.items():
+            calibration.ensure_rows(self._rows.needed)  # readers expect the rows of a series without a sample too
             calibration.clear(gone)
             calibration.change_horizon(horizon_seconds)
             shares = usage[resource] / self._units[resource]
@@ -117,7 +118,6 @@ class NodeCalibration:
                 now_seconds,
                 rows[known],
                 shares[known],
-                self._rows.needed,
                 target_share=_target_share(resource, target_percent),
                 is_capped=resource in capped,
             )

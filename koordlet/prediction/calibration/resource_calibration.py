@@ -122,21 +122,32 @@ class ResourceCalibration:
         """Whether a forecast is under observation; if not, `watch` begins one."""
         return self._watched is not None
 
+    def ensure_rows(self, count: int) -> None:
+        """Make room for at least `count` rows."""
+        missing = count - len(self._now)
+        if missing <= 0:
+            return
+        self.ring.ensure_rows(count)
+        self._now, self._begin, self._most = (
+            np.concatenate([each, np.zeros(missing)]) for each in (self._now, self._begin, self._most)
+        )
+        self._here, self._mask = (np.concatenate([each, np.zeros(missing, bool)]) for each in (self._here, self._mask))
+        self._rises = np.concatenate([self._rises, np.zeros((missing, RISE_DAYS), np.float16)])
+
     def tick(
         self,
         now_seconds: float,
         rows: IntArray,
         shares: FloatArray,
-        row_count: int,
         *,
         target_share: float,
         is_capped: bool = False,
     ) -> None:
-        """Record the usage of all series that run. `is_capped`: it was held down, and may have been higher without.
+        """Record the usage of all series that run; there is room for their `rows`.
 
-        Then the forecast under observation gives a score only if that lowers no peak for `target_share` (0..1).
+        `is_capped`: the usage was held down, and may have been higher without. Then the forecast under observation
+        gives a score only if that lowers no peak for `target_share` (0..1).
         """
-        self._ensure_rows(row_count)
         if self._seconds is not None and not 0 <= now_seconds - self._seconds <= self._longest_gap_seconds:
             self._drop()
         self._follow_day(now_seconds)
@@ -209,7 +220,7 @@ class ResourceCalibration:
 
     def export(self, rows: IntArray) -> CalibrationState:
         """Return a copy of what a checkpoint has to store of the series in `rows`, in their order."""
-        self._ensure_rows(int(rows.max(initial=-1)) + 1)
+        self.ensure_rows(int(rows.max(initial=-1)) + 1)
         return CalibrationState(
             seconds=self._seconds,
             day_seconds=self._day_seconds,
@@ -233,7 +244,7 @@ class ResourceCalibration:
         """
         if not _is_possible(state, len(rows)) or not self.scores.restore(state.scores):
             return False
-        self._ensure_rows(int(rows.max(initial=-1)) + 1)
+        self.ensure_rows(int(rows.max(initial=-1)) + 1)
         self.ring.restore(state.ring, rows)
         self._rises[rows], self._now[rows], self._here[rows] = state.rises, state.now, state.here
         self._mask[rows], self._begin[rows], self._most[rows] = state.mask, state.begin, state.most
@@ -277,17 +288,6 @@ class ResourceCalibration:
             self._rises[:, passed:] = self._rises[:, :-passed].copy()
             self._rises[:, :passed] = 0.0
         self._day_seconds += days * _DAY_SECONDS
-
-    def _ensure_rows(self, count: int) -> None:
-        missing = count - len(self._now)
-        if missing <= 0:
-            return
-        self.ring.ensure_rows(count)
-        self._now, self._begin, self._most = (
-            np.concatenate([each, np.zeros(missing)]) for each in (self._now, self._begin, self._most)
-        )
-        self._here, self._mask = (np.concatenate([each, np.zeros(missing, bool)]) for each in (self._here, self._mask))
-        self._rises = np.concatenate([self._rises, np.zeros((missing, RISE_DAYS), np.float16)])
 
 
 def _is_possible(state: CalibrationState, count: int) -> bool:

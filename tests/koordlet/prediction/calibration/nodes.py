@@ -57,7 +57,8 @@ class Node:
         self.first = np.fmin(self.first, self.seconds)
         self.moments = _added(self.moments, usage)
         self.of_sum = _added(self.of_sum, usage.sum())
-        self.calibration.tick(self.seconds, rows, usage, len(rows), target_share=0.01, **options)
+        self.calibration.ensure_rows(len(rows))
+        self.calibration.tick(self.seconds, rows, usage, target_share=0.01, **options)
         if not self.calibration.is_watching:
             self.calibration.watch(self.load())
 

@@ -27,7 +27,8 @@ def run(calibration, steps, rows, offset=0.0):
     peaks = []
     for step in steps:
         now_seconds = BEGIN_SECONDS + offset + STEP_SECONDS * step
-        calibration.tick(now_seconds, rows, USAGE[step], int(rows.max()) + 1, target_share=0.01)
+        calibration.ensure_rows(int(rows.max()) + 1)
+        calibration.tick(now_seconds, rows, USAGE[step], target_share=0.01)
         if not calibration.is_watching:
             calibration.watch(load_of(rows, offset))
         peaks.append(calibration.peak(load_of(rows, offset), 0.2, 0.01))

@@ -22,7 +22,8 @@ def load_of(cold=0.0625, requests=0.5625, mean=0.125):
 
 
 def tick(calibration, seconds, *shares, **options):
-    calibration.tick(seconds, np.arange(len(shares)), np.array(shares), len(shares), target_share=0.01, **options)
+    calibration.ensure_rows(len(shares))
+    calibration.tick(seconds, np.arange(len(shares)), np.array(shares), target_share=0.01, **options)
 
 
 def watching(scale, seconds=NOON, load=None, shares=(0.125,), **options):

@@ -12,5 +12,5 @@ def test_a_series_without_a_newest_sample_does_not_count_as_usage():
     calibration = node.calibration
     assert calibration.level is Level.N_SIGMA, "of few labels"
     assert calibration.peak(node.load(), 0.0, 0.01) == 0.375
-    calibration.tick(node.seconds + STEP_SECONDS, np.array([0]), np.array([0.125]), 2, target_share=0.01)
+    calibration.tick(node.seconds + STEP_SECONDS, np.array([0]), np.array([0.125]), target_share=0.01)
     assert calibration.peak(node.load(), 0.0, 0.01) == 0.125
