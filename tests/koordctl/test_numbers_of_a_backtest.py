@@ -10,6 +10,7 @@ from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
 from koordctl.backtest.placement import Pod
 from koordctl.backtest.results import Span, Summary
+from koordlet.prediction import allocation
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import NODE, SYSTEM, Resource, UsageSample, pod_key
@@ -177,3 +178,7 @@ def test_a_node_whose_samples_are_missing_for_more_than_a_tenth_of_its_forecasts
     assert {row.forecasts for row in rows} == {seen}
     named = [f"partial data: node n1: {seen} of 20 forecasts have complete series; check the scrapes"]
     assert problems == (named if gaps > 1 else [])
+
+
+def test_a_pod_of_a_trace_requests_no_mid_unless_it_is_given():
+    assert allocation.allocated_to_mid([BoundPod("u")]) == allocation.WholeAmounts(0, 0)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from koordctl import __main__ as koordctl
+from koordctl.convert import command
 
 POD = """\
 # A job. {comment}
@@ -221,3 +222,18 @@ def test_the_output_is_utf_8_whatever_the_locale(write, flags):
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert "größer" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("texts", "joined"),
+    [
+        ([], ""),
+        (["a: 1"], "a: 1\n"),
+        (["a: 1\n", "b: 2"], "a: 1\n---\nb: 2\n"),
+        (["a: 1", "---\nb: 2\n"], "a: 1\n---\nb: 2\n"),
+        (["", "a: 1"], "a: 1\n"),
+        (["a: 1", ""], "a: 1\n---\n"),
+    ],
+)
+def test_files_become_one_stream_of_documents(texts, joined):
+    assert command._joined(iter(texts)) == joined

@@ -148,3 +148,11 @@ def test_a_pod_without_the_right_to_read_it_cannot_be_explained(explain):
     code, _, err, _ = explain("shop/etl-0", routes={POD: None})
     assert code == 3
     assert "403 Forbidden" in err
+
+
+@pytest.mark.parametrize("shown", [page(decision(), 1), b'{"pod": "shop/etl-0", "decisions": {"0": {}}}'])
+def test_a_page_without_a_list_of_decisions_is_no_record(explain, shown):
+    code, out, err, _ = explain("shop/etl-0", kubectl=fake_kubectl.serving(shown))
+    assert (code, err) == (0, "")
+    assert "last decision" not in out
+    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
