@@ -5,7 +5,6 @@ import time
 import types
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
 from koordlet.prediction.allocation import WholeAmounts
@@ -15,11 +14,6 @@ from tests.host_trees.plain_files import PlainHost
 from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB
 from tests.koordlet.test_agent_work import open_below
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
 
 
 @pytest.fixture

@@ -3,20 +3,13 @@
 import types
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff, errors
 from koordlet import agent as program
 from koordlet.mid_suppression.planner import Change
-from koordlet.report import writer
 from tests.koordlet.idle_agent import idle_agent
 
 UNREACHABLE = errors.Unreachable("the apiserver cannot be reached")
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
 
 
 @pytest.fixture
@@ -79,14 +72,7 @@ async def test_a_report_that_fails_unexpectedly_waits_for_the_longest_pause(agen
     assert agent._schedule.is_check_due(1000.0 + longest + 0.1)
 
 
-async def test_while_the_resources_of_the_node_are_unknown_every_check_reports(agent, monkeypatch):
-    sent = []
-
-    async def send(_api, _name, status, version):
-        sent.append(status)
-        return writer.Sent(writer.Outcome.WRITTEN, version)
-
-    monkeypatch.setattr(writer, "send", send)
+async def test_while_the_resources_of_the_node_are_unknown_every_check_reports(agent, sent):
     agent.view.resource_version = "9"
     agent.view.pods.keep_only(())
     agent.observer.newest_at_seconds = 1.7e9

@@ -8,28 +8,15 @@ import types
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
 from koordlet.collectors.snapshot import SnapshotCollector
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.report import schedule, writer
+from koordlet.report import schedule
 from koordlet.samples import UNRESERVED_SYSTEM, UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import V1, V2, PlainHost
-from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def agent(tmp_path, registry):
-    with idle_agent(tmp_path, registry) as made:
-        yield made
 
 
 async def test_it_trains_again_and_again_while_it_runs(agent, registry, monkeypatch):
@@ -117,15 +104,8 @@ def test_pods_that_are_not_measured_yet_are_cold_also_without_a_cold_start_perio
     [(True, 0, 1, 0), (True, 5000, 1, 0), (False, 0, 0, 0), (False, 5000, 1, 1)],
 )
 async def test_a_report_before_its_time_needs_a_peak_that_moved(
-    agent, registry, monkeypatch, is_due, moved_cpu_millis, reports, early
+    agent, registry, sent, monkeypatch, is_due, moved_cpu_millis, reports, early
 ):
-    sent = []
-
-    async def send(_api, _name, status, version):
-        sent.append(status)
-        return writer.Sent(writer.Outcome.WRITTEN, version)
-
-    monkeypatch.setattr(writer, "send", send)
     view = agent.view
     view.resource_version = "9"
     view.pods.keep_only(())

@@ -6,30 +6,21 @@ import dataclasses
 import time
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from api_types.node_metric.types import NodeMetricSpec
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.report import schedule, writer
-from tests.koordlet.idle_agent import idle_agent
 
 
 @pytest.fixture
-def agent(tmp_path, monkeypatch):
-    with idle_agent(tmp_path, CollectorRegistry()) as made:
-        made.sent = []
-
-        async def send(_api, _name, status, version):
-            made.sent.append(status)
-            return writer.Sent(writer.Outcome.WRITTEN, version)
-
-        monkeypatch.setattr(writer, "send", send)
-        made.view.resource_version = "9"
-        made.view.pods.keep_only(())
-        made.view.capacity = made.view.allocatable = WholeAmounts(16_000, 1 << 34)
-        made._tick()
-        made.observer.newest_at_seconds = time.time()
-        yield made
+def agent(agent, sent):
+    agent.sent = sent
+    agent.view.resource_version = "9"
+    agent.view.pods.keep_only(())
+    agent.view.capacity = agent.view.allocatable = WholeAmounts(16_000, 1 << 34)
+    agent._tick()
+    agent.observer.newest_at_seconds = time.time()
+    return agent
 
 
 @pytest.mark.parametrize("seconds", [10, 20])

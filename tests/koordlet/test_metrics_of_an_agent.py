@@ -3,29 +3,16 @@
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from koordlet import agent as program
 from koordlet.cluster.interface import NoCluster
 from koordlet.samples import NODE
 from tests.host_trees.plain_files import PlainHost
-from tests.koordlet.idle_agent import idle_agent
 
 
 @pytest.fixture
 def host(tmp_path, agent):
     return PlainHost(tmp_path)
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def agent(tmp_path, registry):
-    with idle_agent(tmp_path, registry) as made:
-        yield made
 
 
 async def test_the_lateness_of_every_tick_is_counted(agent, registry, monkeypatch):

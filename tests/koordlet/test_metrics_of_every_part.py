@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from prometheus_client import CollectorRegistry
-
 from component_base.version import VERSION
-from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import bound_pod
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def agent(tmp_path, registry):
-    with idle_agent(tmp_path, registry) as made:
-        yield made
 
 
 def test_the_version_of_the_agent_is_a_metric(agent, registry):

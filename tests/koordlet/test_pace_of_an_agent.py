@@ -5,19 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import pytest
-from prometheus_client import CollectorRegistry
-
 from koordlet import agent as program
-from tests.koordlet.idle_agent import idle_agent
 
 TURNS_OF_THE_LOOP = 100
-
-
-@pytest.fixture
-def agent(tmp_path):
-    with idle_agent(tmp_path, CollectorRegistry()) as made:
-        yield made
 
 
 @contextlib.asynccontextmanager

@@ -8,27 +8,14 @@ import time
 import types
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from koordlet import __main__ as command
 from koordlet import agent as program
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.report import writer
 from tests.host_trees.plain_files import PlainHost
 from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.test_agent_process import learnt_before
-
-
-@pytest.fixture
-def registry():
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def agent(tmp_path, registry):
-    with idle_agent(tmp_path, registry) as made:
-        yield made
 
 
 async def test_a_start_continues_with_the_history_of_the_checkpoint(tmp_path, registry):
@@ -130,14 +117,7 @@ async def test_a_request_without_an_answer_does_not_hold_up_the_end(agent, monke
         agent.stop.set()
 
 
-async def test_the_conditions_of_a_report_are_kept_for_the_next_one(agent, monkeypatch):
-    sent = []
-
-    async def send(_api, _name, status, version):
-        sent.append(status)
-        return writer.Sent(writer.Outcome.WRITTEN, version)
-
-    monkeypatch.setattr(writer, "send", send)
+async def test_the_conditions_of_a_report_are_kept_for_the_next_one(agent, sent):
     agent.view.resource_version = "9"
     agent.view.pods.keep_only(())
     agent.view.capacity = agent.view.allocatable = WholeAmounts(16_000, 1 << 34)

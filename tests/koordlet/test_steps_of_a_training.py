@@ -3,17 +3,8 @@
 import logging
 
 import pytest
-from prometheus_client import CollectorRegistry
-
-from tests.koordlet.idle_agent import idle_agent
 
 STEPS = ("train", "calibrate", "inform_packages", "evaluate")
-
-
-@pytest.fixture
-def agent(tmp_path):
-    with idle_agent(tmp_path, CollectorRegistry()) as made:
-        yield made
 
 
 def followed(agent, monkeypatch, failing=""):

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import types
 
-import pytest
-from prometheus_client import CollectorRegistry
-
 from koordlet import agent as program
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import PROD_AND_UNRESERVED_SYSTEM, UsageSample
-from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import bound_pod
-
-
-@pytest.fixture
-def agent(tmp_path):
-    with idle_agent(tmp_path, CollectorRegistry()) as made:
-        yield made
 
 
 def test_a_pod_whose_claim_is_refused_is_named_by_one_tick(agent, caplog):

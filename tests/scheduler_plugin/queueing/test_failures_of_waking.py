@@ -1,39 +1,20 @@
 """A failed patch of a refused pod, and claims that are bound already."""
 
-import asyncio
-import types
-
 import pytest
 
 from scheduler_plugin.queueing import tasks
 from tests.fakes import apiserver
 from tests.scheduler_plugin.factories import NOW
-from tests.scheduler_plugin.queueing.test_tasks import POD, Refused, asyncio_with, claim
+from tests.scheduler_plugin.queueing.test_tasks import Refused, claim, times_of_two_patches
 
 BROKEN = apiserver.Answer({"kind": "Status", "code": 403, "message": "no"}, 403)
 
 
 async def test_a_refusal_of_the_apiserver_counts_once_and_the_next_round_tries_again(monkeypatch):
-    clock, patched_at, refused = 100.0, [], Refused()
-
-    async def sleep(seconds):
-        nonlocal clock
-        clock += seconds
-        patched_at.extend([clock] * (len(server.asked("PATCH")) - len(patched_at)))
-        if len(patched_at) > 1:
-            raise asyncio.CancelledError
-        await asyncio.gather(*waking._patching)
-
-    monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
-    monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=lambda: clock))
-    async with apiserver.running() as server:
-        server.on("PATCH", POD, BROKEN, apiserver.Answer({}))
-        async with server.session() as api:
-            waking = tasks.QueueingTasks(api, refused, None, lambda: NOW)
-            with pytest.raises(asyncio.CancelledError):
-                await waking.wake()
+    refused = Refused()
+    first, second = await times_of_two_patches(monkeypatch, refused, BROKEN, apiserver.Answer({}))
     assert refused.failed == 1
-    assert patched_at[1] - patched_at[0] == tasks._RETRY_SECONDS
+    assert second - first == tasks._RETRY_SECONDS
 
 
 @pytest.mark.parametrize(

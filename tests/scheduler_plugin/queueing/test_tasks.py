@@ -41,7 +41,8 @@ class Refused:
         assert not ever
 
 
-async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypatch):
+async def times_of_two_patches(monkeypatch, refused, *answers):
+    """Wake a pod until it was patched twice; return the times of the patches. Only sleeps move the clock."""
     clock, patched_at = 100.0, []
 
     async def sleep(seconds):
@@ -55,12 +56,17 @@ async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypa
     monkeypatch.setattr(tasks, "asyncio", asyncio_with(sleep))
     monkeypatch.setattr(tasks, "time", types.SimpleNamespace(monotonic=lambda: clock))
     async with apiserver.running() as server:
-        server.on("PATCH", POD, TOO_MANY, apiserver.Answer({}))
+        server.on("PATCH", POD, *answers)
         async with server.session() as api:
-            waking = tasks.QueueingTasks(api, Refused(), None, lambda: NOW)
+            waking = tasks.QueueingTasks(api, refused, None, lambda: NOW)
             with pytest.raises(asyncio.CancelledError):
                 await waking.wake()
-    assert patched_at[1] - patched_at[0] >= 3
+    return patched_at
+
+
+async def test_wakes_nobody_before_the_time_that_the_apiserver_asks_for(monkeypatch):
+    first, second = await times_of_two_patches(monkeypatch, Refused(), TOO_MANY, apiserver.Answer({}))
+    assert second - first >= 3
 
 
 async def test_patches_of_one_round_share_a_few_connections():

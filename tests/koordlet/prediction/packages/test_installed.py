@@ -14,15 +14,6 @@ from tests.koordlet.prediction.packages.loads import load
 GOOD = "class Good:\n    def predict(self, load):\n        return 1.5\n"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
 def loaded(caplog):
     with caplog.at_level(logging.INFO):
         found = installed.load("n1")

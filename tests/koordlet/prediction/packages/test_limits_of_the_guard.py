@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 
 import msgspec
 import pytest
@@ -64,15 +63,6 @@ def test_forgetting_builds_a_predictor_without_a_state():
     found = GuardedPredictor("a/b", lambda: built.append(1) or predictor()(), lambda: 0.0, lambda _text: None)
     found.forget()
     assert (len(built), found.predict(load())) == (2, 1.0)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize(("name", "source"), [("a/b/c", GOOD), ("a/broken", "raise SystemExit(1)"), ("max", GOOD)])

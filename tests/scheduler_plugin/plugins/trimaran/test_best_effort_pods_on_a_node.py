@@ -20,7 +20,7 @@ def scores_of(formula, incoming, **placed):
 
 
 def test_beside_a_best_effort_pod_the_limits_are_those_of_the_node_and_not_more():
-    """Limits of the capacity leave no risk, whoever needs them."""
+    """Limits that are equal to the capacity of the node are no risk."""
     assert scores_of("kep", SMALL, best_effort=pod(), small=SMALL, limited=pod(limit_cpu="1")) == [100, 100, 100]
 
 
