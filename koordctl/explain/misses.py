@@ -90,7 +90,7 @@ def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeS
 
 
 def _fits_if(name: str, resource: str, left: int) -> str:
-    """Return the request that fits, rounded down to what is shown; empty where nothing is left."""
+    """Return the request that fits, rounded down to what is shown; empty where less than a tenth is left."""
     tenths = 10 * left // _SHOWN_UNITS[resource]
     fits = _shown(resource, tenths * _SHOWN_UNITS[resource] / 10)
     return f"the pod requested at most {fits} of {resource} ({name} now)" if tenths > 0 else ""

@@ -19,6 +19,15 @@ def replaced_each_tick(node, ticks):
     return known
 
 
+def one_more_each_tick(node):
+    """Return whether the sum is known in each tick, in which one pod begins."""
+    known = []
+    for number in range(MOST_UNMEASURED_TICKS + 2):
+        node.host.set_group(node.host.pod(f"new-{number}"), 1.0, MIB)
+        known.append(node.tick().complete)
+    return known
+
+
 def test_short_pods_one_after_the_other_count_as_system_after_ten_ticks(tmp_path):
     node = Node(tmp_path, V2, 100)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
@@ -56,11 +65,8 @@ def test_each_pod_with_containers_outside_its_group_is_a_failure_of_the_discover
 
 
 def test_new_pods_count_as_system_ten_ticks_after_the_start_of_an_agent(tmp_path):
-    node, known = Node(tmp_path, V2, 100), []
-    for number in range(MOST_UNMEASURED_TICKS + 2):
-        node.host.set_group(node.host.pod(f"new-{number}"), 1.0, MIB)
-        known.append(node.tick().complete)
-    assert known == [False] * MOST_UNMEASURED_TICKS + [True, True]
+    node = Node(tmp_path, V2, 100)
+    assert one_more_each_tick(node) == [False] * MOST_UNMEASURED_TICKS + [True, True]
     node.usage.close()
 
 
@@ -81,11 +87,7 @@ def test_new_pods_count_as_system_ten_ticks_after_the_last_complete_one(tmp_path
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
     node.tick()
     assert node.tick().complete
-    known = []
-    for number in range(MOST_UNMEASURED_TICKS + 2):
-        node.host.set_group(node.host.pod(f"new-{number}"), 1.0, MIB)
-        known.append(node.tick().complete)
-    assert known == [False] * MOST_UNMEASURED_TICKS + [True, True]
+    assert one_more_each_tick(node) == [False] * MOST_UNMEASURED_TICKS + [True, True]
     node.usage.close()
 
 
