@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from apiserver_client import cluster_events, errors, session
 from apiserver_client.cluster_events import Subject
+from component_base.rate_limits import TokenBucket
 from manager.metrics.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -30,26 +31,6 @@ OBJECT_PER_SECOND: Final = 0.1
 _MOST_OBJECTS: Final = 10_000  # twice the nodes of the largest cluster
 
 
-class TokenBucket:
-    """Token bucket of `burst` tokens, refilled at `per_second`."""
-
-    def __init__(self, burst: int, per_second: float) -> None:
-        self._burst = burst
-        self._per_second = per_second
-        self._left = float(burst)
-        self._as_of: dt.datetime | None = None
-
-    def take(self, now: dt.datetime) -> bool:
-        """Take one token; return False where none is left."""
-        passed = (now - self._as_of).total_seconds() if self._as_of else 0.0
-        self._left = min(self._left + max(passed, 0.0) * self._per_second, self._burst)
-        self._as_of = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 class EventRecorder:
     """Posts Events as `koord-manager`; `clock` returns aware time."""
 
@@ -57,8 +38,8 @@ class EventRecorder:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._of_kind: dict[str, TokenBucket] = {}
-        self._of_object: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
+        self._kind_buckets: dict[str, TokenBucket] = {}
+        self._object_buckets: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
         """Least recently used first."""
         self._resume_at = dt.datetime.min.replace(tzinfo=dt.UTC)
         """Time before which the apiserver asked to send no further Event."""
@@ -66,13 +47,13 @@ class EventRecorder:
     async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
         now = self._clock()
-        if not self._bucket_of(about).take(now):
+        if not self._object_bucket(about).take(now.timestamp()):
             self._telemetry.events_lost.inc()
             return
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
-        bucket = self._of_kind.setdefault(about.resource.kind, TokenBucket(BURST, PER_SECOND))
-        if now < self._resume_at or not bucket.take(now):
+        bucket = self._kind_buckets.setdefault(about.resource.kind, TokenBucket(BURST, PER_SECOND))
+        if now < self._resume_at or not bucket.take(now.timestamp()):
             self._telemetry.events_lost.inc()
             return
         event = cluster_events.body(
@@ -85,10 +66,10 @@ class EventRecorder:
             self._telemetry.events_lost.inc()
             log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)
 
-    def _bucket_of(self, about: Subject) -> TokenBucket:
+    def _object_bucket(self, about: Subject) -> TokenBucket:
         key = about.resource.kind, about.namespace, about.name
-        bucket = self._of_object.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
-        self._of_object.move_to_end(key)
-        if len(self._of_object) > _MOST_OBJECTS:
-            self._of_object.popitem(last=False)
+        bucket = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
+        self._object_buckets.move_to_end(key)
+        if len(self._object_buckets) > _MOST_OBJECTS:
+            self._object_buckets.popitem(last=False)
         return bucket

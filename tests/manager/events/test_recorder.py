@@ -2,7 +2,7 @@ import datetime as dt
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.events.recorder import BURST, OBJECT_BURST, OBJECT_PER_SECOND, PER_SECOND, EventRecorder, TokenBucket
+from manager.events.recorder import BURST, OBJECT_BURST, OBJECT_PER_SECOND, EventRecorder
 from tests.fakes import apiserver
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -11,20 +11,6 @@ CONFIG_MAP = Subject(resources.CONFIG_MAPS, "slo-controller-config", "u", namesp
 
 def after(seconds):
     return NOON + dt.timedelta(seconds=seconds)
-
-
-def test_a_burst_is_bounded_and_refilled_with_time():
-    allowance = TokenBucket(BURST, PER_SECOND)
-    assert sum(allowance.take(NOON) for _ in range(2 * BURST)) == BURST
-    assert sum(allowance.take(after(2)) for _ in range(2 * BURST)) == 2 * PER_SECOND
-    assert sum(allowance.take(after(3600)) for _ in range(2 * BURST)) == BURST
-
-
-def test_a_clock_that_is_set_back_refills_nothing():
-    allowance = TokenBucket(BURST, PER_SECOND)
-    while allowance.take(NOON):
-        pass
-    assert not allowance.take(after(-60))
 
 
 async def test_events_of_all_nodes_at_once_are_bounded_and_counted_and_the_config_maps_still_posted(world):
@@ -78,4 +64,4 @@ async def test_the_rates_of_objects_that_are_gone_are_forgotten(world, monkeypat
     recorder = EventRecorder(world.api, world.telemetry, world.clock)
     for number in range(5):
         await recorder.event(Subject(resources.NODES, f"n{number}", ""), "Warning", "Reason", "text")
-    assert [name for _, _, name in recorder._of_object] == ["n2", "n3", "n4"]
+    assert [name for _, _, name in recorder._object_buckets] == ["n2", "n3", "n4"]
