@@ -17,7 +17,6 @@ from docs.generators import (
     koordctl_documents,
     metrics_page,
     node_metric_page,
-    reliability_page,
 )
 
 DOCS: Final = pathlib.Path(__file__).parents[1]
@@ -25,9 +24,8 @@ DOCS: Final = pathlib.Path(__file__).parents[1]
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file by its path."""
-    reliability, started = DOCS / "reliability.md", DOCS / "getting-started.md"
+    started = DOCS / "getting-started.md"
     return {
-        reliability: reliability_page.page(reliability.read_text(encoding="utf-8")),
         started: first_steps.page(started.read_text(encoding="utf-8")),
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),

@@ -1,17 +1,14 @@
-"""Try one mutant with a set of tests: those of its line, of its folder, or where they pass, of the whole part."""
+"""Try one mutant with a set of tests: those of its line, or of its folder."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,8 +18,6 @@ KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 SHARED: Final = ("api_types", "apiserver_client", "component_base", "fleet")
 """Packages that other parts import."""
 PARTS: Final = ("console", "koordctl", "koordlet", "manager", "scheduler_plugin")
-_WHOLE: Final = ("console", "koordctl")
-"""Parts of which most tests are slow, so that all of them run."""
 _UNCHANGED_SECONDS: Final = 1800.0
 """Limit of a run without a change."""
 _TIMES, _MORE_SECONDS = 3.0, 60.0
@@ -40,17 +35,6 @@ class Tests(NamedTuple):
         return shlex.join(["pytest", *self.options, *self.paths])
 
 
-@cache
-def digest(tests: Tests, root: Path) -> str:
-    """Return a hash of the names and contents of the files."""
-    found = hashlib.sha256(str(tests).encode())
-    for path in dict.fromkeys(root / each.partition("::")[0] for each in tests.paths):
-        for file in [path] if path.is_file() else sorted(path.rglob("*")):
-            if file.is_file() and file.suffix != ".pyc":
-                found.update(f"\0{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()
-
-
 def narrow(root: Path, file: str) -> Tests:
     """Return the tests of a module's folder, its own first: the nearest folder below tests/ that exists."""
     folder = Path(file).parent
@@ -59,50 +43,6 @@ def narrow(root: Path, file: str) -> Tests:
     rest = Path("tests") / folder
     own = rest / f"test_{Path(file).stem}.py"
     return Tests((str(own), str(rest)) if (root / own).is_file() else (str(rest),))
-
-
-def wide(root: Path, file: str) -> Tests:
-    """Return the quick tests of the whole part, the known answers, and of a shared module those of the parts above it.
-
-    Slow tests run only with the modules of their own folder, or where most tests of the part are slow.
-    """
-    part = Path(file).parts[0]
-    names = {part, "conformance", *importers(root, file)}
-    paths = sorted(Path("tests") / name for name in names if (root / "tests" / name).is_dir())
-    return Tests(tuple(map(str, paths)), ("-n", "2") if part in _WHOLE else ("-m", "not slow", "-n", "2"))
-
-
-def importers(root: Path, file: str) -> set[str]:
-    """Return the packages that import a module of a shared package, directly or through shared modules."""
-    if Path(file).parts[0] not in SHARED:
-        return set()
-    imports = _imports(root)
-    reached, new = set[str](), {file}
-    while new:
-        reached |= new
-        wanted = {_module(Path(each)) for each in new if Path(each).parts[0] in SHARED}
-        new = {each for each, imported in imports.items() if imported & wanted} - reached
-    return {Path(each).parts[0] for each in reached}
-
-
-@cache
-def _imports(root: Path) -> dict[str, set[str]]:
-    """Return what each file of the product imports."""
-    files = [path for package in (*SHARED, *PARTS) for path in sorted((root / package).rglob("*.py"))]
-    found: dict[str, set[str]] = {}
-    for path in files:
-        own = found[str(path.relative_to(root))] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                own |= {f"{node.module}", *(f"{node.module}.{each.name}" for each in node.names)}
-            elif isinstance(node, ast.Import):
-                own |= {each.name for each in node.names}
-    return found
-
-
-def _module(file: Path) -> str:
-    parts = file.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 class Trials:

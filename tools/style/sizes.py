@@ -10,7 +10,7 @@ from pathlib import Path
 COMPONENTS = ("console", "koordctl", "koordlet", "manager", "scheduler_plugin")
 PRODUCT = ("api_types", "apiserver_client", "component_base", "crds", "fleet", *COMPONENTS)
 MEASURED = (*PRODUCT, "e2e")
-MOST_LINES, MOST_TEST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 500, 60
+MOST_LINES, MOST_TEST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 1000, 60
 MEDIAN_LINES, NINE_IN_TEN_LINES, NINE_IN_TEN_LINES_OF_A_FUNCTION = 130, 300, 35
 MOST_MODULES, MOST_ENTRIES_OF_A_COMPONENT = 20, 16
 
