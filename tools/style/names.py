@@ -1,4 +1,4 @@
-"""Names that say little: loose words as bindings, functions called `of`, and class names with two meanings."""
+"""Measure names that tell a reader little: loose words as bindings, functions called `of`, and class names with two meanings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 from tools.style.sizes import PRODUCT
 
-LOOSE: Final = frozenset("each found seen known given own left wanted made asked kept held".split())
+LOOSE: Final = frozenset(
+    ("each", "found", "seen", "known", "given", "own", "left", "wanted", "made", "asked", "kept", "held")
+)
 MOST_LOOSE_PERCENT, MOST_OF_FUNCTIONS, MOST_SHARED_CLASS_NAMES = 1.5, 15, 20
 
 
