@@ -1,4 +1,4 @@
-"""Measure names that tell a reader little: loose words as bindings, functions called `of`, and class names with two meanings."""
+"""Measure loose names: bindings, functions called `of`, and class names with two meanings."""
 
 from __future__ import annotations
 
