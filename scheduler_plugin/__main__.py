@@ -1,4 +1,4 @@
-"""Run the scheduler plugin beside a kube-scheduler (the default), or check-config, explain-pod or simulate.
+"""Run the scheduler plugin beside a kube-scheduler: `python -m scheduler_plugin run`, or without a command.
 
 `main` is the console script `koord-scheduler-plugin`, and `python -m scheduler_plugin`.
 """
@@ -12,19 +12,16 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 from apiserver_client import errors
 from component_base import http_endpoint, logs, settings
 from scheduler_plugin.app.extender_app import ExtenderApp
-from scheduler_plugin.cli import check_config, explain_pod, simulate
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender.tls import UnusableCertificate
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 
 log = logging.getLogger("scheduler_plugin")
 
-_COMMANDS: Final = ("run", "check-config", "explain-pod", "simulate")
 _FAILED = 1
 _WRONG_SETTINGS = 2
 
@@ -33,31 +30,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_plugin", description="Extender of kube-scheduler that places pods by real load."
     )
-    commands = parser.add_subparsers(dest="command", metavar=f"{{{','.join(_COMMANDS)}}}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="{run}", required=True)
     run = commands.add_parser("run", help="serve a kube-scheduler (the default command)")
     settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
-    check = commands.add_parser("check-config", help="validate a configuration, and print it with every default")
-    check.add_argument(
-        "file", metavar="FILE", help="a scheduler profile, a KubeSchedulerConfiguration, or a ConfigMap; -: stdin"
-    )
-    explain = commands.add_parser("explain-pod", help="explain node by node why a pod was placed, or not placed")
-    explain_pod.add_arguments(explain)
-    simulate.add_arguments(commands.add_parser("simulate", help="replay pod arrivals on a model of a cluster"))
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 2 for invalid settings or configuration, 1 for any other failure."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if not given or given[0] not in (*_COMMANDS, "-h", "--help"):
-        given.insert(0, "run")
-    arguments = _parser().parse_args(given)
-    if arguments.command == "check-config":
-        return check_config.check(arguments.file)
-    if arguments.command == "explain-pod":
-        return explain_pod.run(arguments)
-    if arguments.command == "simulate":
-        return simulate.run(arguments)
+    """Run the plugin and return the exit code: 2 for invalid settings or configuration, 1 for any other failure."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] not in ("run", "-h", "--help"):
+        words.insert(0, "run")
+    arguments = _parser().parse_args(words)
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
         configuration = loader.load(chosen.config)

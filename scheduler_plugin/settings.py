@@ -48,7 +48,7 @@ class SchedulerPluginSettings(Settings):
     """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own scores then
     rank these nodes only. 0: all that fit; the placement is then that of an in-process plugin."""
     decision_record_mebibytes: Annotated[int, pydantic.Field(ge=0, le=1024)] = 16
-    """Memory for the records of the last decisions (explain-pod): 57 KiB for a call with 500 nodes. 0: no records."""
+    """Memory for the records of the last decisions: 57 KiB for a call with 500 nodes. 0: no records."""
     measurement_interval_seconds: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
     """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0

@@ -23,7 +23,7 @@ class Effect(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem. `str()` is one line for Events, logs and `check-config`."""
+    """One problem. `str()` is one line for Events, logs and `koordctl config check`."""
 
     path: KeyPath
     seen: str

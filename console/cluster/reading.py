@@ -15,12 +15,11 @@ from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedNodeMetric, PendingPod
-from fleet import mid_terms, wire
+from fleet import mid_explanation, mid_terms, wire
 from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot, Unread
 from manager.cache import store
-from manager.cli import explain_mid
 from manager.events.recorder import REPORTER
 from manager.slo_config.evaluation import Outcome
 
@@ -54,7 +53,7 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outco
         seen = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
         with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
-        explanation = await explain_mid.of_objects(api, seen, metric, now)
+        explanation = await mid_explanation.explain(api, seen, metric, now)
         layers = mid_terms.layers(outcome, seen)
     with reader.attempt("pods"):
         found = await reader.pods(None, name)

@@ -79,7 +79,7 @@ class HostScheduler:
 
     @property
     def debug_address(self) -> str:
-        """Return HOST:PORT of the extender's debug pages, as `explain-pod --address` takes it."""
+        """Return HOST:PORT of the extender's debug pages."""
         return f"127.0.0.1:{self._debug_port}"
 
     @property

@@ -7,10 +7,9 @@ from argparse import ArgumentParser, Namespace
 from api_types.colocation import document as colocation_document
 from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Effect
-from koordctl.cli import command
+from koordctl.cli import command, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
 from koordctl.cli.document import Document, Part
-from manager.cli import check_config, manifests
 
 
 class ConfigProblem(Part):
@@ -42,9 +41,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        reading = colocation_document.read_config(manifests.document_in(manifests.read(options.file)))
+        reading = colocation_document.read_config(manifests.read_document(options.file))
     except manifests.Unusable as error:
-        return command.fail(f"{options.file}: {error}", WRONG_USAGE)
+        return command.fail(str(error), WRONG_USAGE)
     return command.show(options, answer(options.file, reading))
 
 
@@ -57,7 +56,9 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
     ]
     columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
     styles = ["warning" if each.effect is Effect.ADVICE else "error" for each in reading.problems]
-    lines = list(check_config.lines(reading))[len(reading.problems) :]
+    lines = [colocation_document.unused_text(reading.unused)] if reading.unused else []
+    if not is_refused:
+        lines.append("the document would be accepted" if reading.problems else "the document is good")
     problems = [
         ConfigProblem(config_problem.format_path(each.path), each.seen, each.wanted, each.effect.name)
         for each in reading.problems

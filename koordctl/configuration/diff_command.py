@@ -10,10 +10,9 @@ from api_types.colocation import presets
 from api_types.kubernetes import pods
 from fleet import what_if
 from fleet.reading import Reader
-from koordctl.cli import command
+from koordctl.cli import command, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.configuration import diff, document
-from manager.cli import explain_config, manifests
 from manager.slo_config import evaluation, explanation
 from manager.slo_config.strategy import Configuration, Strategies, node_strategy
 
@@ -54,7 +53,7 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
         subject, outcome = f"preset {options.preset}", evaluation.evaluate(None, data, exists=True)
     else:
         try:
-            subject, outcome = options.file, explain_config.outcome_of(options.file)
+            subject, outcome = options.file, manifests.evaluate(options.file)
         except manifests.Unusable as error:
             raise command.WrongUsage(str(error)) from error
     if outcome.configuration is None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
 from fleet.reading import Reader
 from fleet.snapshot import LAST_GOOD_CONFIG
-from koordctl.cli import command
+from koordctl.cli import command, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.explain import config
 from manager.cache import store
-from manager.cli import explain_config, manifests
-from manager.slo_config import evaluation
+from manager.node_metric import diff, spec
+from manager.slo_config import evaluation, explanation
+from manager.slo_config.strategy import NodeStrategy
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        given = None if options.config is None else explain_config.outcome_of(options.config)
+        given = None if options.config is None else manifests.evaluate(options.config)
     except manifests.Unusable as error:
         return command.fail(str(error), WRONG_USAGE)
 
@@ -56,12 +60,30 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
         node = await objects.get(reader.api, resources.NODES, name, decode=pods.Node)
         with reader.attempt(f"nodemetrics/{name}"):
             metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=store.NodeMetric)
-    found = explain_config.of_objects(
+    explained = explanation.explain(
+        node.metadata.name,
+        pods.labels_of(node.metadata),
+        pods.annotations_of(node.metadata),
         outcome,
-        node,
-        metric,
         source=file or f"ConfigMap {namespace}/{config_map}",
         kept_in=LAST_GOOD_CONFIG,
-        preview=file is not None,
     )
-    return config.answer(found, command.notes(each for each in reader.unread if each.is_right))
+    if metric is not None and explained.strategy is not None:
+        differs = _differences(metric, explained.strategy)
+        explained = dataclasses.replace(explained, spec_differs=differs, preview=file is not None)
+    return config.answer(explained, command.notes(each for each in reader.unread if each.is_right))
+
+
+def _differences(metric: store.NodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
+    """Return the keys in which the spec of a NodeMetric differs from a strategy, whatever the right to evict is."""
+    wanted = (spec.wire_spec_of(strategy, may_evict=may_evict) for may_evict in (True, False))
+    return min((tuple(_paths(diff.spec_patch(metric.spec, each))) for each in wanted), key=len)
+
+
+def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the key paths that a merge patch sets or removes."""
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"

@@ -6,13 +6,12 @@ from argparse import ArgumentParser, Namespace
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
-from fleet import mid_terms, node_state, wire
+from fleet import mid_explanation, mid_terms, node_state, wire
 from fleet.reading import Reader
 from koordctl.cli import command
 from koordctl.cli.answer import Answer
 from koordctl.explain import node
 from manager.cache import store
-from manager.cli import explain_mid
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,7 +35,7 @@ async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
     metric = None
     with reader.attempt(f"nodemetrics/{name}"):
         metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
-    found = await explain_mid.of_objects(reader.api, seen, metric, reader.now)
+    found = await mid_explanation.explain(reader.api, seen, metric, reader.now)
     outcome = await reader.configuration(namespace, await reader.config_map(namespace))
     state = node_state.state_of(name, seen, metric, reader.now)
     explained = node.Explained(state, found, mid_terms.layers(outcome, seen))

@@ -66,6 +66,8 @@ class Explained:
     """Decisions of the scheduler plugin, newest first; none without a record."""
     nodes: Sequence[NodeState] = ()
     eviction: Sequence[str] = ()
+    mid_of_namespace: str = ""
+    """What its namespace holds of Mid resources, as a sentence; empty for a pod without them, or a record."""
     state: PodState = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,9 +134,28 @@ def _head(given: Explained) -> Iterator[str]:
         at = given.now.timestamp() - float(newest.get("at") or 0)
         passed = f"{newest.get('nodesPassed')} of {newest.get('nodesAsked')} nodes passed the scheduler plugin"
         yield f"last decision {age(at)} ago: {passed}; {newest.get('outcome')}"
+        yield f"the pod counts as {_counted(newest)}"
+    if given.mid_of_namespace:
+        yield given.mid_of_namespace
     for each in given.conditions:
         if each.type == _SCHEDULED and each.status == "False" and each.message:
             yield f"kube-scheduler: {each.message}"
+
+
+def _counted(decision: Mapping[str, Any]) -> str:
+    """Return the usage that the scheduler plugin assumes for a pod, and which limits apply to it."""
+    estimate = decision.get("estimate")
+    if estimate is None:
+        amounts_text = "0, its quantities cannot be parsed"
+    else:
+        amounts_text = (
+            f"{cores(estimate.get('cpu', 0))} cores and {gib(estimate.get('memory', 0))} GiB until it is measured"
+        )
+    kind = "Prod" if decision.get("isProd") else "not Prod"
+    waited = decision.get("waitedForLoadSeconds")
+    soft = f", refused for load alone for {waited:.0f} s: limits are soft" if waited else ""
+    bound = ", bound to one node: limits do not apply"
+    return f"{amounts_text}, {kind}{bound if decision.get('isPinned') else soft}"
 
 
 def _age(created: str | None, now: dt.datetime) -> str:

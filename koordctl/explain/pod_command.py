@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import http
+import json
+import urllib.parse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,7 +14,7 @@ import msgspec
 
 from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources
-from fleet import port_forward, wire
+from fleet import mid_explanation, port_forward, wire
 from fleet.findings import SCHEDULER
 from fleet.port_forward import CannotForward, PodPort
 from fleet.reading import Reader
@@ -18,11 +22,10 @@ from koordctl.cli import command
 from koordctl.cli.answer import Answer
 from koordctl.explain import pod
 from manager.cache import store
-from manager.cli import explain_eviction
 from manager.leader_election import lease
 from manager.mid_resource import spec_policy
 from manager.mid_resource.decision import Action
-from scheduler_plugin.cli import explain_pod
+from scheduler_plugin.decisions import namespace_page
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _DEBUG_PORT: Final[int] = SchedulerPluginSettings.model_fields["debug_port"].default
@@ -32,6 +35,20 @@ _NODES_SHOWN: Final = 10
 class _Name(NamedTuple):
     namespace: str
     name: str
+
+
+class _Record(NamedTuple):
+    """What the scheduler plugin recorded about a pod."""
+
+    decisions: Sequence[Mapping[str, Any]] = ()
+    mid_of_namespace: str = ""
+    """What its namespace holds of Mid, as a sentence."""
+    lacks: Sequence[str] = ()
+    """A line about why there is none."""
+
+
+class _NoRecord(Exception):
+    """The plugin has no record of the pod; the message states why."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,18 +77,19 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         seen, conditioned = msgspec.convert(raw, pods.Pod), msgspec.convert(raw, wire.ConditionedPod)
     except msgspec.ValidationError as error:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
-    decisions, lacks = await _decisions(options, reader, name)
+    record = await _record(options, reader, name)
     nodes = () if seen.spec.node_name else await reader.nodes()
     given = pod.Explained(
         seen,
         reader.now,
         conditioned.status.conditions or (),
-        decisions,
+        record.decisions,
         nodes or (),
         await _eviction(reader, seen.spec.node_name) if seen.spec.node_name else (),
+        record.mid_of_namespace,
     )
     unread = command.notes(each for each in reader.unread if each.is_right)
-    return pod.answer(given, max(options.nodes, 0), [*lacks, *unread])
+    return pod.answer(given, max(options.nodes, 0), [*record.lacks, *unread])
 
 
 def _name(text: str, namespace: str) -> _Name:
@@ -81,10 +99,8 @@ def _name(text: str, namespace: str) -> _Name:
     return _Name(before or namespace, name)
 
 
-async def _decisions(
-    options: Namespace, reader: Reader, name: _Name
-) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
-    """Return the recorded decisions on the pod, or a line about why there are none."""
+async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
+    """Request what the leading replica of the scheduler recorded about the pod."""
     holder = ""
     with reader.attempt(f"leases/{SCHEDULER}"):
         found = await objects.get(
@@ -92,17 +108,29 @@ async def _decisions(
         )
         holder = (found.spec.holder_identity or "").partition("_")[0]
     if not holder:
-        return (), [f"no decision record: the Lease {options.suite_namespace}/{SCHEDULER} has no holder to ask"]
+        lack = f"no decision record: the Lease {options.suite_namespace}/{SCHEDULER} has no holder to ask"
+        return _Record(lacks=[lack])
     to = PodPort(options.suite_namespace, holder, _DEBUG_PORT)
     try:
         async with port_forward.open_forward(to, command.caller(options)) as forward:
-            page = await forward.get(explain_pod.path_of(f"{name.namespace}/{name.name}", 0))
-        read = explain_pod.page_in(page.status, page.body.decode(errors="replace"), str(to))
-    except (CannotForward, explain_pod.NoExplanation) as error:
-        return (), [f"no decision record, only what kube-scheduler wrote to the pod: {error}"]
-    decisions = read["decisions"]
-    is_list = isinstance(decisions, list) and all(isinstance(each, dict) for each in decisions)
-    return (decisions if is_list else []), []
+            response = await forward.get(f"/debug/pods/{urllib.parse.quote(f'{name.namespace}/{name.name}')}?nodes=0")
+        page = _page(response.status, response.body.decode(errors="replace"), str(to))
+    except (CannotForward, _NoRecord) as error:
+        return _Record(lacks=[f"no decision record, only what kube-scheduler wrote to the pod: {error}"])
+    decisions, use = page["decisions"], page.get("midOfNamespace")
+    is_list = isinstance(decisions, list) and all(isinstance(decision, dict) for decision in decisions)
+    return _Record(decisions if is_list else [], namespace_page.text(use) if use else "")
+
+
+def _page(status: int, body: str, where: str) -> Mapping[str, Any]:
+    """Return the page of a response. Raises _NoRecord."""
+    if status != http.HTTPStatus.OK:
+        raise _NoRecord(body.strip() or f"{where} responded with {status}")
+    with contextlib.suppress(ValueError, RecursionError):
+        page = json.loads(body)
+        if isinstance(page, dict) and "decisions" in page:
+            return page
+    raise _NoRecord(f"{where} is not the debug-port of this plugin, it responded with {body[:100]!r}")
 
 
 async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
@@ -111,7 +139,7 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
         metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.NodeMetric)
         policy = spec_policy.policy_of(metric)
-        found = await explain_eviction.of_node(reader.api, node, metric, policy, reader.now)
+        found = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
         decided = spec_policy.decide(node, metric, reader.now)
         if found or decided is None or decided.action is not Action.CALCULATE:
             return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from koordctl.cli import command
+from koordctl.cli import command, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
 from koordctl.cli.document import Document, Part
-from scheduler_plugin.cli import check_config
-from scheduler_plugin.cli.check_config import Checked
+from scheduler_plugin.config import checking
+from scheduler_plugin.config.checking import CheckedDocument
 
 
 class SchedulerConfig(Part):
@@ -42,13 +42,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        checked = check_config.checked(options.file)
-    except check_config.UNREADABLE_FILE as error:
+        checked = checking.check(manifests.read(options.file))
+    except manifests.Unusable as error:
+        return command.fail(str(error), WRONG_USAGE)
+    except checking.NotADocument as error:
         return command.fail(f"{options.file}: {error}", WRONG_USAGE)
     return command.show(options, answer(options.file, checked))
 
 
-def answer(file: str, checked: list[Checked]) -> Answer:
+def answer(file: str, checked: list[CheckedDocument]) -> Answer:
     """Return the answer: no where a document is refused. The effective configuration is in JSON and YAML."""
     rows, styles = [], []
     for each in checked:

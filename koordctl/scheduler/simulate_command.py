@@ -1,29 +1,167 @@
-"""Command `koordctl simulate`: as `python -m scheduler_plugin simulate`, with koordctl's connection and exit codes."""
+"""Command `koordctl simulate`: compare the placement of pods under several configurations of the scheduler."""
 
 from __future__ import annotations
 
-import functools
-from argparse import ArgumentParser, Namespace
-from typing import Final
+import asyncio
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
+import yaml
+
+from api_types.kubernetes import quantities
+from apiserver_client import errors
 from koordctl.cli import command
 from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
-from scheduler_plugin.cli import simulate
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.simulation import (
+    kube_scheduler_model,
+    recorded_cluster,
+    recording,
+    scheduling_queue,
+    table,
+    usage_file,
+)
+from scheduler_plugin.simulation.outcome import Outcome
+from scheduler_plugin.simulation.recorded_cluster import Play, Recording
+from scheduler_plugin.simulation.replay import Replay
+from scheduler_plugin.simulation.scenario import Scenario
 
-_CODES: Final = {0: FINE, 1: NOT_READ, 2: WRONG_USAGE}
+STOCK: Final = "stock"
+"""Name that selects kube-scheduler alone, in place of a configuration."""
+
+_PROGRESS_PERCENT: Final = 10
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the flags of the command."""
-    simulate.add_scenario_arguments(parser)
+    play = Play()
+    parser.add_argument("--pods", metavar="FILE", help="output of kubectl get pods -A -o json (or yaml)")
+    parser.add_argument("--nodes", metavar="FILE", help="output of kubectl get nodes -o json")
+    parser.add_argument(
+        "--metrics", metavar="FILE", help="output of kubectl get nodemetrics -o json; none: agents report immediately"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="read pods, nodes and NodeMetrics from the apiserver instead"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        action="append",
+        help=f"configuration file, or {STOCK}: kube-scheduler alone; repeat to compare (default: {STOCK})",
+    )
+    parser.add_argument("--usage", metavar="FILE", help="usage of pods over time: CSV of pod,seconds,cpu,memory")
+    numbers: dict[str, tuple[float, str]] = {
+        "hours": (play.hours, "simulated time"),
+        "step-seconds": (play.step_seconds, "time step with constant usage"),
+        "arrival-interval-seconds": (play.arrival_interval_seconds, "interval of pods without an arrival time"),
+        "usage-percent": (play.usage_percent, "usage of a pod without usage data, in percent of its requests"),
+    }
+    for name, (default, meaning) in numbers.items():
+        parser.add_argument(f"--{name}", type=_positive, default=default, help=f"{meaning} (default: {default:g})")
+    parser.add_argument("--everything", action="store_true", help="place all pods again, not only those without a node")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the choice among equal scores (default: 1)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "text", "json"),
+        default="table",
+        help="format; text is another name of table (default: table)",
+    )
     command.add_connection_arguments(parser)
 
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        return _CODES[simulate.run(options, functools.partial(command.connected, options))]
-    except command.WrongUsage as error:
+        configurations = {
+            name: _configuration(name) for name in options.config or [STOCK]
+        }  # before the cluster is read
+        scenario = recorded_cluster.scenario_of(_recording(options), _play(options))
+        outcomes = {name: _outcome(scenario, name, loaded, options.seed) for name, loaded in configurations.items()}
+    except (
+        command.WrongUsage,
+        recorded_cluster.BadRecording,
+        usage_file.BadUsage,
+        loader.InvalidConfiguration,
+        kube_scheduler_model.CannotModel,
+        quantities.InvalidQuantity,
+    ) as error:
         return command.fail(str(error), WRONG_USAGE)
+    except errors.ApiServerError as error:
+        return command.fail(str(error), NOT_READ)
     except KeyboardInterrupt:
         return command.fail("interrupted", INTERRUPTED)
+    if options.output == "json":
+        sys.stdout.write(json.dumps(table.document(outcomes), indent=2) + "\n")
+    else:
+        sys.stdout.write(table.text(outcomes))
+    return FINE
+
+
+def _recording(options: Namespace) -> Recording:
+    if options.live:
+        return asyncio.run(_live(options))
+    if not options.pods or not options.nodes:
+        raise recorded_cluster.BadRecording("want --pods and --nodes (and --metrics, if available), or --live")
+    return recording.from_files(options.pods, options.nodes, options.metrics)
+
+
+async def _live(options: Namespace) -> Recording:
+    async with command.connected(options) as api:
+        return await recording.from_cluster(api)
+
+
+def _play(options: Namespace) -> Play:
+    usage: Any = {}
+    if options.usage:
+        try:
+            usage = usage_file.series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
+        except (OSError, UnicodeDecodeError, usage_file.BadUsage) as error:
+            raise usage_file.BadUsage(f"{options.usage}: {error}") from error
+    return Play(
+        hours=options.hours,
+        step_seconds=options.step_seconds,
+        everything=options.everything,
+        arrival_interval_seconds=options.arrival_interval_seconds,
+        usage_percent=options.usage_percent,
+        usage=usage,
+    )
+
+
+def _configuration(name: str) -> Configuration | None:
+    return None if name == STOCK else loader.load(name)
+
+
+def _outcome(scenario: Scenario, config: str, loaded: Configuration | None, seed: int) -> Outcome:
+    if loaded is None:
+        return Replay(scenario, seed=seed).run(_progress(config))
+    parts = assembly.Parts(loaded, assumed_ttl_seconds=120.0)
+    document = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
+    weights, backoff = kube_scheduler_model.weights_of(document), scheduling_queue.backoff_of(document)
+    return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
+
+
+def _progress(name: str) -> Callable[[float], None]:
+    last_percent = -1
+
+    def report(share: float) -> None:
+        nonlocal last_percent
+        percent = int(100 * share) // _PROGRESS_PERCENT * _PROGRESS_PERCENT
+        if percent > last_percent:
+            last_percent = percent
+            sys.stderr.write(f"{name}: {percent} %\n")
+
+    return report
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ArgumentTypeError(f"got {text}, want a number above 0")
+    return value

@@ -1,1 +1,1 @@
-"""Commands of the manager: check-config, check-install, explain-config, explain-mid, uninstall."""
+"""Programs that the chart runs beside the manager: uninstall, restore-limits, and the admission webhook."""

@@ -1,4 +1,4 @@
-"""Evaluate the formula on the objects of one node, for the controller and for `explain-mid`. Pure."""
+"""Evaluate the formula on the objects of one node, for the controller and for `koordctl explain node`. Pure."""
 
 from __future__ import annotations
 

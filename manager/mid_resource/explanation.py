@@ -191,15 +191,6 @@ def amount(mid: str, value: int) -> str:
     return f"{value / _GIB:.1f} GiB ({value} bytes)" if value >= _GIB / 10 else f"{value} bytes"
 
 
-def lines(found: Explanation) -> Iterator[str]:
-    """Format the explanation as lines of text."""
-    yield from head(found)
-    for mid, resource in found.resources.items():
-        yield f"{mid}: " + ("none" if resource.published is None else amount(mid, resource.published))
-        for term in resource.terms:
-            yield f"  {term.sentence}  [{term.source}, {term.time}]"
-
-
 def head(found: Explanation) -> Iterator[str]:
     """Format everything but the terms as lines of text."""
     detail = f": {found.detail}" if found.detail else ""

@@ -60,5 +60,6 @@ def of_fall(target: calculator.Target, published: calculator.Published) -> Event
             falls.append(f"{mid} from {before} to {after} of {line.allocatable}{bound}")
     if not falls:
         return None
-    message = f"Mid resources fell by more than a tenth of the node: {', '.join(falls)}; explain-mid shows every term"
+    lost = f"Mid resources fell by more than a tenth of the node: {', '.join(falls)}"
+    message = f"{lost}; `koordctl explain node` shows every term"
     return Event("Normal", REDUCED, message)

@@ -1,7 +1,7 @@
 """Reason codes of a node's Mid resources: one stable code and one text each.
 
 The same codes are in the status annotation (whose head is a condition, decision 0009), in Events, in metrics and
-in the output of `explain-mid`. Codes are never renamed: alerts refer to them.
+in the output of `koordctl explain node`. Codes are never renamed: alerts refer to them.
 """
 
 from __future__ import annotations

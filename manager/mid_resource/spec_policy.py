@@ -1,4 +1,4 @@
-"""Decide by the policy in a NodeMetric's spec, as `explain-mid` and koordctl do beside a running manager. Pure."""
+"""Decide by the policy in a NodeMetric's spec, as koordctl does beside a running manager. Pure."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class ConfigController:
             self._schedule(Step.DECIDE, 0)
         elif self._stored is not None:
             log.warning(
-                "the document stored in ConfigMap %s is no longer valid; `python -m manager check-config` lists why",
+                "the document stored in ConfigMap %s is no longer valid; `koordctl config check` lists why",
                 self._settings.last_good_config_map,
             )
 

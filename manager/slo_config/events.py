@@ -75,7 +75,7 @@ class ConfigReporter:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
             yield "Warning", condition.REASONS[problem.effect], text
         if (more := len(outcome.problems) - MOST_PROBLEM_EVENTS) > 0:
-            rest = f"and {more} more problems: `python -m manager check-config FILE` lists them all"
+            rest = f"and {more} more problems: `koordctl config check FILE` lists them all"
             yield "Warning", condition.reason(outcome), rest
         if outcome.unused:
             yield "Normal", condition.UNUSED, colocation_document.unused_text(outcome.unused)

@@ -97,18 +97,6 @@ def participation(found: Explanation) -> str:
     return f"takes no part in colocation: enable is false by {own.layer}"
 
 
-def lines(found: Explanation) -> Iterator[str]:
-    """Format the explanation as lines of text."""
-    yield from head(found)
-    if found.strategy is None:
-        return
-    yield ""
-    yield from _table(found.values)
-    if compared := comparison(found):
-        yield ""
-        yield compared
-
-
 def head(found: Explanation) -> Iterator[str]:
     """Format everything but the values as lines of text."""
     subject = f"node {found.node}" if found.node else "a node without labels and annotations"
@@ -142,12 +130,6 @@ def comparison(found: Explanation) -> str:
         f"the spec of the NodeMetric differs in {', '.join(differs)}: "
         "check that a manager runs and that the CRD has these fields"
     )
-
-
-def _table(values: tuple[Value, ...]) -> Iterator[str]:
-    rows = [("key", "value", "from"), *value_rows(values)]
-    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    yield from (f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}".rstrip() for key, value, origin in rows)
 
 
 def value_rows(values: tuple[Value, ...]) -> Iterator[tuple[str, str, str]]:

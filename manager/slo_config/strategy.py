@@ -267,5 +267,5 @@ def _digest(text: str | None) -> bytes | None:
 
 
 def _slim(found: NodeStrategy) -> NodeStrategy:
-    """Drop what no controller reads: the layers are for explain-config, the extensions for third parties."""
+    """Drop what no controller reads: the layers are for koordctl, the extensions for third parties."""
     return dataclasses.replace(found, strategy=found.strategy.model_copy(update={"extensions": None}), layers=())

@@ -82,7 +82,7 @@ class DecisionCollector(registry.Collector):
             choices.add_metric([choice.value], count)
         yield from (rejected, outcomes, choices)
         yield metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}recorded_decisions", "Decisions that explain-pod can explain.", value=len(self._records)
+            f"{_PREFIX}recorded_decisions", "Decisions that koordctl can explain.", value=len(self._records)
         )
         yield metrics_core.GaugeMetricFamily(
             f"{_PREFIX}recorded_decision_bytes", "Memory of the recorded decisions.", value=self._records.bytes

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from scheduler_plugin.cli import check_config
+from scheduler_plugin.config import checking
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from tests.charts import chart
 
@@ -101,5 +101,5 @@ def test_the_documented_configuration_matches_the_service_of_the_chart():
     (port,) = rendered.of_kind("Service")[EXTENDER]["spec"]["ports"]
     (extender,) = scheduler["extenders"]
     assert extender["urlPrefix"] == f"https://{EXTENDER}.{chart.NAMESPACE}.svc:{port['port']}"
-    finding = check_config.check_document(scheduler)
+    finding = checking.check_document(scheduler)
     assert (finding.problems, finding.advice) == ([], [])

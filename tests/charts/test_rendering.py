@@ -10,8 +10,7 @@ from api_types.node_metric import crd_manifest
 from e2e.soak.stage import ENVIRONMENTS
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
-from scheduler_plugin.cli import check_config
-from scheduler_plugin.config import loader
+from scheduler_plugin.config import checking, loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
@@ -221,8 +220,8 @@ def test_the_weight_of_a_plugin_is_a_value():
 
 def test_check_config_reports_nothing_for_the_rendered_config_map():
     config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
-    documents = check_config.documents(yaml.safe_dump(config_map))
-    findings = [check_config.check_document(found.content) for found in documents]
+    documents = checking.documents(yaml.safe_dump(config_map))
+    findings = [checking.check_document(found.content) for found in documents]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
 
 

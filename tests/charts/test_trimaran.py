@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from scheduler_plugin.cli import check_config
+from scheduler_plugin.config import checking
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
@@ -86,13 +86,12 @@ def test_scores_by_requests_are_off_beside_target_load_packing(values, spreads):
     assert off == ([] if spreads else ["NodeResourcesFit", "NodeResourcesBalancedAllocation"])
 
 
-def test_check_config_has_no_advice_on_spreading_where_the_chart_turned_it_off(tmp_path, capsys):
+def test_check_config_has_no_advice_on_spreading_where_the_chart_turned_it_off():
     without_least_used = "scheduler.plugin.plugins.score.disabled[0].name=LoadAwareScheduling"
     config_map = chart.render(PACKING, without_least_used).of_kind("ConfigMap")["koord-scheduler"]
-    file = tmp_path / "config-map.yaml"
-    file.write_text(yaml.safe_dump(config_map))
-    assert check_config.check(str(file)) == check_config.FINE
-    assert capsys.readouterr().err == ""
+    for document in checking.check(yaml.safe_dump(config_map)):
+        assert document.result.effective is not None
+        assert document.result.advice == []
 
 
 def test_the_plugins_run_in_a_sidecar_of_the_stock_scheduler():

@@ -6,7 +6,7 @@ import pytest
 
 from koordctl import __main__ as koordctl
 from koordctl.scheduler import check_command
-from scheduler_plugin.cli.check_config import Checked, CheckResult
+from scheduler_plugin.config.checking import CheckedDocument, CheckResult
 
 VALID, REFUSED = CheckResult([], ["advice one"], {"profiles": []}), CheckResult(["wrong one", "wrong two"], [], None)
 PROBLEM = CheckResult(["but valid"], [], {})
@@ -14,7 +14,12 @@ PROBLEM = CheckResult(["but valid"], [], {})
 
 def test_each_problem_advice_and_result_is_a_row_with_the_place_of_its_document():
     made = check_command.answer(
-        "file.yaml", [Checked("", {}, VALID), Checked("data[b]", {}, REFUSED), Checked("data[c]", {}, PROBLEM)]
+        "file.yaml",
+        [
+            CheckedDocument("", {}, VALID),
+            CheckedDocument("data[b]", {}, REFUSED),
+            CheckedDocument("data[c]", {}, PROBLEM),
+        ],
     )
     assert made.tables[0].rows == [
         ("!", "file.yaml", "advice", "advice one"),
@@ -40,7 +45,7 @@ def test_each_problem_advice_and_result_is_a_row_with_the_place_of_its_document(
 @pytest.mark.parametrize(("results", "code"), [([VALID], 0), ([VALID, REFUSED], 1), ([REFUSED, VALID], 1), ([], 0)])
 def test_the_answer_is_no_where_one_document_is_refused(results, code):
     made = check_command.answer(
-        "file.yaml", [Checked(f"data[{number}]", {}, each) for number, each in enumerate(results)]
+        "file.yaml", [CheckedDocument(f"data[{number}]", {}, each) for number, each in enumerate(results)]
     )
     assert made.exit_code == code
 

@@ -2,7 +2,6 @@ import pytest
 
 from manager.__main__ import main
 from manager.cli.admission.settings import AdmissionSettings
-from manager.cli.check_install import CheckInstallSettings
 from manager.cli.restore_limits import RestoreSettings
 from manager.cli.uninstall import UninstallSettings
 from manager.settings import ManagerSettings
@@ -32,7 +31,6 @@ def test_the_defaults_are_valid():
         (UninstallSettings, "stop_seconds", 0.01, 3600.0),
         (UninstallSettings, "timeout_seconds", 0.01, float(DAY_SECONDS)),
         (RestoreSettings, "timeout_seconds", 0.01, float(DAY_SECONDS)),
-        (CheckInstallSettings, "wait_seconds", 0.0, 3600.0),
     ],
 )
 def test_a_number_at_its_bounds_is_accepted_and_one_beyond_is_not(settings, field, least, most):
@@ -47,7 +45,6 @@ def test_a_number_at_its_bounds_is_accepted_and_one_beyond_is_not(settings, fiel
         (AdmissionSettings, 63, ["namespace", "service"]),
         (AdmissionSettings, 253, ["secret", "webhook_configuration"]),
         (UninstallSettings, 63, ["namespace"]),
-        (CheckInstallSettings, 63, ["namespace"]),
         (UninstallSettings, 253, ["lease", "config_map"]),
     ],
 )
@@ -60,19 +57,6 @@ def test_a_name_has_at_least_one_character_and_at_most_as_many_as_kubernetes_per
 def test_a_folder_may_have_one_character_and_has_at_least_one():
     assert problems(AdmissionSettings, "certificate_folder", ".") == []
     assert problems(AdmissionSettings, "certificate_folder", "")
-
-
-def test_the_defaults_of_times_and_ports():
-    found = ManagerSettings()
-    assert (found.workers, found.http_port, found.autoscaling) == (8, 9317, "none")
-    assert (found.withdrawal_check_seconds, found.resync_seconds, found.watch_silence_seconds) == (30, 300, 180)
-    assert (found.lease_duration_seconds, found.renew_deadline_seconds, found.retry_period_seconds) == (15, 10, 2)
-    webhook = AdmissionSettings()
-    assert (webhook.certificate_check_seconds, webhook.port, webhook.http_port) == (60, 9443, 9318)
-    assert webhook.native_limits
-    assert (UninstallSettings().stop_seconds, UninstallSettings().timeout_seconds) == (60, 240)
-    assert UninstallSettings().restore_limits
-    assert (RestoreSettings().timeout_seconds, CheckInstallSettings().wait_seconds) == (240, 120)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.support import fake_fleet, service_names, token_proxy, waiting, workloads
+from e2e.support import command_lines, fake_fleet, service_names, token_proxy, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.fallback_levels import METRIC
 from e2e.support.installation import Suite
@@ -146,21 +147,21 @@ def _log(cluster: Cluster, suite: Suite) -> str:
     return cluster.run("logs", pod, "--namespace", SUITE_NAMESPACE, "--all-containers")
 
 
-def _shown(cluster: Cluster, suite: Suite) -> str:
-    """Return everything that the running extender shows: its log, its configuration page, and `check-config`."""
+def _shown(cluster: Cluster, suite: Suite, folder: Path) -> str:
+    """Return everything that the running extender shows: its log, its configuration page and file, checked."""
     (pod,) = suite.pods("koord-scheduler")
     where = ("exec", pod, "--namespace", SUITE_NAMESPACE, "--container=scheduler-plugin", "--", "python")
     page = cluster.run(*where, "-c", READ_PAGE)
-    checked = cluster.run(
-        *where, "-m", "scheduler_plugin", "check-config", "/etc/koord-scheduler/scheduler-plugin.yaml"
-    )
+    file = folder / "scheduler-plugin.yaml"
+    file.write_text(cluster.run(*where, "-c", "print(open('/etc/koord-scheduler/scheduler-plugin.yaml').read())"))
+    checked = command_lines.run("koordctl", "scheduler", "check", str(file), "-o", "yaml").text
     for text in (page, checked):
         assert "tokenFile" in text
     return page + checked + _log(cluster, suite)
 
 
 def test_a_prometheus_behind_a_service_is_read_with_a_token_that_rotates(
-    cluster: Cluster, cluster_client: ClusterClient, scheduling: SchedulingHelper, stage: Stage
+    cluster: Cluster, cluster_client: ClusterClient, scheduling: SchedulingHelper, stage: Stage, tmp_path: Path
 ) -> None:
     suite, proxy, nodes = stage
 
@@ -197,6 +198,6 @@ def test_a_prometheus_behind_a_service_is_read_with_a_token_that_rotates(
     assert pack("packed-again") == [nodes["packed"]] * 2
     assert _restarts(cluster_client, suite) == 0
 
-    shown = _shown(cluster, suite)
+    shown = _shown(cluster, suite, tmp_path)
     assert FIRST not in shown
     assert SECOND not in shown

@@ -57,7 +57,7 @@ def test_a_pod_leaves_and_its_successor_waits_for_the_node(
     (event,) = cluster_client.events_of("leaves", namespace, "MidPodEvicted")
     assert event["message"].startswith(f"evicted from {node}: Mid pods request ")
     assert closed()
-    words = ("manager", "explain-mid", "--node", node, "--kubeconfig", str(cluster.kubeconfig))
+    words = ("koordctl", "explain", "node", node, "--kubeconfig", str(cluster.kubeconfig))
     assert "closed since" in command_lines.run(*words).text
     waiting.until("no Mid is published", lambda: cluster_client.mid(node), lambda seen: seen == (0, 0))
     create("successor")

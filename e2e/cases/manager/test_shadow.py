@@ -60,8 +60,8 @@ def test_the_agent_reported_and_the_manager_worked_meanwhile(written: list[Write
     assert [each for each in written if each.user == MANAGER and each.target == "nodemetrics" and each.name == node]
 
 
-def test_explain_mid_shows_the_terms(cluster: Cluster, node: str, written: list[Write]) -> None:
-    explained = command_lines.run("manager", "explain-mid", "--node", node, "--kubeconfig", str(cluster.kubeconfig))
+def test_koordctl_shows_the_terms(cluster: Cluster, node: str, written: list[Write]) -> None:
+    explained = command_lines.run("koordctl", "explain", "node", node, "--kubeconfig", str(cluster.kubeconfig))
     assert explained.code == 0, explained.text
     assert "midPublish is shadow: nothing is written to the node" in explained.text
-    assert "With midPublish node, written would be: " in explained.text
+    assert "= Mid resources, were they published" in explained.text

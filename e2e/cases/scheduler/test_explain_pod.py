@@ -1,4 +1,4 @@
-"""explain-pod and simulate on real decisions: why a pod is here, why it waits, the effect of another configuration.
+"""Real decisions, explained and simulated: why a pod is here, why it waits, the effect of another configuration.
 
 Every node can allocate 15.5 cores, of which the table shows the used part; the pod requests 100m. It counts as 0.085
 cores for LoadAwareScheduling, by CPU alone, and as 0.15 for TargetLoadPacking, with a target of 40 %.
@@ -23,7 +23,6 @@ from e2e.support import command_lines, fake_fleet, host_scheduler, workloads
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.command_lines import Output
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
@@ -81,8 +80,8 @@ def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
     return {**decision, "nodes": {node["node"]: node for node in decision["nodes"]}}
 
 
-def _explained(scheduler: HostScheduler, pod: str) -> Output:
-    return command_lines.run("scheduler_plugin", "explain-pod", pod, f"--address={scheduler.debug_address}")
+def _explained(cluster: Cluster, pod: str) -> Output:
+    return command_lines.run("koordctl", "explain", "pod", pod, f"--kubeconfig={cluster.kubeconfig}")
 
 
 def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
@@ -105,21 +104,20 @@ def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
         assert decision["at"] - node["reportAgeSeconds"] == pytest.approx(reported_at, abs=0.001)
 
 
-def test_the_command_explains_a_placed_pod_in_words(
+def test_the_record_explains_a_placed_pod_in_words(
     nodes: dict[str, str], scheduler: HostScheduler, placed: str
 ) -> None:
-    output = _explained(scheduler, placed)
-    assert output.code == 0
-    assert output.line_with(placed, "2 of 3 nodes passed")
-    assert output.line_with(f"kube-scheduler bound the pod to {nodes[PACKED]}")
-    assert output.line_with(f"{nodes[PACKED]} ", "chosen, score 155", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
-    idle = output.line_with(f"{nodes[IDLE]} ", "passed, score 143", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
-    assert "12 less than the chosen node" in idle
-    hot = output.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "s old")
+    decision = _newest(scheduler, placed)
+    assert decision["outcome"] == f"kube-scheduler bound the pod to {nodes[PACKED]}"
+    packed, idle, hot = (decision["nodes"][nodes[kind]]["sentence"] for kind in (PACKED, IDLE, HOT))
+    assert packed.startswith("chosen, score 155")
+    assert f"{LOAD_AWARE} 69, {PACKING} 86" in packed
+    assert idle.startswith("passed, score 143, 12 less than the chosen node")
+    assert hot.startswith(f"rejected by {LOAD_AWARE}: {TOO_HOT}")
     assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in hot
 
 
-def test_for_a_waiting_pod_both_report_that_every_node_is_too_hot(
+def test_for_a_waiting_pod_the_record_shows_that_every_node_is_too_hot(
     cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     decision = _newest(scheduler, waiting_pod)
@@ -127,29 +125,28 @@ def test_for_a_waiting_pod_both_report_that_every_node_is_too_hot(
     assert {name: (node["result"], node["plugin"], node["reason"]) for name, node in decision["nodes"].items()} == {
         nodes[kind]: ("rejected", LOAD_AWARE, TOO_HOT) for kind in (HOT, HOTTEST)
     }
-    output = _explained(scheduler, waiting_pod)
-    assert output.line_with("no node passed, kube-scheduler will try again")
-    assert output.line_with(f"{nodes[HOT]} ", TOO_HOT, "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %", "s old")
-    assert output.line_with(f"{nodes[HOTTEST]} ", TOO_HOT, "cpu 14.725 + 0.085 of 15.5 = 96 %, limit 65 %", "s old")
+    assert decision["outcome"] == "no node passed, kube-scheduler will try again"
+    sentences = [decision["nodes"][nodes[kind]]["sentence"] for kind in (HOT, HOTTEST)]
+    assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in sentences[0]
+    assert "cpu 14.725 + 0.085 of 15.5 = 96 %, limit 65 %" in sentences[1]
     namespace, _, name = waiting_pod.partition("/")
     assert cluster_client.pod_phase(name, namespace) == "Pending"
 
 
-def test_the_installed_plugin_explains_in_its_own_container(
+def test_koordctl_prints_the_record_of_the_installed_plugin(
     cluster: Cluster, scheduling: SchedulingHelper, nodes: dict[str, str]
 ) -> None:
     name = scheduling.submit("by-the-installed-one", workloads.SCHEDULER, [nodes[IDLE], nodes[HOT]])
     assert scheduling.bound([name]) == [nodes[IDLE]]
-    where = ("deploy/koord-scheduler", "--namespace", SUITE_NAMESPACE, "--container=scheduler-plugin")
-    words = ("python", "-m", "scheduler_plugin", "explain-pod", f"{scheduling.namespace}/{name}")
-    output = Output(0, cluster.run("exec", *where, "--", *words))
-    assert output.line_with(f"kube-scheduler bound the pod to {nodes[IDLE]}")
+    output = _explained(cluster, f"{scheduling.namespace}/{name}")
+    assert output.code == 0, output.text
+    assert output.line_with("last decision", f"kube-scheduler bound the pod to {nodes[IDLE]}")
     assert output.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "limit 65 %")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_pod_without_a_decision_gets_a_clear_answer(
-    scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
+    cluster: Cluster, scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
 ) -> None:
     pod = f"{scheduling.namespace}/unknown"
     if is_there:
@@ -159,16 +156,16 @@ def test_a_pod_without_a_decision_gets_a_clear_answer(
         scheduler.extender_page(f"/debug/pods/{pod}")
     with refused.value as answer:
         assert (answer.code, pod in answer.read().decode()) == (NOT_FOUND, True)
-    output = _explained(scheduler, pod)
-    assert output.code == 1
-    assert output.line_with("no recorded decision on the pod", pod) == output.text.strip()
+    output = _explained(cluster, pod)
+    assert output.code == (0 if is_there else 1)
+    assert output.line_with("no recorded decision on the pod" if is_there else "404 NotFound", pod.partition("/")[2])
 
 
 def test_two_configurations_are_compared_on_the_recorded_cluster(
     cluster: Cluster, cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     simulate = (
-        *("scheduler_plugin", "simulate", "--live", f"--kubeconfig={cluster.kubeconfig}", "--hours=0.1"),
+        *("koordctl", "simulate", "--live", f"--kubeconfig={cluster.kubeconfig}", "--hours=0.1"),
         *("--config=stock", f"--config={scheduler.policy_file}"),
     )
     output = command_lines.run(*simulate)

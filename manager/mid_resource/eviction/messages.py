@@ -1,4 +1,4 @@
-"""Events about the eviction of Mid pods, and the same sentences for `explain-mid`. Pure."""
+"""Events about the eviction of Mid pods, and the same sentences for `koordctl explain node`. Pure."""
 
 from __future__ import annotations
 

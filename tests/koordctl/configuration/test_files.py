@@ -1,5 +1,6 @@
 """`koordctl config check`, `config render` and `scheduler check`: files in, an answer and an exit code out."""
 
+import io
 import json
 
 import pytest
@@ -100,3 +101,23 @@ def test_aliases_that_expand_to_too_many_values_are_refused(command, file, capsy
     text = "x0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))
     assert koordctl.main([command, "check", file(f"{text}data: {{colocation-config: *x39}}\n")]) == 2
     assert "want the values written out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ['{"kind": "ConfigMap"}', '{"data": {"other": "x"}}', "kind: Node\n---\nenable: true\n"]
+)
+def test_an_object_without_the_key_is_no_document(text, file, capsys):
+    assert koordctl.main(["config", "check", file(text)]) == 2
+    assert "found no ConfigMap with the key data.colocation-config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "since: 2026-02-30"])
+def test_a_text_that_breaks_the_yaml_parser_is_refused(text, file, capsys):
+    assert koordctl.main(["config", "check", file(text)]) == 1
+    assert "valid JSON" in capsys.readouterr().out
+
+
+def test_standard_input_is_read_for_a_dash(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"enable": 1}'))
+    assert koordctl.main(["config", "check", "-"]) == 1
+    assert "true or false" in capsys.readouterr().out

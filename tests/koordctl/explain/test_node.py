@@ -5,7 +5,10 @@ import re
 
 import pytest
 
+from api_types.colocation import document as colocation_document
 from koordctl import __main__ as koordctl
+from manager.node_metric import spec
+from manager.slo_config import strategy
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
@@ -161,3 +164,27 @@ def test_an_invalid_document_without_an_earlier_one_is_a_no(explain):
     code, out, _ = explain("config", "worker-1", routes=cluster_of(config=config))
     assert code == 1
     assert "undecided: no valid configuration exists" in out
+
+
+def test_the_last_good_document_is_explained_under_an_invalid_one(explain):
+    config = {"metadata": {}, "data": {"colocation-config": "{"}}
+    stored = {"metadata": {}, "data": {"colocation-config": '{"enable": true, "degradeTimeMinutes": 7}'}}
+    code, out, _ = explain("config", "worker-1", routes=cluster_of(config=config, stored=stored))
+    assert code == 0
+    assert "refused, the last good configuration stays in force" in out
+    assert "cluster strategy, instead of 15 (defaults)" in out
+
+
+def test_the_written_spec_is_compared_and_a_draft_previewed(explain, tmp_path):
+    document = {"enable": True}
+    configured = strategy.configuration(colocation_document.read_config(json.dumps(document)).config)
+    written = spec.spec_of(strategy.Strategies(configured).of({}, {})).to_wire()
+    metric = cluster.metric() | {"spec": {**written, "theirs": 1}}
+    config = {"metadata": {}, "data": {"colocation-config": json.dumps(document)}}
+    routes = cluster_of(config=config) | {f"{METRICS}/worker-1": metric}
+    assert "the spec of the NodeMetric is the same\n" in explain("config", "worker-1", routes=routes)[1]
+    draft = tmp_path / "draft.json"
+    for changes, differs in (({}, "nothing"), ({"degradeTimeMinutes": 3}, "midColocationPolicy.degradeTimeMinutes")):
+        draft.write_text(json.dumps(document | changes))
+        _, out, _ = explain("config", "worker-1", "--config", str(draft), routes=routes)
+        assert f"would change in the spec of the NodeMetric: {differs}\n" in out

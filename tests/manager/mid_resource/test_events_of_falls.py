@@ -9,7 +9,7 @@ from manager.mid_resource.reasons import Reason
 from tests.manager.conftest import MID
 
 CPU, MEMORY = MID
-FALL = "Mid resources fell by more than a tenth of the node: {}; explain-mid shows every term"
+FALL = "Mid resources fell by more than a tenth of the node: {}; `koordctl explain node` shows every term"
 
 
 def fall(before, after, allocatable, *, reason=Reason.CALCULATED, mid_pods=None):

@@ -22,7 +22,7 @@ def origins(found):
 
 
 def text_of(found):
-    return "\n".join(explanation.lines(found))
+    return "\n".join([*explanation.head(found), *("  ".join(row) for row in explanation.value_rows(found.values))])
 
 
 def test_each_value_names_the_highest_layer_that_sets_it():

@@ -1,10 +1,8 @@
 """Configurations of LoadAwareScheduling in Koordinator's documentation and chart, without their comments."""
 
 import pytest
-import yaml
 
-from scheduler_plugin.cli import check_config
-from scheduler_plugin.config import loader
+from scheduler_plugin.config import checking, loader
 
 FIRST_RELEASES = """
 apiVersion: v1
@@ -116,7 +114,7 @@ profiles:
 
 
 def loaded(text):
-    (found,) = check_config.documents(text)
+    (found,) = checking.documents(text)
     return loader.parse(found.content)
 
 
@@ -129,7 +127,7 @@ def test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_sco
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
 def test_every_argument_of_a_documented_upstream_configuration_is_effective(text):
-    (found,) = check_config.documents(text)
+    (found,) = checking.documents(text)
     (profile,) = found.content["profiles"]
     (given,) = [entry["args"] for entry in profile["pluginConfig"] if entry["name"] == "LoadAwareScheduling"]
     effective = loaded(text).document()["pluginConfig"][0]["args"]
@@ -140,10 +138,7 @@ def test_every_argument_of_a_documented_upstream_configuration_is_effective(text
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
-def test_check_config_accepts_a_documented_upstream_configuration_and_advises_the_extender(text, tmp_path, capsys):
-    file = tmp_path / "upstream.yaml"
-    file.write_text(text)
-    assert check_config.check(str(file)) == check_config.FINE
-    shown = capsys.readouterr()
-    assert yaml.safe_load(shown.out)["pluginConfig"][0]["name"] == "LoadAwareScheduling"
-    assert "advice: extenders: seen null, want a list with this extender" in shown.err
+def test_a_documented_upstream_configuration_is_accepted_and_the_extender_advised(text):
+    (document,) = checking.check(text)
+    assert document.result.effective["pluginConfig"][0]["name"] == "LoadAwareScheduling"
+    assert any("extenders: seen null, want a list with this extender" in line for line in document.result.advice)

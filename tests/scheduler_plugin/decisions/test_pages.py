@@ -7,7 +7,8 @@ import re
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.cli import explain_pod, simulate
+from koordctl.explain import pod_command
+from koordctl.scheduler import simulate_command
 from scheduler_plugin.decisions.recorder import Choice
 from scheduler_plugin.extender import metrics
 from scheduler_plugin.settings import SchedulerPluginSettings
@@ -32,8 +33,8 @@ def named(text):
 
 def test_every_named_flag_exists():
     settings = {f"--{name.replace('_', '-')}" for name in SchedulerPluginSettings.model_fields}
-    assert named(DECISIONS) <= flags(explain_pod.add_arguments) | settings
-    assert named(SIMULATION) <= flags(simulate.add_arguments)
+    assert named(DECISIONS) <= flags(pod_command.add_arguments) | settings
+    assert named(SIMULATION) <= flags(simulate_command.add_arguments)
 
 
 def test_every_metric_and_choice_of_the_tables_exists():

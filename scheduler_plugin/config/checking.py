@@ -1,13 +1,11 @@
-"""Validate the extender's configuration without a cluster: command `check-config FILE`.
+"""Check texts with a configuration of the extender, without a cluster. Pure.
 
-FILE contains a profile with the extender's plugins, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
+A text contains a profile with the extender's plugins, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -19,9 +17,6 @@ from scheduler_plugin.config.loader import InvalidConfiguration
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
-FINE: Final = 0
-REFUSED: Final = 1
-UNREADABLE: Final = 2
 _LEAST_USED: Final = (
     "plugins.score: LoadAwareScheduling scores beside TargetLoadPacking, want it in plugins.score.disabled: it prefers "
     "the least used node"
@@ -29,10 +24,7 @@ _LEAST_USED: Final = (
 
 
 class NotADocument(Exception):
-    """The file cannot be read, or contains no configuration."""
-
-
-UNREADABLE_FILE: Final = (OSError, UnicodeDecodeError, NotADocument)
+    """The text contains no configuration."""
 
 
 class Document(NamedTuple):
@@ -54,17 +46,17 @@ class CheckResult(NamedTuple):
 
 
 def documents(text: str) -> list[Document]:
-    """Extract the documents of a file. Raises NotADocument."""
+    """Extract the documents of a text. Raises NotADocument."""
     try:
-        contents = [loader.as_json(each) for each in yaml_text.load_all(text) if each is not None]
+        contents = [loader.as_json(document) for document in yaml_text.load_all(text) if document is not None]
     except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
     except RecursionError as error:
         raise NotADocument(loader.TOO_DEEP) from error
-    found = [inner for content in contents for inner in _inside(content)]
-    if not found:
+    inner = [document for content in contents for document in _inside(content)]
+    if not inner:
         raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
-    return found
+    return inner
 
 
 def _inside(content: Any) -> Iterator[Document]:
@@ -75,8 +67,8 @@ def _inside(content: Any) -> Iterator[Document]:
     if not isinstance(data, dict):
         raise NotADocument(f"is a ConfigMap with data {config_problem.quoted(data)}, want an object of strings")
     for key, text in data.items():
-        for found in documents(str(text)):
-            yield Document(f"data[{key}]", found.content)
+        for document in documents(str(text)):
+            yield Document(f"data[{key}]", document.content)
 
 
 def check_document(content: Any) -> CheckResult:
@@ -102,40 +94,19 @@ def check_document(content: Any) -> CheckResult:
     return CheckResult(problems, advice, None if problems else configuration.document(), packs)
 
 
-class Checked(NamedTuple):
-    """A document of a file, and the result of its check."""
+class CheckedDocument(NamedTuple):
+    """A document of a text, and the result of its check."""
 
     where: str
     content: Any
     result: CheckResult
 
 
-def checked(file: str) -> list[Checked]:
-    """Check the documents of a file ("-" is standard input). Raises the exceptions of UNREADABLE_FILE."""
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    found = [Checked(where, content, check_document(content)) for where, content in documents(text)]
-    packs = any(each.result.packs for each in found)
-    for each in found:
-        if packs and not each.result.packs:
-            each.result.advice.extend(map(str, kube_scheduler.spreading(each.content)))
-    return found
-
-
-def check(file: str) -> int:
-    """Print the problems of a file ("-" is standard input), else its effective form; return the exit code."""
-    try:
-        found = checked(file)
-    except UNREADABLE_FILE as error:
-        sys.stderr.write(f"{file}: {error}\n")
-        return UNREADABLE
-    is_refused = False
-    for where, content, result in found:
-        place = f"{file} {where}".rstrip()
-        sys.stderr.writelines(f"{place}: {problem}\n" for problem in result.problems)
-        sys.stderr.writelines(f"{place}: advice: {line}\n" for line in result.advice)
-        is_refused = is_refused or result.effective is None
-        is_for_kube_scheduler = kube_scheduler.is_configuration(content) and not loader.names_plugins(content)
-        if result.effective is not None and not is_for_kube_scheduler:
-            sys.stdout.write(f"# {place} is valid; effective configuration, with every default:\n")
-            sys.stdout.write(yaml_text.dump(result.effective))
-    return REFUSED if is_refused else FINE
+def check(text: str) -> list[CheckedDocument]:
+    """Check the documents of a text. Raises NotADocument."""
+    checked = [CheckedDocument(where, content, check_document(content)) for where, content in documents(text)]
+    packs = any(document.result.packs for document in checked)
+    for document in checked:
+        if packs and not document.result.packs:
+            document.result.advice.extend(map(str, kube_scheduler.spreading(document.content)))
+    return checked

@@ -1,8 +1,7 @@
-"""What `explain-mid` states about the next eviction is what the evictor does next."""
+"""What the explanation of a node states about the next eviction is what the evictor does next."""
 
 import pytest
 
-from tests.manager.cli.test_explain_mid import explain
 from tests.manager.evictions import EVICT, TENANT, Short
 from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start
 from tests.manager.mid_resource.eviction.test_mid_only_nodes import (
@@ -12,14 +11,14 @@ from tests.manager.mid_resource.eviction.test_mid_only_nodes import (
     start_of_emptying,
 )
 from tests.manager.mid_resource.eviction.test_pinned_pods import start_of_emptying as start_of_emptying_underused
+from tests.manager.test_mid_explanation import explain
 
 CORDONED = {"spec": {"unschedulable": True}}
 ONLY_MEMORY = "only high memory of the node evicts Mid pods: "
 
 
-async def sentences(world, capsys):
-    _, found, _ = await explain(world, capsys, "json")
-    return found["eviction"]
+async def sentences(world):
+    return list((await explain(world)).eviction)
 
 
 def starting(found, text):
@@ -33,12 +32,10 @@ async def high_memory(short):
 
 
 @pytest.mark.parametrize("document", [EVICT, {"enable": True}, {"enable": True, "midEviction": {"mode": "off"}}])
-async def test_of_a_node_that_leaves_the_next_pod_is_named_without_a_report_that_shows_a_shortage(
-    world, capsys, document
-):
+async def test_of_a_node_that_leaves_the_next_pod_is_named_without_a_report_that_shows_a_shortage(world, document):
     short = await start(Short(world), document=document)
     await change(short, DISRUPTED)
-    found = await sentences(world, capsys)
+    found = await sentences(world)
     does = {"evict": "evicted", "off": ""}.get(
         document.get("midEviction", {}).get("mode"), "named, but not evicted (midEviction.mode advise)"
     )
@@ -49,20 +46,20 @@ async def test_of_a_node_that_leaves_the_next_pod_is_named_without_a_report_that
         assert short.evicted[0] == "m0"
 
 
-async def test_nothing_is_next_on_a_node_that_takes_no_part_or_has_no_mid_pod_left(world, capsys):
+async def test_nothing_is_next_on_a_node_that_takes_no_part_or_has_no_mid_pod_left(world):
     short = await start(Short(world), document={**EVICT, "enable": False})
     await change(short, DISRUPTED)
-    assert await sentences(world, capsys) == []
+    assert await sentences(world) == []
     await configure(short, EVICT)
     for each in short.pods_on("n1"):
         short.server.remove("pods", each["metadata"]["name"], TENANT)
-    assert await sentences(world, capsys) == []
+    assert await sentences(world) == []
 
 
-async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_reports_show(world, capsys):
+async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_reports_show(world):
     short = Short(world)
     await start_of_emptying(short)
-    closed, opens, following = await sentences(world, capsys)
+    closed, opens, following = await sentences(world)
     assert closed.endswith("(MidOnlyNode)")
     assert opens == "the node accepts new Mid pods again once another pod runs there"
     assert following == "next, tenant/n1-m1 is evicted: only Mid pods and pods of DaemonSets run on the node"
@@ -75,17 +72,17 @@ async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_repo
         (start_of_emptying_underused, {"owner": ""}, "the pod shop/pinned runs there, which no autoscaler moves"),
     ],
 )
-async def test_another_pod_that_ends_the_emptying_is_named(world, capsys, start_it, pod, why):
+async def test_another_pod_that_ends_the_emptying_is_named(world, start_it, pod, why):
     short = Short(world)
     await start_it(short)
     short.add_prod_pod("pinned", **pod)
-    found = await sentences(world, capsys)
+    found = await sentences(world)
     assert found[2:] == [f"no Mid pod is evicted, and the node opens again: {why}"]
 
 
 @pytest.mark.parametrize("how", ["cordon", "freeze"])
 @pytest.mark.parametrize("is_short", [False, True])
-async def test_where_the_emptying_is_interrupted_no_pod_is_next_until_the_memory_is_high(world, capsys, how, is_short):
+async def test_where_the_emptying_is_interrupted_no_pod_is_next_until_the_memory_is_high(world, how, is_short):
     short = Short(world)
     await start_of_emptying(short)
     if how == "cordon":
@@ -94,7 +91,7 @@ async def test_where_the_emptying_is_interrupted_no_pod_is_next_until_the_memory
         await configure(short, {**AT_ONCE, "midEmergency": "freeze"})
     await short.report(**({"calculated": (0, 0)} if is_short else PLENTY))
     why = "the node is cordoned (spec.unschedulable)" if how == "cordon" else "midEmergency is freeze"
-    found = await sentences(world, capsys)
+    found = await sentences(world)
     assert found[2:] == [f"{ONLY_MEMORY}{why}", *found[3:]]
     assert starting(found, "next") == []
     drain = [each for each in found if "drain" in each]
@@ -103,16 +100,16 @@ async def test_where_the_emptying_is_interrupted_no_pod_is_next_until_the_memory
     )
     short.pass_seconds(60)
     await high_memory(short)
-    (following,) = starting(await sentences(world, capsys), "next")
+    (following,) = starting(await sentences(world), "next")
     assert following.startswith("next, tenant/n1-m1 is evicted, once 3 consecutive reports show it: the node uses 75 %")
 
 
-async def test_a_shortage_of_a_cordoned_node_names_no_pod(world, capsys):
+async def test_a_shortage_of_a_cordoned_node_names_no_pod(world):
     short = await start(Short(world))
     await short.report(calculated=(0, 0))
-    assert len(starting(await sentences(world, capsys), "next, tenant/m0 is evicted, once 3")) == 1
+    assert len(starting(await sentences(world), "next, tenant/m0 is evicted, once 3")) == 1
     await change(short, CORDONED)
-    assert await sentences(world, capsys) == [f"{ONLY_MEMORY}the node is cordoned (spec.unschedulable)"]
+    assert await sentences(world) == [f"{ONLY_MEMORY}the node is cordoned (spec.unschedulable)"]
     short.pass_seconds(60)
     await short.report(calculated=(8000, 16_000))
-    assert await sentences(world, capsys) == [], "it is not short"
+    assert await sentences(world) == [], "it is not short"

@@ -3,8 +3,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugin import __main__ as program
-from scheduler_plugin.cli import check_config
+from scheduler_plugin.config import checking
 
 PLUGINS = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 50}}}]}
 EXTENDER = {
@@ -39,44 +38,29 @@ def scheduler(*, extender=None, **profile):
     }
 
 
-@pytest.fixture
-def check(tmp_path, capsys):
-    """Return a function that checks text; it returns exit code, output, and errors without the file name."""
-
-    def run(content):
-        file = tmp_path / "config.yaml"
-        file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
-        code = program.main(["check-config", str(file)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err.replace(str(file), "FILE")
-
-    return run
+def check(content):
+    """Return whether a document of the text is refused, the last effective configuration, and the lines about all."""
+    checked = checking.check(content if isinstance(content, str) else yaml.safe_dump(content))
+    lines = []
+    for where, _, result in checked:
+        place = f"FILE {where}".rstrip()
+        lines += [f"{place}: {problem}" for problem in result.problems]
+        lines += [f"{place}: advice: {line}" for line in result.advice]
+    return any(document.result.effective is None for document in checked), checked[-1].result.effective, lines
 
 
-def test_the_effective_configuration_has_no_yaml_anchors(check):
-    # The same list is used in `filter` and `score`; PyYAML writes it once and refers to it by an alias.
-    code, out, _err = check(PLUGINS)
-    assert code == 0
-    assert "&id" not in out
-    assert "*id" not in out
-    assert out.count('- name: "*"') + out.count("- name: '*'") == 2
-
-
-def test_a_valid_file_is_printed_with_every_default(check):
-    code, out, err = check(PLUGINS)
-    effective = yaml.safe_load(out)
-    assert (code, err) == (0, "")
+def test_a_valid_document_has_every_default():
+    is_refused, effective, lines = check(PLUGINS)
+    assert (is_refused, lines) == (False, [])
     assert effective["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 50}
     assert effective["plugins"]["score"]["enabled"] == [
         {"name": "LoadAwareScheduling", "weight": 1}, {"name": "MidGuard", "weight": 3},
     ]  # fmt: skip
 
 
-def test_every_error_has_path_value_and_wanted_value(check):
+def test_every_error_has_path_value_and_wanted_value():
     wrong = {"usageThresholds": {"cpu": "65"}, "dominantResourceWeight": 101}
-    code, out, err = check({"pluginConfig": [{"name": "LoadAwareScheduling", "args": wrong}]})
-    assert (code, out) == (1, "")
-    assert err.splitlines() == [
+    assert check({"pluginConfig": [{"name": "LoadAwareScheduling", "args": wrong}]})[2] == [
         'FILE: pluginConfig[0].args.usageThresholds.cpu: seen "65", want an integer',
         "FILE: pluginConfig[0].args.dominantResourceWeight: seen 101, want 0..100",
     ]
@@ -85,28 +69,19 @@ def test_every_error_has_path_value_and_wanted_value(check):
 @pytest.mark.parametrize(
     "content", ["{", "", "kind: ConfigMap\ndata: {}", "kind: ConfigMap\ndata: [1]", "a: &a [*a]", f"a: {'[' * 5_000}"]
 )
-def test_a_file_without_a_configuration_has_an_exit_code_of_its_own(check, content):
-    code, _out, err = check(content)
-    assert code == check_config.UNREADABLE
-    assert err.startswith("FILE: ")
+def test_a_text_without_a_configuration_is_no_document(content):
+    with pytest.raises(checking.NotADocument):
+        check(content)
 
 
-def test_a_missing_file_is_named(capsys):
-    assert program.main(["check-config", "/nowhere/policies.yaml"]) == check_config.UNREADABLE
-    assert "/nowhere/policies.yaml" in capsys.readouterr().err
-
-
-def test_a_valid_scheduler_configuration_prints_nothing(check):
-    assert check(scheduler()) == (0, "", "")
-
-
-def test_plugins_within_a_scheduler_configuration_are_checked_and_printed(check):
-    code, out, err = check(scheduler(pluginConfig=PLUGINS["pluginConfig"]))
-    assert (code, yaml.safe_load(out)["pluginConfig"][0]["args"]["usageThresholds"]) == (0, {"cpu": 50})
+def test_plugins_within_a_scheduler_configuration_are_checked():
+    assert check(scheduler())[::2] == (False, [])
+    is_refused, effective, _ = check(scheduler(pluginConfig=PLUGINS["pluginConfig"]))
+    assert (is_refused, effective["pluginConfig"][0]["args"]["usageThresholds"]) == (False, {"cpu": 50})
     wrong = [{"name": "LoadAwareScheduling", "args": {"nodeMetricExpirationSeconds": 0}}]
-    code, out, err = check(scheduler(pluginConfig=wrong))
-    assert (code, out) == (1, "")
-    assert "FILE: profiles[0].pluginConfig[0].args.nodeMetricExpirationSeconds: seen 0, want" in err
+    is_refused, _, lines = check(scheduler(pluginConfig=wrong))
+    assert is_refused
+    assert "FILE: profiles[0].pluginConfig[0].args.nodeMetricExpirationSeconds: seen 0, want" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +105,10 @@ def test_plugins_within_a_scheduler_configuration_are_checked_and_printed(check)
         ),
     ],
 )
-def test_refuses_values_that_keep_the_extender_from_working(check, change, expected):
-    code, _out, err = check(scheduler(extender={**EXTENDER, **change}))
-    assert code == 1
-    assert err.startswith(f"FILE: {expected}")
+def test_refuses_values_that_keep_the_extender_from_working(change, expected):
+    is_refused, _, lines = check(scheduler(extender={**EXTENDER, **change}))
+    assert is_refused
+    assert lines[0].startswith(f"FILE: {expected}")
 
 
 @pytest.mark.parametrize(
@@ -158,10 +133,10 @@ def test_refuses_values_that_keep_the_extender_from_working(check, change, expec
         ({**scheduler(), "extenders": None}, "extenders: seen null, want a list with this extender"),
     ],
 )
-def test_gives_advice_on_values_that_work_badly(check, document, expected):
-    code, _out, err = check(document)
-    assert code == 0
-    assert err.startswith(f"FILE: advice: {expected}")
+def test_gives_advice_on_values_that_work_badly(document, expected):
+    is_refused, _, lines = check(document)
+    assert not is_refused
+    assert lines[0].startswith(f"FILE: advice: {expected}")
 
 
 PACKING = {"score": {"enabled": [{"name": "TargetLoadPacking"}], "disabled": [{"name": "LoadAwareScheduling"}]}}
@@ -175,54 +150,55 @@ PACKING = {"score": {"enabled": [{"name": "TargetLoadPacking"}], "disabled": [{"
         ({"disabled": [{"name": "NodeResourcesFit"}, {"name": "NodeResourcesBalancedAllocation"}]}, None),
     ],
 )
-def test_scores_that_spread_what_target_load_packing_packs_are_named(check, score, spread):
+def test_scores_that_spread_what_target_load_packing_packs_are_named(score, spread):
     weighted = scheduler()["profiles"][0]["plugins"]["multiPoint"]
     data = {
         "kube-scheduler.yaml": yaml.safe_dump(scheduler(plugins={"multiPoint": weighted, "score": score})),
         "scheduler-plugin.yaml": yaml.safe_dump({"plugins": PACKING}),
     }
-    code, _out, err = check({"kind": "ConfigMap", "data": data})
-    assert code == 0
+    is_refused, _, lines = check({"kind": "ConfigMap", "data": data})
+    assert not is_refused
     place = "FILE data[kube-scheduler.yaml]: advice: profiles[0].plugins.score.disabled: seen"
-    assert len(err.splitlines()) == bool(spread)
-    assert not spread or (err.startswith(place) and f"want {spread}: beside TargetLoadPacking" in err)
+    assert len(lines) == bool(spread)
+    assert not spread or (lines[0].startswith(place) and f"want {spread}: beside TargetLoadPacking" in lines[0])
 
 
-def test_scores_that_spread_are_named_also_where_one_document_has_both(check):
+def test_scores_that_spread_are_named_also_where_one_document_has_both():
     plugins = {"multiPoint": scheduler()["profiles"][0]["plugins"]["multiPoint"], "score": PACKING["score"]}
-    code, _out, err = check(scheduler(plugins=plugins))
-    assert code == 0
-    assert err.count("beside TargetLoadPacking they spread the pods that it packs") == 1
+    is_refused, _, lines = check(scheduler(plugins=plugins))
+    assert not is_refused
+    assert sum("beside TargetLoadPacking they spread the pods that it packs" in line for line in lines) == 1
 
 
-def test_the_least_used_score_beside_target_load_packing_is_named(check):
-    code, _out, err = check({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
-    assert code == 0
-    assert err.startswith("FILE: advice: plugins.score: LoadAwareScheduling scores beside TargetLoadPacking")
-    assert check({"plugins": PACKING})[2] == ""
+def test_the_least_used_score_beside_target_load_packing_is_named():
+    is_refused, _, lines = check({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
+    assert not is_refused
+    assert lines[0].startswith("FILE: advice: plugins.score: LoadAwareScheduling scores beside TargetLoadPacking")
+    assert check({"plugins": PACKING})[2] == []
 
 
-def test_calls_that_reject_nothing_are_named(check):
+def test_calls_that_reject_nothing_are_named():
     weighted = scheduler()["profiles"][0]["plugins"]["multiPoint"]
     score_only = {"multiPoint": weighted, "filter": {"disabled": [{"name": "*"}]}}
     named = scheduler(plugins=score_only, pluginConfig=PLUGINS["pluginConfig"])
-    code, _out, err = check(named)
-    assert code == 0
-    assert [line.split(":")[2].strip() for line in err.splitlines()] == [
+    is_refused, _, lines = check(named)
+    assert not is_refused
+    assert [line.split(":")[2].strip() for line in lines] == [
         "extenders[0].filterVerb",
         "extenders[0].preemptVerb",
     ]
     without = {key: value for key, value in EXTENDER.items() if key not in ("filterVerb", "preemptVerb")}
-    assert check({**named, "extenders": [without]})[2] == ""
+    assert check({**named, "extenders": [without]})[2] == []
 
 
-def test_leaves_the_extenders_of_others_alone(check):
+def test_leaves_the_extenders_of_others_alone():
     other = {"urlPrefix": "http://gpu.example.com:8080", "filterVerb": "f", "nodeCacheCapable": False}
     document = scheduler()
     document["extenders"].append(other)
-    assert check(document) == (0, "", "")
-    code, _out, err = check({**scheduler(), "extenders": [other, {**other, "urlPrefix": "http://b:1"}]})
-    assert (code, "none of several is checked" in err) == (0, True)
+    assert check(document)[::2] == (False, [])
+    is_refused, _, lines = check({**scheduler(), "extenders": [other, {**other, "urlPrefix": "http://b:1"}]})
+    assert not is_refused
+    assert any("none of several is checked" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +211,15 @@ def test_leaves_the_extenders_of_others_alone(check):
         },
     ],
 )
-def test_refuses_a_scheduler_configuration_of_another_shape(check, broken):
-    assert check(broken)[0] == 1
+def test_refuses_a_scheduler_configuration_of_another_shape(broken):
+    assert check(broken)[0]
 
 
-def test_the_documents_of_a_config_map_are_checked_and_named_by_key(check):
+def test_the_documents_of_a_config_map_are_checked_and_named_by_key():
     data = {"kube-scheduler.yaml": yaml.safe_dump(scheduler()), "policies.yaml": "pluginConfig: {}"}
-    code, out, err = check({"apiVersion": "v1", "kind": "ConfigMap", "data": data})
-    assert (code, out) == (1, "")
-    assert err == "FILE data[policies.yaml]: pluginConfig: seen {}, want a list of objects with name and args\n"
+    is_refused, _, lines = check({"apiVersion": "v1", "kind": "ConfigMap", "data": data})
+    assert is_refused
+    assert lines == ["FILE data[policies.yaml]: pluginConfig: seen {}, want a list of objects with name and args"]
 
 
 KEYS = (
@@ -290,7 +266,7 @@ def nested(inner):
 @example({"a\nb": None})
 @given(ANYTHING.flatmap(nested))
 def test_any_document_gives_problems_of_one_line_each(document):
-    result = check_config.check_document(document)
+    result = checking.check_document(document)
     assert (result.effective is None) == bool(result.problems)
     for line in (*result.problems, *result.advice):
         assert ": seen " in line

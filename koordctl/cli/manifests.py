@@ -1,4 +1,4 @@
-"""Input files of the commands, `-` for standard input: a colocation-config document, a Node."""
+"""Input files of the commands, `-` for standard input; a colocation-config document in one of them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import yaml
 
 from api_types import names
-from api_types.kubernetes import pods, yaml_text
+from api_types.kubernetes import yaml_text
+from manager.slo_config import evaluation
 
 _BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
 """Exceptions of PyYAML: the second for an impossible date, the third for too deep nesting."""
 
 
 class Unusable(Exception):
-    """A file cannot be read, or has other content."""
+    """A file cannot be read, or has other content; the text names the file."""
 
 
 def read(file: str) -> str:
@@ -26,15 +26,16 @@ def read(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(str(error)) from error
+        raise Unusable(f"{file}: {error}") from error
 
 
-def document_in(text: str) -> str:
-    """Take the document out of a ConfigMap manifest; any other text is the document itself. Raises Unusable."""
+def read_document(file: str) -> str:
+    """Read a colocation-config document, also out of a ConfigMap manifest. Raises Unusable."""
+    text = read(file)
     try:
         manifests = list(_objects(text))
     except yaml_text.TooManyAliases as error:
-        raise Unusable(str(error)) from error
+        raise Unusable(f"{file}: {error}") from error
     except _BROKEN:
         return text  # broken as JSON too; the reader of the document reports the place
     for manifest in manifests:
@@ -42,23 +43,13 @@ def document_in(text: str) -> str:
         if isinstance(data, dict) and names.COLOCATION_CONFIG_KEY in data:
             return str(data[names.COLOCATION_CONFIG_KEY])
     if any("kind" in manifest or "data" in manifest for manifest in manifests):
-        raise Unusable(f"found no ConfigMap with the key data.{names.COLOCATION_CONFIG_KEY}")
+        raise Unusable(f"{file}: found no ConfigMap with the key data.{names.COLOCATION_CONFIG_KEY}")
     return text
 
 
-def node_in(text: str, name: str | None) -> pods.Node:
-    """Return the Node of a manifest or a list; with a name, the Node of this name. Raises Unusable."""
-    try:
-        found = [msgspec.convert(each, type=pods.Node) for each in _objects(text) if each.get("kind") == "Node"]
-    except (*_BROKEN, msgspec.ValidationError) as error:
-        raise Unusable(f"not a manifest of a Node: {error}") from error
-    wanted = [node for node in found if name in (None, node.metadata.name)]
-    if len(wanted) != 1:
-        there = ", ".join(node.metadata.name for node in found) or "none"
-        raise Unusable(
-            f"found the Nodes {there}, want one" + (f" with the name {name}" if name else "; --node selects it")
-        )
-    return wanted[0]
+def evaluate(file: str) -> evaluation.Outcome:
+    """Evaluate the document of a file as the manager does with the first one. Raises Unusable."""
+    return evaluation.evaluate(None, {names.COLOCATION_CONFIG_KEY: read_document(file)}, exists=True)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -66,4 +57,4 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     for document in yaml_text.load_all(text):
         if isinstance(document, dict):
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
-            yield from (each for each in (items or [document]) if isinstance(each, dict))
+            yield from (item for item in (items or [document]) if isinstance(item, dict))

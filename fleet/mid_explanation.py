@@ -1,0 +1,131 @@
+"""Explain the Mid resources of a node, or why it has none, by its objects; works beside a manager and without one.
+
+Nothing is written. Pods are read only where the explanation needs them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+from api_types.colocation import controller_config as slo
+from api_types.kubernetes import times
+from api_types.node_metric import mid_report
+from api_types.node_metric.mid_report import MidReport
+from api_types.node_metric.mid_status import MidStatus
+from apiserver_client import errors, objects, resources, session
+from manager.cache import store
+from manager.mid_resource import (
+    calculator,
+    case,
+    decision,
+    evaluation,
+    explanation,
+    pod_requests,
+    spec_policy,
+    status_annotation,
+)
+from manager.mid_resource.decision import Action
+from manager.mid_resource.eviction import explanation as eviction_explanation
+from manager.mid_resource.eviction import pod_view, report
+from manager.mid_resource.eviction import policy as eviction_policy
+from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.eviction.shortage import Observation
+from manager.mid_resource.reasons import Closed
+from manager.slo_config.strategy import unconfigured
+
+
+async def explain(
+    api: session.Session, node: store.Node, metric: store.NodeMetric | None, now: dt.datetime
+) -> explanation.Explanation:
+    """Explain a Node and its NodeMetric. Raises errors.ApiServerError."""
+    decided, shadow = spec_policy.decide(node, metric, now), None
+    policy = spec_policy.policy_of(metric) if metric else None
+    if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
+        shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
+    eviction = await explain_eviction(api, node, metric, policy, now)
+    return dataclasses.replace(explanation.explain(node, decided, shadow), eviction=eviction)
+
+
+async def _shadow(
+    api: session.Session,
+    node: store.Node,
+    metric: store.NodeMetric,
+    policy: mid_report.MidPolicy,
+    now: dt.datetime,
+) -> MidStatus | None:
+    """Return the annotation that a node in shadow would have; None for a node that is not. Raises ApiServerError."""
+    if policy.publishes or metric.status is None:
+        return None
+    usable = mid_report.usable_report(metric.status, policy)
+    source, requests = case.FROM_REPORT, usable.requests
+    if requests is None:
+        source, requests = case.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
+    sample = times.parse_rfc3339_or_none(metric.status.update_time)
+    target = evaluation.calculated(node, usable, policy, requests, sample=sample, max_increase_percent=None)
+    return status_annotation.make(target.reason, now, sample=sample, requests_from=source, lines=target.lines)
+
+
+async def explain_eviction(
+    api: session.Session,
+    node: store.Node,
+    metric: store.NodeMetric | None,
+    keys: slo.MidColocationPolicy | None,
+    now: dt.datetime,
+) -> tuple[str, ...]:
+    """Return sentences about evictions from a node: what was evicted, and what would be next.
+
+    There are none for a node without a NodeMetric or a policy. Raises errors.ApiServerError.
+    """
+    if metric is None or keys is None:
+        return ()
+    policy = _eviction_policy(node, keys)
+    observation = _observation(node, metric, keys, now)
+    sentences = [
+        *eviction_explanation.last_eviction(node, policy),
+        *eviction_explanation.interruption(node, observation, policy),
+    ]
+    if eviction_explanation.causes(node, observation, policy):
+        name = node.metadata.name
+        full = await objects.get(api, resources.NODE_METRICS, name, decode=report.FullReport) if observation else None
+        try:
+            listing = await objects.list_all(
+                api, resources.PODS, field_selector=f"spec.nodeName={name}", decode=pod_view.Pod
+            )
+        except errors.Forbidden as error:
+            return (*sentences, f"cannot name the pod that would be evicted: {error}")
+        sentences += eviction_explanation.next_eviction(node, observation, full, listing.items, policy, now=now)
+    return tuple(sentences)
+
+
+def _eviction_policy(node: store.Node, keys: slo.MidColocationPolicy) -> EvictionPolicy:
+    """Return the policy of a node; the NodeMetric lacks `midEmergency`, so the status annotation shows a freeze."""
+    policy = eviction_policy.of_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
+    is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
+    return dataclasses.replace(policy, mode=policy.mode if keys.enable else "off", is_frozen=is_frozen)
+
+
+def _observation(
+    node: store.Node, metric: store.NodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
+) -> Observation | None:
+    policy = mid_report.mid_policy(keys)
+    inputs = decision.gather(node, metric, policy, enabled=bool(keys.enable), degrade_after=decision.degrade_time(keys))
+    decided = decision.decide(inputs, now)
+    usable = inputs.usable
+    if decided.action is not Action.CALCULATE or usable is None or usable.requests is None:
+        return None
+    calculation = case.Case(
+        name=node.metadata.name,
+        node=node,
+        report=metric.status or MidReport(),
+        strategy=unconfigured(),
+        policy=policy,
+        published=calculator.published_on(node),
+        inputs=inputs,
+        decision=decided,
+        now=now,
+    )
+    target = evaluation.calculated(
+        node, usable, policy, usable.requests, sample=inputs.sample_time, max_increase_percent=None
+    )
+    return report.observation(calculation, target, case.FROM_REPORT)

@@ -1,1 +1,0 @@
-"""Commands: check-config, explain-pod, simulate."""
