@@ -5,7 +5,7 @@
 Needs a cluster whose node is this machine, or root to start one. Service and antagonist are pods of a real kubelet; the
 service does 400 us of work a request, 800 requests a second on each CPU, in an open loop. The rows take turns, and a
 row is the median of the rounds. A comparison is void where the 99th percentile beside the peer is less than five times
-the work: then the antagonists do not fill the machine. One Mid pod is limited by the limiter, to the whole machine.
+the work: then the antagonists do not fill the machine.
 
 The other programs of the machine get less weight than all pods during a measurement, so that they are no part of it.
 """
@@ -13,24 +13,16 @@ The other programs of the machine get less weight than all pods during a measure
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import bar_picture
-from e2e.support import contention, installed_stage, waiting
+from e2e.support import contention, installed_stage
 from e2e.support.contention import Arena, Latency
 from e2e.support.installed_stage import Stage
-from koordlet.cli.limiter import input_file
-from koordlet.cli.limiter.input_file import Amounts
 
 MOST_RATIO = 0.6
 PICTURE_TITLE = "99th percentile of the latency of a Prod service, milliseconds"
@@ -40,25 +32,19 @@ NAMES = {
     "peer-burstable": "peer of equal weight",
     "mid-limited": "Mid with limits (Burstable)",
     "mid-besteffort": "Mid without (BestEffort)",
-    "mid-limiter": "Mid under the limiter",
 }
 PEERS = {
     "prod-burstable": "peer-burstable",
     "prod-guaranteed": "peer-burstable",
     "prod-besteffort": "peer-besteffort",
 }
-ANTAGONISTS = ("mid-limited", "mid-besteffort", "mid-limiter")
+ANTAGONISTS = ("mid-limited", "mid-besteffort")
 PROTECTED = (
     ("prod-burstable", "mid-limited"),
     ("prod-burstable", "mid-besteffort"),
-    ("prod-burstable", "mid-limiter"),
     ("prod-guaranteed", "mid-besteffort"),
-    ("prod-guaranteed", "mid-limiter"),
 )
 """Pairs for which the target holds."""
-CONTROLLERS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/memory"))
-UNIFIED = Path("/sys/fs/cgroup")
-BEST_EFFORT = "kubepods/besteffort"
 
 
 class Row(NamedTuple):
@@ -104,39 +90,13 @@ def measure(stage: Stage, count: int) -> dict[tuple[str, str | None], list[Laten
     arena.create(contention.pods(stage.suite.workload, stage.node, cpus))
     print(f"{arena.iterations} iterations a request, {cpus} CPUs, weights of the QoS groups: {contention.weights()}")
     rounds: dict[tuple[str, str | None], list[Latency]] = defaultdict(list)
-    pod = stage.cluster_client.get("Pod", "mid-limiter", stage.namespace)
-    with limiter(pod["metadata"]["uid"], Amounts(cpus * 1000, contention.MID_MIB * 2**20)):
-        for index in range(count):
-            for service, peer in PEERS.items():
-                for antagonist in (None, peer, *ANTAGONISTS):
-                    rounds[service, antagonist].append(arena.measure(service, antagonist))
-            load = " ".join(f"{value:.1f}" for value in os.getloadavg())
-            print(f"round {index + 1} of {count}; load of the machine {load}", flush=True)
+    for index in range(count):
+        for service, peer in PEERS.items():
+            for antagonist in (None, peer, *ANTAGONISTS):
+                rounds[service, antagonist].append(arena.measure(service, antagonist))
+        load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+        print(f"round {index + 1} of {count}; load of the machine {load}", flush=True)
     return rounds
-
-
-@contextlib.contextmanager
-def limiter(uid: str, amounts: Amounts) -> Iterator[None]:
-    """Run the limiter's program on this machine, with one pod in its input, and restore the pod at the end.
-
-    Raises TimeLimitExceeded if it has not limited the pod within 10 s.
-    """
-    cpu, memory = CONTROLLERS if CONTROLLERS[0].exists() else (UNIFIED, UNIFIED)
-    with tempfile.TemporaryDirectory() as made:
-        order, status = Path(made, "mid-pods.json"), Path(made, "status.json")
-        order.write_bytes(input_file.encoded(time.time(), {uid: amounts}))
-        words = [sys.executable, "-m", "koordlet", "limiter", f"--input-file={order}", f"--status-file={status}"]
-        words += [f"--cpu-folder={cpu / BEST_EFFORT}", f"--memory-folder={memory / BEST_EFFORT}", "--log-level=error"]
-        with subprocess.Popen(words) as running:
-            try:
-                waiting.until("the pod is limited", lambda: _is_limited(status), within_seconds=10)
-                yield
-            finally:
-                running.terminate()
-
-
-def _is_limited(status: Path) -> bool:
-    return status.exists() and json.loads(status.read_text())["limited"] == 1
 
 
 def main() -> int:

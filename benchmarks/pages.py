@@ -82,7 +82,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "mid-beside-prod": Page(
         ("benchmarks.bench_mid_beside_prod", "benchmarks.bench_mid_utilisation --minutes 30 --days 2"),
-        ("api_types/mid_pods", "charts", "koordlet/cli/limiter", "koordlet/mid_suppression", "manager/mid_resource"),
+        ("api_types/mid_pods", "charts", "koordlet/mid_suppression", "manager/mid_resource"),
         by_name_only=True,
     ),
     "placement-quality": Page(("benchmarks.bench_placement --days 0.5",), _EXTENDER),

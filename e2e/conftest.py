@@ -50,7 +50,6 @@ LONG = (
     "test_leader",
     "test_leader_deleted",
     "test_links",
-    "test_limiter",
     "test_load_step_reports_early",
     "test_mid_beside_prod",
     "test_mid_eviction",
@@ -66,7 +65,6 @@ SKIPS_BY_MACHINE = (
     "test_cgroup_v2",
     "test_console_on_loopback",
     "test_extender_over_ipv6",
-    "test_limiter",
     "test_newcomer_errors",
 )
 """Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""

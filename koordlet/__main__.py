@@ -1,4 +1,4 @@
-"""Command line of the agent: `koordlet run` on a node, `koordlet limiter` beside it, `koordlet preview` anywhere."""
+"""Command line of the agent: `koordlet run` on a node, `koordlet preview` anywhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from component_base import http_endpoint, logs, settings
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cli import preview
-from koordlet.cli.limiter import program as limiter
-from koordlet.cli.limiter.settings import ENV_PREFIX as LIMITER_PREFIX
-from koordlet.cli.limiter.settings import LimiterSettings
 from koordlet.metrics import debug_pages
 from koordlet.prediction.packages import installed
 from koordlet.prediction.predictors import registry as predictor_registry
@@ -45,11 +42,9 @@ def _seconds(text: str) -> float:
 
 def _parser(package_predictors: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="koordlet", description="Measure and predict the usage of a node.")
-    commands = parser.add_subparsers(dest="command", metavar="{run,limiter,preview}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="{run,preview}", required=True)
     run = commands.add_parser("run", help="run as the agent of a cluster node")
     settings.add_arguments(run, KoordletSettings, ENV_PREFIX)
-    limit = commands.add_parser("limiter", help="limit the Mid pods of the node that are BestEffort, by their cgroups")
-    settings.add_arguments(limit, LimiterSettings, LIMITER_PREFIX)
     show = commands.add_parser("preview", help="print the NodeMetric status of this machine, without a cluster")
     show.add_argument("--for", dest="seconds", type=_seconds, default=60.0, metavar="DURATION", help="default: 1m")
     show.add_argument(
@@ -66,10 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return 0 on success, 2 for wrong settings and 1 for any other failure."""
     arguments = _parser(installed.names()).parse_args(argv)
     try:
-        if arguments.command == "limiter":
-            own = settings.from_sources(LimiterSettings, arguments, os.environ, LIMITER_PREFIX)
-            logs.configure(own.log_format, own.log_level)
-            return limiter.run(own)
         chosen = settings.from_sources(KoordletSettings, arguments, os.environ, ENV_PREFIX)
     except settings.SettingsError as error:
         return _refuse(error.problems)

@@ -19,7 +19,6 @@ from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base import build_info, clock
 from component_base.http_endpoint import ProbeResult
-from koordlet.cli.limiter.feed import Feed
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
@@ -59,7 +58,6 @@ class Agent:
         self.suppressor = Suppressor(
             observer, self.view, time.monotonic, clock.utc_now, is_enabled=settings.enable_suppression
         )
-        self.limiter_feed = Feed(settings.limiter_file)
         self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
@@ -154,7 +152,6 @@ class Agent:
             self.observer.observe(time.time(), self.view, time.clock_gettime(time.CLOCK_BOOTTIME))
             self._compare_peak(begin - self._last_tick)
             self.view.log_refused_pods()
-            self.limiter_feed.write(self.view.pods, time.monotonic(), time.time())
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1

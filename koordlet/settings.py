@@ -57,8 +57,6 @@ class KoordletSettings(settings.Settings):
     """Largest number of points queued while InfluxDB is away, 0.3 KB each; a full queue drops and counts the oldest."""
     enable_suppression: bool = False
     """Lower the CPU limits of Mid pods above midSuppressThresholdPercent; needs the right to patch pods/resize."""
-    limiter_file: str = ""
-    """File for the limiter, with the Mid pods of this node that stay BestEffort; empty writes none."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """Format of log lines: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

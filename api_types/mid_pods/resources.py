@@ -12,8 +12,8 @@ CPU quota and memory limit then hold from the first process on, the container re
 rules applied again change nothing. Koordinator's webhook renames in the same way; it also overwrites stated Mid
 resources, and sets no native limit. CPU is rounded up to milli-cores and memory to bytes, as the kubelet does.
 
-Without native limits, for clusters with the limiter, native limit and request are removed where L is stated: the pod
-stays BestEffort, and the limiter applies its Mid resources.
+Without native limits (`admission.nativeLimits: false`), native limit and request are removed where L is stated: the
+pod stays BestEffort.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ _TEXT: Final = """
 | Deployment `koord-manager` | turns the configuration and the NodeMetrics into Mid resources | `manager.enabled` |
 | Deployment `koord-scheduler` | kube-scheduler with an extender: places pods by measured load | `scheduler.enabled` |
 | Deployment `koord-admission` | sets the limits of new Mid pods before Kubernetes 1.36 | `admission.mode` |
-| DaemonSet `koord-limiter` | limits BestEffort Mid pods by their cgroups | `koordlet.limiter.enabled` |
 | Deployment `koord-extender` | serves other kube-schedulers | `extenderService.enabled` |
 | Deployment `koord-load-watcher` | serves the utilization of the nodes | `loadWatcher.enabled` |
 

@@ -62,8 +62,6 @@ def medians(rounds: Iterable[Latency]) -> Latency:
 def pods(image: str, node: str, machine_cpus: int) -> dict[str, dict[str, Any]]:
     """Return the pods by name: Prod in each QoS class, its equal peers, Mid with and without the limits of the rules.
 
-    A second Mid pod without them is for the limiter.
-
     The native CPU limit of the Mid pod is the machine, so that nothing but its weight limits it: an antagonist that
     cannot fill the machine cannot be compared. Guaranteed pods have a CPU limit by definition, so none of them can; the
     control beside a Guaranteed Prod pod is the Burstable peer.
@@ -83,7 +81,7 @@ def pods(image: str, node: str, machine_cpus: int) -> dict[str, dict[str, Any]]:
         "peer-burstable": workloads.pod("peer-burstable", image, requests=burstable, nodes=[node]),
         **{
             name: workloads.mid_pod(name, image, cpu_millis=20, memory_mib=MID_MIB, nodes=[node])
-            for name in ("mid-limited", "mid-besteffort", "mid-limiter")
+            for name in ("mid-limited", "mid-besteffort")
         },
     }
     made["mid-limited"]["spec"]["containers"][0]["resources"] = limited

@@ -108,7 +108,6 @@ def test_a_mistake_in_the_values_is_rejected(path, value):
         "sloControllerConfig.onUpgrade",
         "koordlet.enabled",
         "koordlet.httpPort",
-        "koordlet.limiter",
         "koordlet.stateHostPath",
         "manager.image.repository",
         "manager.uninstall.timeoutSeconds",

@@ -13,7 +13,6 @@ EVERYTHING = (
     "extenderService.enabled=true",
     "extenderService.serverCertificateSecret=extender-tls",
     "extenderService.callersAuthoritySecret=scheduler-ca",
-    "koordlet.limiter.enabled=true",
     "koordlet.suppression.enabled=false",
     "loadWatcher.enabled=true",
     "loadWatcher.replicas=2",
@@ -38,20 +37,19 @@ def namespaces(item):
 @pytest.mark.parametrize("namespace", ["2024", "1e3", "on", "null"])
 def test_a_namespace_is_text(namespace):
     rendered = chart.render_in(namespace, *EVERYTHING)
-    usual = {"default", "kube-system", chart.VALUES["koordlet"]["limiter"]["namespace"]}
+    usual = {"default", "kube-system"}
     assert set(namespaces(list(rendered.objects))) == {namespace, *usual}
     config = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
     assert yaml.safe_load(config)["leaderElection"]["resourceNamespace"] == namespace
 
 
 def test_the_namespaces_that_values_name_are_text():
-    words = ["--set-json", 'manager.eviction.namespaces=["2024"]', "--set-string", "koordlet.limiter.namespace=1e3"]
+    words = ["--set-json", 'manager.eviction.namespaces=["2024", "1e3"]']
     on = [word for value in EVERYTHING for word in ("--set", value)]
     result = chart.run_helm("template", str(chart.FOLDER), "--namespace", "default", *on, *words)
     assert result.returncode == 0, result.stderr
     objects = [item for item in yaml.safe_load_all(result.stdout) if item]
     assert set(namespaces(objects)) == {"default", "kube-system", "2024", "1e3"}
-    assert "1e3" in {item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"}
 
 
 def test_objects_that_only_a_cluster_gets_have_a_namespace_in_quotes():
@@ -82,5 +80,3 @@ def test_no_key_occurs_twice_and_the_label_of_one_kind_decides():
     monitoring = [item for item in objects if item["kind"] in ("PodMonitor", "PrometheusRule")]
     assert {item["metadata"]["labels"]["release"] for item in monitoring} == {"own"}
     assert not {item["metadata"]["labels"]["app.kubernetes.io/name"] for item in objects} & {"own", "common"}
-    (limiter,) = [item for item in objects if item["kind"] == "Namespace"]
-    assert limiter["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"

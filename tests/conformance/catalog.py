@@ -13,7 +13,6 @@ MODULES = (
     "manager_adapters",
     "manager_differences",
     "mid_pods_adapters",
-    "limiter_adapters",
     "loadaware_adapters",
     "loadaware_differences",
     "trimaran_formula_adapters",

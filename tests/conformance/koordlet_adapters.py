@@ -383,7 +383,15 @@ def pod_of(given: Mapping[str, Any]) -> pods.Pod:
     return msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod)
 
 
+def request_in_own_tier(case: Mapping[str, Any]) -> dict[str, Any]:
+    pod = pod_of(case["pod"])
+    name = pq.translated_resource(pq.priority_class(pod), case["resource"])
+    requested = pods.requests(pod.spec)
+    return {"request": {name: requested[name]} if name in requested else {}}
+
+
 ADAPTERS = {
+    "request of a pod in its own tier": request_in_own_tier,
     "percentile of samples": percentile_of_samples,
     "aggregation cold start": cold_start,
     "aggregatedNodeUsages": lambda case: {"aggregatedNodeUsages": _aggregated(case)},

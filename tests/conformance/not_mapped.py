@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Final
 
-_BATCH_IS_NOT_LIMITED = "the limiter takes Mid pods alone; of other pods no cgroup value is written"
-_NO_CONVERSION = "no component converts a weight that it reads: shares and weight are each calculated from mid-cpu"
+_NO_CGROUP_IS_WRITTEN = "no component writes a cgroup: limits of Mid pods are native limits, which the kubelet applies"
 
 NOT_MAPPED: Final = (
     ("GPU devices", "no device is measured: only CPU and memory are predicted; GPUs would need NVML"),
@@ -24,9 +23,10 @@ NOT_MAPPED: Final = (
         "* allocatable eviction*",
         "Mid is taken back down to what the newest report calculates, without thresholds; without a value nothing goes",
     ),
-    ("* cgroup values*", _BATCH_IS_NOT_LIMITED),
-    ("batch hook applies", _BATCH_IS_NOT_LIMITED),
-    ("cpu.* -> cpu.*", _NO_CONVERSION),
+    ("* cgroup values*", _NO_CGROUP_IS_WRITTEN),
+    ("batch hook applies", _NO_CGROUP_IS_WRITTEN),
+    ("cpu.* -> cpu.*", _NO_CGROUP_IS_WRITTEN),
+    ("milli cpu -> *", _NO_CGROUP_IS_WRITTEN),
     ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),

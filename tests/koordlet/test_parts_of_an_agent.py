@@ -1,9 +1,8 @@
-"""Parts that the agent drives while it runs: the history, the limiter's file, suppression, and the times of ticks."""
+"""Parts that the agent drives while it runs: the history, suppression, and the times of ticks."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import types
 
@@ -14,7 +13,6 @@ from koordlet import agent as program
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.allocation import WholeAmounts
 from tests.host_trees.plain_files import PlainHost
-from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.test_agent_process import learnt_before
 
 
@@ -32,16 +30,6 @@ async def test_a_start_continues_with_the_history_of_the_checkpoint(tmp_path, re
     assert len(made.observer.server.export().keys) > 0
     assert path.stat().st_ino != before, "it is written again at the end"
     assert len(checkpoint.load(path, "n1").models.keys) > 0
-
-
-def test_every_tick_writes_the_file_of_the_limiter(tmp_path, registry):
-    file = tmp_path / "mid-pods.json"
-    with idle_agent(tmp_path / "host", registry, limiter_file=str(file)) as made:
-        made._tick()
-        assert not file.exists(), "the pods are not known yet"
-        made.view.pods.keep_only(())
-        made._tick()
-    assert json.loads(file.read_text())["pods"] == {}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Settings of the agent that depend on each other."""
+"""Settings of the agent: bounds, defaults, and those that depend on each other."""
 
 import argparse
 import sys
@@ -9,6 +9,18 @@ from component_base import settings
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 HISTORY = ["--influxdb-url=https://influx:8086", "--influxdb-org=o", "--influxdb-bucket=b", "--influxdb-token-file=/t"]
+
+
+BOUNDS = {
+    "checkpoint-interval-seconds": (10, 86_400),
+    "max-series": (64, 100_000),
+    "http-port": (0, 65_535),
+    "debug-port": (0, 65_535),
+    "influxdb-interval-seconds": (1, 600),
+    "influxdb-timeout-ms": (100, 60_000),
+    "influxdb-batch-points": (1, 10_000),
+    "influxdb-queue-points": (1, 100_000),
+}
 
 
 def load(*argv):
@@ -49,15 +61,28 @@ def test_what_is_no_plain_address_is_refused(url):
         load(f"--influxdb-url={url}")
 
 
-@pytest.mark.parametrize(
-    "flag", ["interval-seconds=0", "timeout-ms=0.5", "timeout-ms=99", "batch-points=0", "queue-points=0"]
-)
-def test_numbers_out_of_range_are_refused(flag):
-    with pytest.raises(settings.SettingsError, match=f"flag --influxdb-{flag.partition('=')[0]} is"):
-        load(f"--influxdb-{flag}")
-
-
 def test_a_history_without_its_library_is_a_problem_with_the_way_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "influxdb_client", None)
     (problem,) = load(*HISTORY).required_for_run()
     assert "influxdb-client is not installed: install koord-suite[influxdb]" in problem
+
+
+@pytest.mark.parametrize(("name", "bounds"), BOUNDS.items())
+def test_a_number_is_taken_up_to_its_bounds_and_no_further(name, bounds):
+    least, most = bounds
+    for value in bounds:
+        assert getattr(load(f"--{name}={value}"), name.replace("-", "_")) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(settings.SettingsError, match=f"--{name} is .{value}.: "):
+            load(f"--{name}={value}")
+
+
+def test_a_node_name_has_at_most_253_characters():
+    assert len(load(f"--node-name={'n' * 253}").node_name) == 253
+    with pytest.raises(settings.SettingsError, match="--node-name is"):
+        load(f"--node-name={'n' * 254}")
+
+
+def test_an_agent_without_settings_changes_no_pod_and_serves_no_debug_pages():
+    defaults = KoordletSettings(node_name="n1")
+    assert (defaults.enable_suppression, defaults.enable_debug_pages, defaults.influxdb_url) == (False, False, "")

@@ -15,7 +15,6 @@ class Component(enum.StrEnum):
     EXTENDER = "scheduler plugin"
     LOAD_WATCHER = "load watcher"
     WEBHOOK = "admission webhook"
-    LIMITER = "limiter"
 
 
 class Timeless(enum.StrEnum):

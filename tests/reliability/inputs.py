@@ -7,7 +7,7 @@ from typing import Final
 from tests.reliability.cells import Component, Fault, NotConcerned, Timeless, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
-LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE, NOT_TIMED = Timeless.UNINTERRUPTED, Timeless.AT_ONCE, Timeless.NOT_TIMED
 
 _VIEW = "tests/koordlet/cluster/test_view.py"
@@ -49,7 +49,6 @@ FAULTS: Final = (
                 within=AT_ONCE,
             ),
             WEBHOOK: _BY_FLAGS,
-            LIMITER: _BY_FLAGS,
         },
     ),
     Fault(
@@ -72,7 +71,6 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: _BY_FLAGS,
             WEBHOOK: _BY_FLAGS,
-            LIMITER: _BY_FLAGS,
         },
     ),
     Fault(
@@ -106,7 +104,6 @@ FAULTS: Final = (
                 within=20,
             ),
             WEBHOOK: NotConcerned("reads no NodeMetric"),
-            LIMITER: NotConcerned("reads no NodeMetric"),
         },
     ),
     Fault(
@@ -138,11 +135,6 @@ FAULTS: Final = (
                 within=UNINTERRUPTED,
             ),
             WEBHOOK: NotConcerned("reads the pod of the request only"),
-            LIMITER: proof(
-                "an old file is reported, and stays in force",
-                "tests/koordlet/cli/limiter/test_limiter.py::test_an_old_file_is_reported_and_stays_in_force",
-                within=UNINTERRUPTED,
-            ),
         },
     ),
     Fault(
@@ -190,13 +182,6 @@ FAULTS: Final = (
                 "tests/manager/cli/admission/test_webhook.py::test_no_review_of_any_client_stays_in_memory",
                 within=UNINTERRUPTED,
             ),
-            LIMITER: proof(
-                "no path, link or forged UID leads out of its subtree",
-                "e2e/cases/agent/test_limiter.py::test_a_forged_uid_changes_nothing_outside_of_the_subtree",
-                "e2e/cases/agent/test_limiter.py::test_paths_and_links_are_refused_and_limits_stay",
-                "tests/koordlet/cli/limiter/test_limiter.py",
-                within=UNINTERRUPTED,
-            ),
         },
     ),
     Fault(
@@ -231,7 +216,6 @@ FAULTS: Final = (
                 "e2e/cases/admission/test_chart_admission.py::test_beside_koordinators_pod_webhook_nothing_sets_limits_and_the_notes_warn",
                 within=UNINTERRUPTED,
             ),
-            LIMITER: NotConcerned("reads the file of its own agent only"),
         },
     ),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from tests.reliability.cells import Component, Fault, NotConcerned, Proof, Timeless, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
-LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 AT_ONCE, NOT_TIMED = Timeless.AT_ONCE, Timeless.NOT_TIMED
 
 _LINKS = "e2e/cases/faults/test_links.py"
@@ -23,7 +23,6 @@ _KOPF = "tests/manager/cache/test_kopf_certificates.py"
 _EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"
-_NO_ACCESS = {LIMITER: NotConcerned("has no connection to the API server, and no token")}
 _INFORMER = "tests/scheduler_plugin/load_watcher/test_informer.py"
 _STORE = "tests/manager/cli/admission/test_certificate_store.py"
 _RESUMED_WATCHER = f"{_INFORMER}::test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed"
@@ -102,7 +101,6 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: _WATCHER_LISTS,
             WEBHOOK: NotConcerned("watches nothing"),
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -140,7 +138,6 @@ FAULTS: Final = (
                 within=_SILENCE_AND_RECOVERY,
             ),
             WEBHOOK: _WEBHOOK_SERVES._replace(within=NOT_TIMED),
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -172,7 +169,6 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -203,7 +199,6 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -215,7 +210,6 @@ FAULTS: Final = (
             EXTENDER: proof(_FOLLOWS, f"{_LINKS}::{_ETCD}", _RESUMED_EXTENDER, within=120, took_seconds=0.1),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -248,7 +242,6 @@ FAULTS: Final = (
                 f"{_STORE}::test_after_etcd_was_restored_the_older_certificate_is_served_and_trusted",
                 within=AT_ONCE,
             ),
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -292,7 +285,6 @@ FAULTS: Final = (
                 f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
                 within=30,
             ),
-            LIMITER: NotConcerned("has no network"),
         },
     ),
     Fault(
@@ -304,7 +296,7 @@ FAULTS: Final = (
                 f"{_EXTENDER_FAULTS}::test_a_slow_extender",
                 within=20,
             ),
-            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK, LIMITER), NotConcerned(_NOT_CALLED)),
+            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK), NotConcerned(_NOT_CALLED)),
         },
     ),
     Fault(
@@ -316,7 +308,7 @@ FAULTS: Final = (
                 f"{_EXTENDER_FAULTS}::test_an_extender_that_returns_garbage",
                 within=20,
             ),
-            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK, LIMITER), NotConcerned(_NOT_CALLED)),
+            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK), NotConcerned(_NOT_CALLED)),
         },
     ),
     Fault(
@@ -342,7 +334,6 @@ FAULTS: Final = (
                 within=AT_ONCE,
             ),
             WEBHOOK: NotConcerned("has no provider"),
-            LIMITER: NotConcerned("has no provider"),
         },
     ),
     Fault(
@@ -360,7 +351,6 @@ FAULTS: Final = (
                 within=240,
             ),
             WEBHOOK: _WEBHOOK_SERVES,
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -399,7 +389,6 @@ FAULTS: Final = (
                 f"{_WEBHOOK}::test_a_bundle_that_was_overwritten_is_restored",
                 within=30,
             ),
-            **_NO_ACCESS,
         },
     ),
     Fault(
@@ -428,7 +417,6 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: _WATCHER_RESUMES,
             WEBHOOK: _WEBHOOK_SERVES,
-            **_NO_ACCESS,
         },
     ),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from tests.reliability.cells import Component, CoveredBy, Fault, NotConcerned, Timeless, proof
 
 AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDER
-LOAD_WATCHER, WEBHOOK, LIMITER = Component.LOAD_WATCHER, Component.WEBHOOK, Component.LIMITER
+LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE = Timeless.UNINTERRUPTED, Timeless.AT_ONCE
 
 _LINKS = "e2e/cases/faults/test_links.py"
@@ -23,8 +23,6 @@ _UNUSABLE_FILE = proof(
     "tests/scheduler_plugin/plugins/trimaran/test_feed.py::test_a_file_that_cannot_be_used_costs_no_measurement",
     within=UNINTERRUPTED,
 )
-_LIMITER = "tests/koordlet/cli/limiter/test_limiter.py"
-_LIVE_LIMITER = "tests/koordlet/cli/limiter/test_live_limiter.py"
 _STORE = "tests/manager/cli/admission/test_certificate_store.py"
 _CERTIFICATE = "tests/manager/cli/admission/test_certificate.py"
 _WATCHER_PROCESS = "tests/scheduler_plugin/load_watcher/test_process.py"
@@ -66,13 +64,6 @@ FAULTS: Final = (
                 f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
                 within=30,
             ),
-            LIMITER: proof(
-                "limits are values of the kernel, which outlive it; the next one goes on and restores them",
-                f"{_LIVE_LIMITER}::test_limits_outlive_a_process_that_gets_sigkill_and_the_next_one_follows_the_file_and_restores",
-                f"{_LIMITER}::test_limits_outlive_a_killed_limiter_and_the_next_one_goes_on_and_restores_them",
-                f"{_LIMITER}::test_a_pod_that_leaves_the_file_while_no_limiter_runs_is_restored_by_the_next_one",
-                within=20,
-            ),
         },
     ),
     Fault(
@@ -106,11 +97,6 @@ FAULTS: Final = (
                 f"{_WEBHOOK}::test_pods_are_created_while_the_webhook_is_away",
                 within=30,
             ),
-            LIMITER: proof(
-                "limits stay; the next round writes what is new",
-                f"{_LIMITER}::test_a_limiter_that_was_stopped_for_an_hour_writes_in_its_next_round",
-                within=AT_ONCE,
-            ),
         },
     ),
     Fault(
@@ -135,7 +121,6 @@ FAULTS: Final = (
                 f"{_STORE}::test_on_a_full_disk_the_certificate_before_is_served_and_the_renewed_one_once_there_is_room",
                 within=AT_ONCE,
             ),
-            LIMITER: NotConcerned("writes files of cgroups only"),
         },
     ),
     Fault(
@@ -160,11 +145,6 @@ FAULTS: Final = (
                 "it is not ready, names the folder, and begins once the folder can be written",
                 f"{_STORE}::test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself",
                 within=20,
-            ),
-            LIMITER: proof(
-                "a pod that cannot be written does not prevent the next",
-                f"{_LIMITER}::test_one_pod_that_fails_does_not_prevent_the_next",
-                within=UNINTERRUPTED,
             ),
         },
     ),
@@ -198,12 +178,6 @@ FAULTS: Final = (
                 f"{_CERTIFICATE}::test_what_a_secret_may_hold_by_mistake_is_made_again",
                 f"{_WEBHOOK}::test_the_certificate_is_kept_and_a_lost_one_is_made_again",
                 within=30,
-            ),
-            LIMITER: proof(
-                "its input file is refused as a whole, and limits stay",
-                "tests/koordlet/cli/limiter/test_input_file.py::test_a_hostile_file_is_refused",
-                f"{_LIMITER}::test_a_hostile_input_file_changes_nothing_and_never_blocks",
-                within=UNINTERRUPTED,
             ),
         },
     ),
@@ -242,11 +216,6 @@ FAULTS: Final = (
                 "test_replicas_whose_clocks_differ_renew_nothing_in_turns",
                 within=UNINTERRUPTED,
             ),
-            LIMITER: proof(
-                "limits follow the input file by any clock; its age is only reported",
-                f"{_LIMITER}::test_a_clock_that_is_set_changes_no_limit",
-                within=UNINTERRUPTED,
-            ),
         },
     ),
     Fault(
@@ -268,13 +237,6 @@ FAULTS: Final = (
             EXTENDER: NotConcerned("talks to the API server only"),
             LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
             WEBHOOK: NotConcerned("called by the API server only"),
-            LIMITER: proof(
-                "limits and the kubelet's restart do not disturb one another; a value that it resets is written again "
-                "within ten seconds",
-                "e2e/cases/agent/test_limiter.py::test_the_kubelet_restarts_beside_it",
-                f"{_LIMITER}::test_what_a_restarted_kubelet_or_another_program_resets_is_written_again_within_ten_seconds",
-                within=20,
-            ),
         },
     ),
     Fault(
@@ -290,11 +252,6 @@ FAULTS: Final = (
             EXTENDER: NotConcerned("talks to the API server only"),
             LOAD_WATCHER: NotConcerned("talks to the API server and to providers only"),
             WEBHOOK: NotConcerned("called by the API server only"),
-            LIMITER: proof(
-                "limits and containerd's restart do not disturb one another",
-                "e2e/cases/agent/test_limiter.py::test_containerd_restarts_beside_it",
-                within=UNINTERRUPTED,
-            ),
         },
     ),
     Fault(
@@ -311,11 +268,6 @@ FAULTS: Final = (
             EXTENDER: _ENDS_WITH_ITS_NODE,
             LOAD_WATCHER: _ENDS_WITH_ITS_NODE,
             WEBHOOK: _ENDS_WITH_ITS_NODE,
-            LIMITER: proof(
-                "the kernel forgets every limit; they are written once the agent has written its file",
-                f"{_LIMITER}::test_after_a_reboot_the_groups_without_limits_are_written_in_the_first_round",
-                within=AT_ONCE,
-            ),
         },
     ),
     Fault(
@@ -350,12 +302,6 @@ FAULTS: Final = (
                 "a replica that ends answers until no review is sent to it; versions share nothing but the certificate",
                 f"{_WEBHOOK}::test_a_webhook_that_ends_limits_the_pods_of_the_next_seconds",
                 within=UNINTERRUPTED,
-            ),
-            LIMITER: proof(
-                "the version before restores what it has written, and the next one writes it again",
-                f"{_LIMITER}::test_a_pod_is_limited_and_restored_and_nothing_else_is_written",
-                f"{_LIMITER}::test_a_new_pod_and_new_amounts_are_written_in_the_next_round",
-                within=AT_ONCE,
             ),
         },
     ),

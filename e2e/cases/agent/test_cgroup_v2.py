@@ -1,4 +1,4 @@
-"""The agent's collectors and the limiter on a real cgroup v2, in a virtual machine: many CI machines have v1 alone.
+"""The agent's collectors on a real cgroup v2, in a virtual machine: many CI machines have v1 alone.
 
 Needs no cluster. The virtual machine runs the test files that `make test` runs on this machine's cgroups. It also has
 two NUMA nodes, which many CI machines do not have.
@@ -26,25 +26,6 @@ CODE = (
     "tests/host_trees",
     *TESTS,
 )
-LIMITER = "tests/koordlet/cli/limiter/test_live_limiter.py"
-LIMITER_TESTS = (
-    "test_the_kernel_takes_and_shows_the_values_and_they_are_restored",
-    "test_the_quota_holds_for_a_process_that_runs_already",
-    "test_memory_in_use_is_never_taken_away_and_a_hog_within_its_limit_is_killed_alone",
-)
-"""Those of files and their effect; the others start the whole program, whose libraries the machine does not have."""
-LIMITER_CODE = (
-    "koordlet/__init__.py",
-    "koordlet/samples.py",
-    "koordlet/collectors",
-    "koordlet/cli/__init__.py",
-    "koordlet/cli/limiter",
-    "api_types/__init__.py",
-    "api_types/kubernetes/cpu_list.py",
-    "tests/__init__.py",
-    "tests/host_trees",
-    LIMITER,
-)
 PYTEST = ("--import-mode=importlib", "--color=no", "-p", "no:cacheprovider", "-ra", "--durations=5", "-W", "error")
 
 needs_debian = pytest.mark.skipif(
@@ -63,13 +44,3 @@ def test_the_collectors_agree_with_the_counters_of_a_cgroup_v2_kernel() -> None:
     assert "needs cgroups v1" in ended.output, "the tests of v1 alone are the only ones left out"
     assert "needs cgroups v2" not in ended.output
     assert "needs two NUMA nodes" not in ended.output
-
-
-@needs_debian
-@pytest.mark.timeout(420)
-def test_the_limiter_writes_the_files_of_a_cgroup_v2_kernel_and_they_have_their_effect() -> None:
-    debian_packages.ensure(image.PACKAGES)
-    ended = machine.run_pytest(LIMITER_CODE, [*PYTEST, *(f"{LIMITER}::{name}" for name in LIMITER_TESTS)])
-    print(ended.output)
-    assert ended.exit_code == 0, ended.output
-    assert f"{len(LIMITER_TESTS)} passed" in ended.output, "none is left out"

@@ -1,4 +1,4 @@
-"""The preview on this machine, under a load, compared with the kernel's own counters over the same time."""
+"""The preview on this machine compared with the kernel's own counters, and on a host of plain files and any clock."""
 
 import contextlib
 import itertools
@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 import yaml
@@ -16,6 +17,10 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
 from koordlet import __main__ as command
 from koordlet.cli import preview
+from koordlet.node_observer import NodeObserver
+from koordlet.prediction.packages import installed
+from koordlet.settings import KoordletSettings
+from tests.host_trees.plain_files import MIB, PlainHost
 
 BURN_HALF_A_CORE = """
 import time
@@ -111,3 +116,48 @@ def test_one_predictor_may_be_chosen_and_an_unknown_one_is_refused_with_the_know
         command.main(["preview", "--predictor", "tea-leaves"])
     assert refused.value.code == 2
     assert "resource-central" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that only the pauses of the preview move."""
+    now = types.SimpleNamespace(seconds=1000.0)
+
+    def sleep(seconds):
+        now.seconds += seconds
+
+    simulated = types.SimpleNamespace(monotonic=lambda: now.seconds, time=lambda: 1.7e9 + now.seconds, sleep=sleep)
+    monkeypatch.setattr(preview, "time", simulated)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "training_times"), [(10, [1010.0]), (29, [1029.0]), (30, [1030.0]), (95, [1030.0, 1060.0, 1090.0])]
+)
+def test_a_preview_trains_every_thirty_seconds_and_at_least_once(tmp_path, monkeypatch, clock, seconds, training_times):
+    PlainHost(tmp_path).set_node(1000, 1 << 30)
+    times, train = [], NodeObserver.train
+    monkeypatch.setattr(NodeObserver, "train", lambda *arguments: times.append(clock.seconds) or train(*arguments))
+    preview.show(KoordletSettings(host_root=str(tmp_path)), seconds, None)
+    assert times == training_times
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("node_name", "name"), [("", "this machine"), ("n1", "n1")])
+def test_the_predictors_of_packages_get_the_name_of_the_node_where_it_is_set(tmp_path, monkeypatch, node_name, name):
+    PlainHost(tmp_path).set_node(1000, 1 << 30)
+    names, load_packages = [], installed.load
+    monkeypatch.setattr(installed, "load", lambda node: names.append(node) or load_packages(node))
+    preview.show(KoordletSettings(host_root=str(tmp_path), node_name=node_name), 1, None)
+    assert names == [name]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_preview_prints_what_it_measures_and_leaves_no_file_open(tmp_path, capsys):
+    host = PlainHost(tmp_path)
+    host.set_node(1000, 1 << 30)
+    host.set_group(host.pod("a"), 1.0, MIB)
+    preview.show(KoordletSettings(host_root=str(tmp_path)), 12.5, None)
+    assert f"measuring {tmp_path} for 12.5 s" in capsys.readouterr().err
+    open_paths = [link.resolve() for link in pathlib.Path("/proc/self/fd").iterdir()]
+    assert not [path for path in open_paths if path.is_relative_to(tmp_path)]

@@ -1,10 +1,11 @@
-"""The command line of the agent in the process of the test: what it serves while it runs, how it ends, exit codes."""
+"""The command line in the process of the test: what the agent serves while it runs, how it ends, its arguments."""
 
 import asyncio
 import concurrent.futures
 import contextlib
 import gc
 import json
+import logging
 import os
 import runpy
 import signal
@@ -172,3 +173,59 @@ def test_a_preview_trains_while_it_measures(tmp_path, monkeypatch, capsys):
     assert command.main(["preview", "--for=1s", f"--host-root={tmp_path}"]) == 0
     status = yaml.safe_load(capsys.readouterr().out)["status"]
     assert status["prediction"]["prod"]["systemPeak"].keys() == {"cpu", "memory"}
+
+
+@pytest.fixture
+def previews(monkeypatch):
+    """Return the arguments of each preview, which measures nothing, logs two lines and ends with exit code 7."""
+    calls = []
+
+    def show(chosen, seconds, predictor):
+        calls.append((chosen.node_name, chosen.max_series, seconds, predictor))
+        logging.getLogger("koordlet").info("not shown")
+        logging.getLogger("koordlet").warning("shown")
+        return 7
+
+    monkeypatch.setattr(preview, "show", show)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "preview_arguments"),
+    [
+        (["--node-name=n1"], ("n1", 1500, 60.0, None)),
+        (["--for=3s", "--max-series=100"], ("", 100, 3.0, None)),
+        (["--for", "1m30s", "--predictor", "max"], ("", 1500, 90.0, "max")),
+        ([f"--predictor={preview.ALL}"], ("", 1500, 60.0, preview.ALL)),
+    ],
+)
+def test_a_preview_gets_its_settings_its_time_and_its_predictor(previews, capsys, arguments, preview_arguments):
+    assert command.main(["preview", *arguments, "--log-format=json", "--log-level=warning"]) == 7
+    assert previews == [preview_arguments]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "shown"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["preview", "--for", "2999ms"], "2999ms is too short, want at least 3s"),
+        (["preview", "--for", "soon"], "soon"),
+        (["preview", "--predictor", "oracle"], "invalid choice: 'oracle'"),
+        (["walk"], "invalid choice: 'walk'"),
+        ([], "arguments are required: {run,preview}"),
+    ],
+)
+def test_a_wrong_argument_is_named_and_the_exit_code_is_2(previews, capsys, arguments, problem):
+    with pytest.raises(SystemExit) as end:
+        command.main(arguments)
+    assert end.value.code == 2
+    assert problem in capsys.readouterr().err
+    assert previews == []
+
+
+@pytest.mark.parametrize("arguments", [["run", "--max-series=1"], ["run"]])
+def test_each_wrong_setting_is_a_line_and_the_exit_code_is_2(arguments, capsys):
+    assert command.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("koordlet: ")
