@@ -5,34 +5,30 @@ builds nothing; the objects are then decoded one by one, with pauses for the eve
 
 The fields of `metadata.managedFields` are any JSON that an author writes, as deep as the apiserver reads: 10,000
 levels. The decoder has a level of the interpreter's stack for each, also for what it skips. So a document that is too
-deep is decoded again without its deepest values. They are found by one regular expression where the apiserver has
-written them, and by a scan of every bracket otherwise, which takes ten times longer: one pod must not block the loop.
+deep is decoded again without its deepest values.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import itertools
+import operator
 import re
 from collections.abc import Hashable, Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from apiserver_client import errors, list_splitter
+from apiserver_client import errors
 
 T = TypeVar("T")
 _MOST_LEVELS: Final = 100
 """Levels that are kept of a document that is too deep; those of Kubernetes have 20."""
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 """Errors of the decoder: the second is of a text in a plain value that is not UTF-8."""
-_BRACKET: Final = re.compile(list_splitter.TEXT + rb"|[\[\]{}]", re.DOTALL)
-"""A bracket, or a whole text, which may contain some."""
-_FIELDS: Final = re.compile(
-    rb'"fieldsV1":(?<=[{,]"fieldsV1":)(\{[^"\[\],]*+(?:(?:%s|,(?!\{))[^"\[\],]*+)*+)(?=[\],])' % list_splitter.TEXT,
-    re.DOTALL,
-)
-"""The fields of an entry of `managedFields`, up to its end. They contain no list, so a list's sign ends the entry."""
+_STEPS: Final = bytes(1 if byte in b"{[" else 255 if byte in b"}]" else 0 for byte in range(256))
+"""Change of the level with each byte, signed."""
+_DEEP: Final = re.compile(rb"\x01+")
 
 
 class Key(NamedTuple):
@@ -92,45 +88,26 @@ def _decode(data: bytes | msgspec.Raw, into: type[T]) -> T:
     try:
         decoded: T = decoder.decode(data)
     except RecursionError:
-        decoded = _decode_deep(bytes(data), decoder)
+        decoded = decoder.decode(_without_deep_values(bytes(data)))
     return decoded
 
 
-def _decode_deep(document: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    with contextlib.suppress(RecursionError, msgspec.DecodeError):
-        return decoder.decode(_FIELDS.sub(_shallow_fields, document))
-    return decoder.decode(_without_deep_values(document))
-
-
-def _shallow_fields(found: re.Match[bytes]) -> bytes:
-    """Return the fields of an entry of `managedFields` as they are; null for fields that are too deep.
-
-    Fields that the expression has not found correctly leave brackets without partners: the decoder refuses the result.
-    """
-    with contextlib.suppress(msgspec.DecodeError):
-        try:
-            _decoder(msgspec.Raw).decode(b"{" + found.group())
-        except RecursionError:
-            return b'"fieldsV1":null}'
-    return found.group()
-
-
 def _without_deep_values(document: bytes) -> bytes:
-    """Return JSON with null in place of every list and every object that is deeper than _MOST_LEVELS."""
-    kept, level, end = [], 0, 0
-    for found in _BRACKET.finditer(document):
-        bracket = found.group()
-        if bracket in (b"{", b"["):
-            level += 1
-            if level == _MOST_LEVELS + 1:
-                kept.append(document[end : found.start()])
-                end = len(document)  # of a document that is cut off, nothing more
-        elif bracket in (b"}", b"]"):
-            level -= 1
-            if level == _MOST_LEVELS:
-                kept.append(b"null")
-                end = found.end()
-    return b"".join((*kept, document[end:]))
+    """Return JSON with null in place of every list and every object that is deeper than _MOST_LEVELS.
+
+    Each step is one call for many bytes: an author can write a megabyte of brackets, for which the loop must not wait.
+    """
+    parts = document.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+    parts[1::2] = [b"_" * len(text) for text in parts[1::2]]  # brackets within a text are none
+    steps = b"_".join(parts).translate(_STEPS)
+    levels = itertools.accumulate(memoryview(steps.translate(None, b"\0")).cast("b"))
+    is_deep = bytes(map(operator.lt, itertools.repeat(_MOST_LEVELS), levels))
+    offsets = [*itertools.compress(range(len(document)), steps), len(document)]
+    pieces, end = list[bytes](), 0
+    for deep in _DEEP.finditer(is_deep):
+        pieces += document[end : offsets[deep.start()]], b"null"
+        end = offsets[deep.end()] + 1  # the bracket that closes the value
+    return b"".join((*pieces, document[end:]))
 
 
 def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:

@@ -8,6 +8,7 @@ ApiServerError
 |   +-- WatchTimeout    the peer of a watch sent nothing for too long
 +-- NotLeader           write blocked: this process is not the leader; nothing was sent
 +-- DecodeError         an answer that is not the expected JSON; names the field
+|   +-- TooLarge        an answer of more bytes than the caller reads at once
 +-- StatusError         the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
     +-- BadRequest      400
     +-- Unauthorized    401
@@ -67,6 +68,10 @@ class NotLeader(ApiServerError):
 
 class DecodeError(ApiServerError):
     """An answer that does not have the expected type."""
+
+
+class TooLarge(DecodeError):
+    """An answer of more bytes than the caller reads at once; the rest was not received."""
 
 
 @dataclass(frozen=True, slots=True)

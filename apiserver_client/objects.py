@@ -15,13 +15,17 @@ from typing import Any, Generic
 import msgspec
 from typing_extensions import TypeVar
 
-from apiserver_client import decoding, errors, list_splitter, resources, session
+from apiserver_client import decoding, errors, resources, session
 
 T = TypeVar("T", default=dict[str, Any])
 Body = Mapping[str, Any] | msgspec.Struct | bytes
 
 PAGE_SIZE = 500  # as kubectl and client-go
 ITEMS_PER_LOOP_TURN = 4  # four objects of 13 kB are decoded in 0.2 ms: other tasks of the loop wait no longer
+
+_MOST_PAGE_BYTES = 8 * 2**20
+"""Bound of a page: five times what the agent reads of a node with 110 pods, more than 500 pods of 13 kB. An author may
+write objects of more than a megabyte, as many as a quota allows."""
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -69,11 +73,11 @@ async def list_all(
 ) -> Listing[T]:
     """Read all objects that the selectors match, in all namespaces unless one is given, page by page.
 
-    Memory holds one object as it was sent, and the decoded ones.
+    Memory holds one page as it was sent, and the decoded objects.
     With `from_cache` the apiserver answers from its watch cache, which may be a little behind, in one page. A list with
     a limit or without a version is read from etcd, where a field selector reads every object of the kind.
     With `metadata_only` the apiserver sends only `metadata`: a tenth of the bytes of a NodeMetric of 50 pods.
-    `on_unreadable` gets the error of an object that cannot be decoded, which is then skipped; without it the error is
+    `on_unreadable` gets the error of an object that cannot be read, which is then skipped; without it the error is
     raised. Raises Gone when the list takes longer than the apiserver keeps its version (5 minutes): start again.
     """
     items: list[T] = []
@@ -85,6 +89,7 @@ async def list_all(
         parameters=selectors(field_selector, label_selector) | ({"resourceVersion": "0"} if from_cache else {}),
         page_size=0 if from_cache else page_size,
         accept=accepted(metadata_only=metadata_only),
+        on_unreadable=None if on_unreadable is None else lambda _, error: on_unreadable(error),
     )
     async with contextlib.aclosing(listed):
         async for item in listed:
@@ -109,36 +114,51 @@ async def list_items(
     parameters: session.Parameters,
     page_size: int = PAGE_SIZE,
     accept: str = _JSON,
+    on_unreadable: Callable[[decoding.Key, errors.DecodeError], None] | None = None,
 ) -> AsyncGenerator[msgspec.Raw | decoding.PageMetadata]:
-    """Yield the objects of a list while it arrives, not decoded, and after those of a page the metadata of the page.
+    """Yield the objects of a list, not decoded, and after those of a page the metadata of the page.
 
-    One object is in memory at a time, even where the apiserver sends everything in one page: for a page size of 0, or
-    from its watch cache. Other tasks of the loop run between the objects. A list that fails has yielded some of them.
-    Iterate within `contextlib.aclosing`: leaving before the end of a page closes the connection.
+    A page that is too large or cannot be decoded is requested again with half as many objects, down to one. An object
+    that alone cannot be read goes to `on_unreadable` and is left out; without it the error is raised. Other tasks of
+    the loop run between the objects. A list that fails has yielded some of them.
+    Iterate within `contextlib.aclosing`.
     """
     request = call("GET", "list", resource, None, namespace)
-    query = dict(parameters)
-    if page_size:
-        query["limit"] = str(page_size)
+    query, limit = dict(parameters), page_size
     while True:
-        splitter, turn, piece = list_splitter.ListSplitter(), 0, None
-        async with contextlib.aclosing(api.receive(request, parameters=query, accept=accept)) as body:
-            while piece != b"":
-                piece = await anext(body, b"")
-                for item in splitter.items(piece):
-                    yield item
-                    turn = (turn + 1) % ITEMS_PER_LOOP_TURN
-                    if turn == 0:
-                        await asyncio.sleep(0)
-        page = decoding.decode(request, splitter.rest(), decoding.Page)
-        for item in page.items or ():
+        try:
+            page, page_bytes = await _page(api, request, query, limit, accept)
+        except errors.DecodeError as error:
+            if limit != 1:
+                limit = (limit or PAGE_SIZE) // 2
+                query.pop("resourceVersion", None)  # of its watch cache the apiserver ignores the limit
+                continue
+            if on_unreadable is None:
+                raise
+            page, page_bytes = await _page(api, request, query, 1, accepted(metadata_only=True))
+            for item in page.items or ():
+                on_unreadable(decoding.identify(item, resource.kind).key, error)
+            page = decoding.Page(page.metadata, None)
+        for position, item in enumerate(page.items or (), start=1):
             yield item
-            await asyncio.sleep(0)
+            if position % ITEMS_PER_LOOP_TURN == 0:
+                await asyncio.sleep(0)
         yield page.metadata
         if not page.metadata.continue_:
             return
+        if page_bytes < _MOST_PAGE_BYTES / 4:
+            limit = min(2 * limit, page_size or PAGE_SIZE)
         query["continue"] = page.metadata.continue_
         query.pop("resourceVersion", None)  # the token contains it, and the apiserver accepts only one of both
+
+
+async def _page(
+    api: session.Session, request: errors.Call, query: session.Parameters, limit: int, accept: str
+) -> tuple[decoding.Page, int]:
+    """Read a page of at most `limit` objects, 0 for all; return it and its size in bytes. Raises DecodeError."""
+    parameters = {**query, "limit": str(limit)} if limit else query
+    body = await api.send(request, parameters=parameters, accept=accept, most_bytes=_MOST_PAGE_BYTES)
+    return decoding.decode(request, body, decoding.Page), len(body)
 
 
 async def create(

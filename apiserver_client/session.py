@@ -13,9 +13,10 @@ import contextlib
 import datetime as dt
 import email.utils
 import logging
+import math
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -31,7 +32,6 @@ from apiserver_client import (
     credentials,
     errors,
     sockets,
-    time_budget,
 )
 
 logger = logging.getLogger(__name__)
@@ -121,8 +121,12 @@ class Session:
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
+        most_bytes: float = math.inf,
     ) -> bytes:
-        """Send a call; return the body of a 2xx answer. Raises Unreachable, StatusError, NoCredentials, NotLeader."""
+        """Send a call; return the body of a 2xx answer, of at most `most_bytes`.
+
+        Raises Unreachable, StatusError, NoCredentials, NotLeader, TooLarge.
+        """
         self._check_leader(call)
         headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         with self._errors_of(call):
@@ -131,37 +135,16 @@ class Session:
                     asyncio.timeout(self._timeouts.request),
                     self._answer(call, parameters, headers=headers, body=body) as answer,
                 ):
-                    content = await answer.aread()
+                    if _is_success(answer):
+                        content = await _body(call, answer, most_bytes)
+                    else:
+                        await answer.aread()
             except TimeoutError as error:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
         self._log_warnings(call, answer)
         if not _is_success(answer):
             raise _refusal(call, answer)
         return content
-
-    async def receive(
-        self, call: errors.Call, *, parameters: Parameters | None = None, accept: str = "application/json"
-    ) -> AsyncGenerator[bytes]:
-        """Send a call that reads; yield the body of a 2xx answer as it arrives.
-
-        Errors and time-outs are those of `send`; the time in which the caller uses a piece does not count.
-        Iterate within `contextlib.aclosing`: leaving before the end closes the connection.
-        """
-        waits = time_budget.TimeBudget(self._timeouts.request)
-        with self._errors_of(call):
-            try:
-                async with contextlib.AsyncExitStack() as opened:
-                    answering = self._answer(call, parameters, headers={"Accept": accept})
-                    answer = await waits.spend_on(opened.enter_async_context(answering))
-                    self._log_warnings(call, answer)
-                    if not _is_success(answer):
-                        await waits.spend_on(answer.aread())
-                        raise _refusal(call, answer)
-                    body = await opened.enter_async_context(contextlib.aclosing(answer.aiter_stream()))
-                    while piece := await waits.spend_on(anext(body, b"")):
-                        yield piece
-            except TimeoutError as error:
-                raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -346,6 +329,16 @@ def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:
         raise errors.NoCredentials(f"{to.origin}: proxy-url is {to.proxy_url!r}, want http://HOST:PORT or https://...")
     user = (unquote(url.username), unquote(url.password or "")) if url.username else None
     return httpcore2.Proxy(to.proxy_url, auth=user)
+
+
+async def _body(call: errors.Call, answer: httpcore2.Response, most_bytes: float) -> bytes:
+    pieces, size = [], 0
+    async for piece in answer.aiter_stream():
+        pieces.append(piece)
+        size += len(piece)
+        if size > most_bytes:
+            raise errors.TooLarge(f"{call}: seen an answer of more than {most_bytes} bytes")
+    return b"".join(pieces)
 
 
 async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> AsyncIterator[bytes]:

@@ -189,22 +189,21 @@ class _Watch(Generic[T]):
     """Whether the last failure was an expired version: the list that follows does not prove that a watch works."""
     began: float | None = None
     """Start of the running watch, in monotonic seconds."""
-    whole_list: bool = False
-    """Whether the last list outlived its continue token: request one page. Its size costs no memory, as the objects are
-    decoded while it arrives."""
     _turn: int = 0
 
     async def list(self) -> AsyncGenerator[Event[T], None]:
         """List everything, then yield `Synced`."""
         keys = self.remember_in()
         version = ""
+        left_out: list[Unreadable] = []
         listed = objects.list_items(
             self.api,
             self.resource,
             namespace=self.namespace,
             parameters={**self.selectors, "resourceVersion": "0"} if self.from_cache else self.selectors,
-            page_size=0 if self.whole_list else self.page_size,
+            page_size=self.page_size,
             accept=objects.accepted(metadata_only=self.metadata_only),
+            on_unreadable=lambda key, error: left_out.append(self._unreadable(key, error)),
         )
         async with contextlib.aclosing(listed):
             async for item in listed:
@@ -212,13 +211,16 @@ class _Watch(Generic[T]):
                     version = item.resource_version
                     self._connected()
                     self.failures = self.failures if self.expired else 0
+                    while left_out:
+                        keys.add(self.remember(left_out[-1].key))
+                        yield left_out.pop()
                     continue
                 key = decoding.identify(item, self.resource.kind).key
                 keys.add(self.remember(key))
                 yield self._changed(key, item)
         if not version:
             raise errors.DecodeError(f"list of {self.resource.plural}: seen no resourceVersion, want one to watch from")
-        self.version, self.whole_list, self.from_cache = version, False, False
+        self.version, self.from_cache = version, False
         self.state.lists += 1
         yield Synced(keys, version)
         self.state.synced = True  # only now: the consumer has processed the whole list and requests the next event
@@ -270,8 +272,11 @@ class _Watch(Generic[T]):
         try:
             return Changed(key, decoding.decode_object(item, self.resource.kind, key, self.decode))
         except errors.DecodeError as error:
-            self.state.unreadable += 1
-            return Unreadable(key, str(error))
+            return self._unreadable(key, error)
+
+    def _unreadable(self, key: Key, error: errors.DecodeError) -> Unreadable:
+        self.state.unreadable += 1
+        return Unreadable(key, str(error))
 
     async def _pause(self) -> None:
         """Let other tasks of the loop run: available bytes are read without waiting."""
@@ -296,11 +301,9 @@ class _Watch(Generic[T]):
         self._reset_failures(error)
         recovery = watch_recovery.after(error, self.failures, wait=self.wait, uniform=self.uniform)
         self._log(error)
-        if self.version is None:
-            self.whole_list = isinstance(error, errors.Gone)
-        elif recovery.list_again:
+        if recovery.list_again:
             self.version = None
-        else:
+        elif self.version is not None:
             self.state.reconnects += 1
         self.expired = isinstance(error, errors.Gone)
         self.failures += 1

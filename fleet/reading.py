@@ -271,7 +271,14 @@ class Reader:
         """Yield the objects of a list; one that cannot be decoded is counted in `unread`."""
         count = unreadable = 0
         why = ""
-        items = objects.list_items(self._api, resource, namespace=namespace, parameters=parameters or {})
+        left_out = list[str]()
+        items = objects.list_items(
+            self._api,
+            resource,
+            namespace=namespace,
+            parameters=parameters or {},
+            on_unreadable=lambda _, error: left_out.append(str(error)),
+        )
         async with contextlib.aclosing(items):
             async for item in items:
                 if isinstance(item, decoding.PageMetadata):
@@ -284,8 +291,10 @@ class Reader:
                 except errors.DecodeError as error:
                     unreadable += 1
                     why = str(error)
-        if unreadable:
-            self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why))
+        if unreadable or left_out:
+            count += len(left_out)
+            unreadable += len(left_out)
+            self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why or left_out[-1]))
 
 
 def _config_map_of(manager: wire.Workload | None) -> str:

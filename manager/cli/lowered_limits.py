@@ -21,6 +21,7 @@ from apiserver_client import cluster_events, decoding, errors, objects, resource
 from manager.cli.steps import Steps
 
 log = logging.getLogger(__name__)
+_UNREAD: Final = "pod %s cannot be read, and no limit of it is restored: %s"
 
 WRITER: Final = "koord-suite-uninstall"
 """Name on a restored limit. It is not the agent's, so another agent takes the limit for the author's."""
@@ -142,7 +143,13 @@ class LoweredLimits:
     async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
         found = {}
-        items = objects.list_items(self._api, resources.PODS, namespace=None, parameters={})
+        items = objects.list_items(
+            self._api,
+            resources.PODS,
+            namespace=None,
+            parameters={},
+            on_unreadable=lambda key, error: log.warning(_UNREAD, "/".join(key), error),
+        )
         async with contextlib.aclosing(items):
             async for item in items:
                 if isinstance(item, decoding.PageMetadata):
@@ -152,7 +159,7 @@ class LoweredLimits:
                     pod = decoding.decode_object(item, resources.PODS.kind, key, cpu_limits.WrittenPod)
                     mid = cpu_limits.of_pod(pod)
                 except (errors.DecodeError, quantities.InvalidQuantity) as error:
-                    log.warning("pod %s cannot be read, and no limit of it is restored: %s", "/".join(key), error)
+                    log.warning(_UNREAD, "/".join(key), error)
                     continue
                 except Exception:  # what a tenant writes must not keep the limits of all others low
                     log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))

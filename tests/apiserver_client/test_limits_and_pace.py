@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apiserver_client import cluster_events, connection, errors, exec_program, list_splitter, objects, resources
-from tests.fakes import apiserver, certificates, credential_program
+from apiserver_client import cluster_events, connection, errors, exec_program, resources
+from tests.fakes import certificates, credential_program
 
 PODS = "/api/v1/namespaces/ns/pods"
 MOST_PRINTED = 1024**2
@@ -48,31 +48,6 @@ async def test_the_end_of_a_credential_program_is_noticed(tmp_path, monkeypatch)
         hanging = connection.ExecCommand("v1", ("sleep", "600"))
         with pytest.raises(errors.NoCredentials, match="did not end within"):
             await exec_program.run(hanging, 0.05)
-
-
-def test_a_malformed_object_is_separated_from_the_others():
-    splitter = list_splitter.ListSplitter()
-    found = splitter.items(b'{"items":[{"a" 1},{"b":2}],"metadata":{}}')
-    assert [bytes(item) for item in found] == [b'{"a" 1}', b'{"b":2}']
-
-
-def test_a_small_object_after_many_comes_with_its_last_byte():
-    splitter = list_splitter.ListSplitter()
-    many = b",".join([b'{"a":1}'] * 10_000)
-    assert len(list(splitter.items(b'{"items":[' + many + b","))) == 10_000
-    for _ in range(3):
-        assert [bytes(item) for item in splitter.items(b'{"b":2},')] == [b'{"b":2}']
-
-
-@pytest.mark.parametrize("form", ["of the apiserver", "of another form"])
-async def test_a_long_list_is_read_without_a_pause(server, form):
-    """A second of pause for every fourth object would take 25 seconds."""
-    items = [{"metadata": {"name": f"p{number}", "namespace": "ns"}} for number in range(100)]
-    before = {} if form == "of the apiserver" else {"x": [[[[]]]]}
-    server.on("GET", PODS, apiserver.Answer({**before, "items": items, "metadata": {"resourceVersion": "3"}}))
-    async with server.session() as api, asyncio.timeout(10):
-        found = await objects.list_all(api, resources.PODS, namespace="ns")
-    assert found.items == items
 
 
 def test_the_authorities_of_the_environment_are_not_those_of_the_cluster(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """One function for each verb: its request and its result."""
 
 import collections
-import contextlib
 import tracemalloc
 
 import msgspec
@@ -156,28 +155,57 @@ async def test_a_list_may_be_empty_or_null(server):
             assert await objects.list_all(api, resources.PODS, namespace="ns") == objects.Listing([], "3")
 
 
-async def test_memory_holds_one_object_of_a_list(server):
-    """An author may write objects of 1.4 MB, and the apiserver sends all of them in one page from its watch cache."""
-    large = msgspec.json.encode(pod("a") | {"status": "x" * 1_400_000})
-    steps = [b'{"kind":"PodList","items":[', *[large, b","] * 39, large, b'],"metadata":{"resourceVersion":"3"}}']
-    server.on("GET", PODS, apiserver.Stream(*steps))
+def encoded(name, filler=""):
+    return msgspec.json.encode(pod(name) | {"filler": filler})
+
+
+async def listed(api, **options):
+    items = objects.list_items(api, resources.PODS, namespace="ns", parameters={}, **options)
+    return [decoding.identify(it, "Pod").key.name async for it in items if isinstance(it, msgspec.Raw)]
+
+
+async def test_a_page_that_is_too_large_is_listed_again_in_smaller_ones_and_small_ones_grow_again(server, monkeypatch):
+    monkeypatch.setattr(objects, "_MOST_PAGE_BYTES", 4_000)
+    items = [encoded(f"p{number}", "x" * 1_500 * (number == 4)) for number in range(40)]
+    server.on("GET", PODS, apiserver.pages("7", *items))
+    async with server.session() as api:
+        assert await listed(api, page_size=32) == [f"p{number}" for number in range(40)]
+    limits = [int(it.query["limit"]) for it in server.requests]
+    assert limits[:2] == [32, 16]
+    assert len(limits) < 20
+
+
+async def test_memory_holds_one_page_of_a_list_from_the_cache_of_the_apiserver(server, monkeypatch):
+    """An author may write objects of a megabyte, and the apiserver sends all of them in one page from its cache."""
+    monkeypatch.setattr(objects, "_MOST_PAGE_BYTES", 2**20)
+    items = [encoded(f"p{number}", "x" * 2**17) for number in range(200)]
+    everything = apiserver.Stream(b'{"metadata":{"resourceVersion":"7"},"items":[', *items, apiserver.HANG)
+    pages = apiserver.pages("7", *items)
+    server.on("GET", PODS, lambda it: pages(it) if int(it.query.get("limit", "99")) < 20 else everything)
     async with server.session() as api:
         tracemalloc.start()
-        listed = await objects.list_all(api, resources.PODS, namespace="ns", decode=Slim, from_cache=True)
+        found = await objects.list_all(api, resources.PODS, namespace="ns", decode=Slim, from_cache=True)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert listed == objects.Listing([Slim(Meta("1"))] * 40, "3")
-    assert peak < 10 * len(large), "the server of the test has some of it"
+    assert found == objects.Listing([Slim(Meta("1"))] * 200, "7")
+    assert peak < 20 * 2**20, "the server of the test has most of it"
 
 
-async def test_a_list_of_an_unknown_form_is_read_whole(server):
-    items = ["a", pod("b"), 3]
-    server.on("GET", PODS, apiserver.Answer({"x": [[[[]]]], "items": items, "metadata": {"resourceVersion": "3"}}))
+@pytest.mark.parametrize("bad", [b'{"metadata":{"name":"bad","namespace":"ns"}, "x" 1}', encoded("bad", "x" * 4_000)])
+async def test_an_object_that_alone_cannot_be_read_is_named_and_left_out(server, monkeypatch, bad):
+    monkeypatch.setattr(objects, "_MOST_PAGE_BYTES", 4_000)
+    bad_metadata = apiserver.pages("7", *[encoded("a"), encoded("bad"), encoded("c")])
+    whole = apiserver.pages("7", encoded("a"), bad, encoded("c"))
+    server.on("GET", PODS, lambda it: (bad_metadata if "Partial" in it.headers["accept"] else whole)(it))
+    left_out = []
     async with server.session() as api:
-        listed = objects.list_items(api, resources.PODS, namespace="ns", parameters={})
-        found = [each async for each in listed]
-    assert [msgspec.json.decode(each) for each in found[:-1] if isinstance(each, msgspec.Raw)] == items
-    assert found[-1] == decoding.PageMetadata("3")
+        names = await listed(api, on_unreadable=lambda key, error: left_out.append((key, error)))
+        assert names == ["a", "c"]
+        with pytest.raises(errors.DecodeError, match=f"GET {PODS}"):
+            await objects.list_all(api, resources.PODS, namespace="ns")
+    ((key, error),) = left_out
+    assert key == ("ns", "bad")
+    assert isinstance(error, errors.DecodeError)
 
 
 async def test_pages_of_a_list_use_one_connection(server):
@@ -186,16 +214,6 @@ async def test_pages_of_a_list_use_one_connection(server):
     async with server.session() as api:
         assert len((await objects.list_all(api, resources.PODS, namespace="ns")).items) == 3
     assert server.connections == 1
-
-
-async def test_leaving_a_list_closes_its_connection(server):
-    server.on("GET", PODS, apiserver.Stream(b'{"metadata":{},"items":[{},', apiserver.HANG))
-    async with server.session() as api:
-        async with contextlib.aclosing(
-            objects.list_items(api, resources.PODS, namespace="ns", parameters={})
-        ) as listed:
-            await anext(listed)
-        await server.until(lambda: server.hung_up == 1)
 
 
 @pytest.mark.parametrize(

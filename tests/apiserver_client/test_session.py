@@ -186,41 +186,6 @@ async def test_a_missing_answer_is_unreachable(server, timeouts):
             await get_node(api)
 
 
-async def received(api, pause=0.0):
-    call = errors.Call("GET", NODE, "list", "nodes")
-    pieces = []
-    async with contextlib.aclosing(api.receive(call)) as body:
-        async for piece in body:
-            pieces.append(piece)
-            await asyncio.sleep(pause)
-    return b"".join(pieces)
-
-
-@pytest.mark.parametrize(
-    "timeouts", [session.Timeouts(read=0.02), session.Timeouts(request=0.02)], ids=["read", "whole request"]
-)
-@pytest.mark.parametrize("begun", [(), (b"one",)], ids=["no answer", "half an answer"])
-async def test_a_received_answer_has_the_time_outs_of_others(server, timeouts, begun):
-    server.on("GET", NODE, apiserver.Stream(*begun, apiserver.HANG) if begun else apiserver.HANG)
-    async with server.session(timeouts=timeouts) as api:
-        with pytest.raises(errors.Unreachable, match=f"{server.url} did not answer in time"):
-            await received(api)
-
-
-async def test_the_pauses_of_a_receiver_do_not_count(server):
-    server.on("GET", NODE, apiserver.Stream(b"one ", b"two"))
-    async with server.session(timeouts=session.Timeouts(request=0.2)) as api:
-        assert await received(api, pause=0.3) == b"one two"
-
-
-async def test_a_warning_or_refusal_of_a_received_answer_is_shown(server, caplog):
-    server.on("GET", NODE, dataclasses.replace(apiserver.status(403, "Forbidden"), headers=(("Warning", "299 - old"),)))
-    async with server.session() as api:
-        with pytest.raises(errors.Forbidden):
-            await received(api)
-    assert "the apiserver warns: 299 - old" in caplog.text
-
-
 async def test_an_incomplete_answer_is_unreachable(server):
     server.on("GET", NODE, apiserver.Stream(b'{"metadata":', apiserver.ABORT))
     async with server.session() as api:

@@ -5,7 +5,7 @@ import logging
 import msgspec
 import pytest
 
-from apiserver_client import errors, resources, watching
+from apiserver_client import errors, objects, resources, watching
 from tests.apiserver_client.test_watching import PODS, bookmark, pod, take
 from tests.fakes import apiserver
 
@@ -69,27 +69,6 @@ async def test_lists_at_once_after_an_outage_in_which_the_version_expired(server
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.4])
 
 
-async def test_a_list_that_outlives_its_token_is_requested_in_one_page(server, naps):
-    token_expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
-    server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), token_expired, apiserver.page("8", pod("b")))
-    async with server.session() as api:
-        assert await take(3, api, sleep=naps) == ["changed a", "changed b", "synced b"]
-    assert [(it.query.get("limit"), it.query.get("continue")) for it in server.requests] == [
-        ("500", None),
-        ("500", "t"),
-        (None, None),
-    ]
-
-
-async def test_a_list_after_one_in_one_page_is_in_pages_again(server, naps):
-    first, whole, again = apiserver.page("5", pod("a"), more="t"), apiserver.page("8", pod("b")), apiserver.page("9")
-    server.on("GET", PODS, first, apiserver.Answer(EXPIRED, 410), whole, again)
-    server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410))
-    async with server.session() as api:
-        assert await take(4, api, sleep=naps) == ["changed a", "changed b", "synced b", "synced "]
-    assert [it.query.get("limit") for it in server.asked("GET", PODS)] == ["500", "500", None, "500"]
-
-
 @pytest.mark.parametrize(
     "cut",
     [(ABORT,), (b'{"type":"ADDED","obj', ABORT), (b'{"type":"ADDED","obj',)],
@@ -109,14 +88,26 @@ async def test_resumes_a_broken_connection_from_the_last_version(server, naps, c
 
 
 async def test_a_list_that_breaks_off_is_repeated_and_its_objects_with_it(server, naps):
-    half = [b'{"metadata":{"resourceVersion":"5"},"items":[', msgspec.json.encode(pod("a")), b',{"metad']
-    server.on("GET", PODS, *[apiserver.Stream(*half)] * 3, apiserver.page("8", pod("b")))
+    broken = apiserver.Stream(b'{"metadata":{"resourceVersion":"5"},"items":[{"metad', ABORT)
+    first = apiserver.page("5", pod("a"), more="t")
+    server.on("GET", PODS, first, broken, first, broken, broken, apiserver.page("8", pod("b")))
     state = watching.WatchState()
     async with server.session() as api:
-        taken = await take(5, api, sleep=naps, state=state, uniform=lambda: 0.0)
-    assert taken == [*["changed a"] * 3, "changed b", "synced b"]
-    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6])
+        taken = await take(4, api, sleep=naps, state=state, uniform=lambda: 0.0)
+    assert taken == ["changed a", "changed a", "changed b", "synced b"]
+    assert naps.seconds == pytest.approx([0.4, 0.4, 0.8])
     assert (state.lists, state.last_error) == (1, None)
+
+
+async def test_an_object_that_cannot_be_listed_is_unreadable_and_exists(server, monkeypatch):
+    monkeypatch.setattr(objects, "_MOST_PAGE_BYTES", 4_000)
+    items = [pod("a"), pod("large", blob="x" * 4_000), pod("c")]
+    server.on("GET", PODS, apiserver.pages("5", *map(msgspec.json.encode, items)))
+    state = watching.WatchState()
+    async with server.session() as api:
+        taken = await take(4, api, state=state)
+    assert taken == ["changed a", "unreadable large", "changed c", "synced a,c,large"]
+    assert state.unreadable == 1
 
 
 async def test_reconnects_after_a_silent_peer(server, naps):
@@ -223,7 +214,6 @@ async def test_a_watch_that_ends_within_a_second_is_a_failure(server, naps, step
         (apiserver.status(403, "Forbidden", "pods is forbidden"), errors.Forbidden),
         (apiserver.status(401, "Unauthorized"), errors.Unauthorized),
         (apiserver.status(503, "ServiceUnavailable"), errors.ServerError),
-        (apiserver.Answer(b"<html>"), errors.DecodeError),
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )
@@ -237,6 +227,21 @@ async def test_reports_and_retries_a_lasting_failure(server, naps, refusal, kind
     assert len(naps.seconds) == 4
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "DEBUG", "DEBUG", "INFO"]
     assert "connected again" in caplog.messages[-1]
+
+
+async def test_an_answer_of_a_proxy_is_retried_as_a_failure(server, naps):
+    refused = True
+    server.on("GET", PODS, lambda _: apiserver.Answer(b"<html>") if refused else apiserver.page("5", pod("a")))
+    states = []
+
+    def on_state(state):
+        nonlocal refused
+        states.append(type(state.last_error))
+        refused = len(states) < 2
+
+    async with server.session() as api:
+        assert await take(2, api, sleep=naps, on_state=on_state) == ["changed a", "synced a"]
+    assert states == [errors.DecodeError] * 2 + [type(None)]
 
 
 async def test_another_kind_of_failure_is_a_warning_again(server, naps, caplog):

@@ -6,8 +6,9 @@
         async with server.session() as api: ...
         server.requests[-1].query
 
-Answers of one route are sent in order, the last one repeatedly. A route without a script answers as an apiserver does
-for a type that it does not serve. The server does not check its clients: tests read `requests`.
+Answers of one route are sent in order, the last one repeatedly; a function gets the request and returns one. A route
+without a script answers as an apiserver does for a type that it does not serve. The server does not check its clients:
+tests read `requests`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from apiserver_client import connection, session
 from tests.fakes import connections
@@ -45,6 +48,10 @@ class Answer:
     document: Any = field(default_factory=dict)
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ class Received:
         return json.loads(self.body)
 
 
+Scripted = Answer | Stream | Move | Callable[[Received], "Answer | Stream | Move"]
+
 NOT_SERVED = Answer(b"404 page not found\n", 404, (("Content-Type", "text/plain"),))
 
 
@@ -94,9 +103,9 @@ class ScriptedServer:
         self.connections = 0
         self.hung_up = 0
         self._something_happened = asyncio.Condition()
-        self._scripts: dict[tuple[str, str], list[Answer | Stream | Move]] = defaultdict(list)
+        self._scripts: dict[tuple[str, str], list[Scripted]] = defaultdict(list)
 
-    def on(self, method: str, path: str, *answers: Answer | Stream | Move, selector: str = "") -> None:
+    def on(self, method: str, path: str, *answers: Scripted, selector: str = "") -> None:
         """Add answers to the script of a route; with `selector`, only for requests with that fieldSelector."""
         self._scripts[method, f"{path}?{selector}" if selector else path].extend(answers)
 
@@ -129,7 +138,8 @@ class ScriptedServer:
                 script = self._scripts.get((request.method, selected)) or self._scripts.get(
                     (request.method, request.path), [NOT_SERVED]
                 )
-                await self._play(script.pop(0) if len(script) > 1 else script[0], reader, writer)
+                answer = script.pop(0) if len(script) > 1 else script[0]
+                await self._play(answer(request) if callable(answer) else answer, reader, writer)
         except ConnectionError:
             self.hung_up += 1
             await self._notify()
@@ -202,6 +212,27 @@ def page(resource_version: str, *items: dict[str, Any], more: str = "") -> Answe
     """Return a page of a list; `more` is the token of the next page."""
     metadata = {"resourceVersion": resource_version} | ({"continue": more} if more else {})
     return Answer({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": list(items)})
+
+
+def pages(resource_version: str, *items: bytes) -> Callable[[Received], Answer]:
+    """Return the answers to a list of these objects, by `limit` and `continue` of each request, as an apiserver does.
+
+    It ignores the limit where it answers from its watch cache, and sends the metadata alone where they are accepted.
+    """
+
+    def answer(request: Received) -> Answer:
+        start, limit = int(request.query.get("continue", "0")), int(request.query.get("limit", len(items)))
+        end = len(items) if request.query.get("resourceVersion") == "0" else start + limit
+        sent = items[start:end]
+        if "PartialObjectMetadataList" in request.headers["accept"]:
+            sent = tuple(
+                b'{"metadata":%s}' % bytes(msgspec.json.decode(item, type=_Metadata).metadata) for item in sent
+            )
+        token = b',"continue":"%d"' % end if end < len(items) else b""
+        metadata = b'{"resourceVersion":"%s"%s}' % (resource_version.encode(), token)
+        return Answer(b'{"metadata":%s,"items":[%s]}' % (metadata, b",".join(sent)))
+
+    return answer
 
 
 def status(code: int, reason: str, message: str = "", *, retry_after: str = "", **details: Any) -> Answer:

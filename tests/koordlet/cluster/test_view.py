@@ -3,6 +3,7 @@ import contextlib
 
 import pytest
 
+from apiserver_client import objects
 from apiserver_client import watching as watches
 from koordlet.cluster import view as cluster_view
 from tests.fakes import apiserver, watch_faults
@@ -291,3 +292,25 @@ async def test_an_unexpected_error_of_one_pod_ends_no_watch(monkeypatch, caplog)
         async with watching(server, all_synced) as view:
             assert [pod.name for pod in view.pods.active()] == ["q"]
     assert "pod ns/p is ignored" in caplog.text
+
+
+def as_sent(name, filler=b'""'):
+    document = b'{"metadata":{"name":"%s","namespace":"ns","uid":"%s"},"filler":%s,"spec":{"containers":[]}}'
+    return document % (name.encode(), name.encode(), filler)
+
+
+@pytest.mark.parametrize(
+    ("giants", "filler"),
+    [(1, b'{"f:a":' * 9_990 + b"1" + b"}" * 9_990), (100, b'"%s"' % (b"x" * 2**14))],
+    ids=["10,000 levels", "100 large pods"],
+)
+async def test_pods_of_any_size_and_depth_keep_no_other_pod_of_the_node_unknown(monkeypatch, giants, filler):
+    """As 100 pods of a mebibyte: all sizes are those of the product by 64."""
+    monkeypatch.setattr(objects, "_MOST_PAGE_BYTES", objects._MOST_PAGE_BYTES // 64)
+    pods = [*(as_sent(f"giant-{number}", filler) for number in range(giants)), *(as_sent(f"p{n}") for n in range(20))]
+    async with apiserver.running() as server:
+        script(server)
+        server.on("GET", "/api/v1/pods", apiserver.pages("1", *pods), selector="spec.nodeName=n1")
+        async with watching(server, all_synced) as view:
+            assert len(view.pods.active()) == giants + 20
+            assert view.unreadable == {}
