@@ -42,7 +42,7 @@ helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or 
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
-	@$(PYTEST) e2e --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
+	@$(PYTEST) e2e --numprocesses 2 --dist loadgroup --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: e2e-kind
 e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)

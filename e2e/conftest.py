@@ -115,8 +115,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last case leaves them")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose and order the cases, and set a time limit for each. A file that is named is run in any case."""
+    """Choose and order the cases, and set a time limit for each. A file that is named is run in any case.
+
+    The cases of the cluster are one group, so that one process runs them in order. Those with an API server of their
+    own, or with none, run beside them in another process.
+    """
     cases = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in cases}) > _NAMED_AT_MOST:
         left_out = [item for item in cases if _is_long(item) is not config.getoption("--long")]
@@ -130,6 +135,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     lacking = cases_of_newer_versions()
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
+        item.add_marker(pytest.mark.xdist_group("cluster" if "cluster" in item.fixturenames else item.path.stem))
         if item.path.stem in lacking:
             item.add_marker(pytest.mark.skip(lacking[item.path.stem]))
         if item.get_closest_marker("timeout") is None:
