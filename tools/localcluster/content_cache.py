@@ -6,6 +6,7 @@ interrupted build leaves a temporary folder, which the next build of the same ki
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -42,22 +43,27 @@ def _files_of(path: Path) -> Iterable[Path]:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder `.cache/<kind>/<key>`; when absent, `build` fills a temporary folder that is then renamed."""
+    """Return the folder `.cache/<kind>/<key>`; when absent, `build` fills a temporary folder that is then renamed.
+
+    Of several processes that want a folder of one kind, one builds and the others wait.
+    """
     finished = ROOT / kind / key
-    if finished.is_dir():
-        os.utime(finished)
-        return finished
     finished.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in finished.parent.glob(f".{key}-*"):
-        shutil.rmtree(abandoned)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=finished.parent))
-    try:
-        build(unfinished)
-        unfinished.chmod(0o755)
-        unfinished.rename(finished)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    _prune(finished.parent)
+    with Path(f"{finished.parent}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if finished.is_dir():
+            os.utime(finished)
+            return finished
+        for abandoned in finished.parent.glob(f".{key}-*"):
+            shutil.rmtree(abandoned)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=finished.parent))
+        try:
+            build(unfinished)
+            unfinished.chmod(0o755)
+            unfinished.rename(finished)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        _prune(finished.parent)
     return finished
 
 

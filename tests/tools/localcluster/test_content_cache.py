@@ -1,5 +1,8 @@
 """Results cached under the hash of their inputs."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tools.localcluster import content_cache
@@ -59,6 +62,18 @@ def test_a_result_is_built_once():
     assert content_cache.folder("go", "key", build) == first
     assert len(built) == 1
     assert (first / "binary").read_text() == "x"
+
+
+def test_of_two_processes_one_builds_and_the_other_waits():
+    built = []
+
+    def build(folder):
+        built.append(folder)
+        time.sleep(0.2)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda _: content_cache.folder("go", "key", build), range(2))
+    assert len({*results}) == len(built) == 1
 
 
 def test_a_failed_build_leaves_no_result(root):
