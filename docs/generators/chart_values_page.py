@@ -15,9 +15,11 @@ from docs.generators import markdown
 
 CHART: Final = pathlib.Path(__file__).parents[2] / "charts" / "koord-suite"
 _KEY: Final = re.compile(r"^(?P<indent> *)(?P<key>[A-Za-z][\w]*):")
+_END_OF_SENTENCE: Final = re.compile(r"(?<=\.) (?=[A-Z`])")
 _INTRODUCTION: Final = """
 Values of the chart `charts/koord-suite`, for `helm install --set NAME=VALUE` or a file of `--values`. The schema in the
-chart refuses unknown names and wrong types.
+chart refuses unknown names and wrong types. Each row is the first sentence of the comment in `values.yaml`, which
+`helm show values` prints whole.
 """
 
 
@@ -80,7 +82,7 @@ def _table(
             f"`{'.'.join(value.path)}`",
             _type(_at_schema(schema, value.path)),
             "" if value.path in groups else f"`{json.dumps(_at(defaults, value.path))}`",
-            value.comment,
+            _END_OF_SENTENCE.split(value.comment, maxsplit=1)[0],
         )
         for value in values
     )
