@@ -263,7 +263,7 @@ async def resize(
     """Merge `body` into the resources of the containers of a pod, found by their names. `field_manager` is stored.
 
     With `metadata.uid` and `metadata.resourceVersion` in the body only that version of that pod is changed. Raises
-    Conflict, Invalid, NotFound, Forbidden; UnknownResource before Kubernetes 1.33.
+    Conflict, Invalid, NotFound, Forbidden.
     """
     request = call("PATCH", "patch", resources.PODS, name, namespace, subresource="resize")
     parameters = {"fieldManager": field_manager}

@@ -18,7 +18,7 @@ from e2e.support.scheduling import SchedulingHelper
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
-from tools.localcluster import go_binaries, layout, progress, running, standalone_control_plane
+from tools.localcluster import layout, progress, running, standalone_control_plane
 from tools.localcluster.access import Cluster
 from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -90,17 +90,6 @@ SKIPS = {
     ),
 }
 """Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
-OLDEST_MINOR = {
-    "test_mid_suppression": 33,
-    "test_mid_suppression_lasts": 33,
-    "test_resize_fence": 33,
-    "test_resize_writers": 33,
-    "test_restored_limits": 33,
-}
-"""Cases of what older versions of Kubernetes do not have -> the minor version from which they do: 33 resizes pods.
-
-The version is that of the variable KUBERNETES_VERSION, which names it for `existing` too.
-"""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
@@ -132,12 +121,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
-    lacking = cases_of_newer_versions()
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
         item.add_marker(pytest.mark.xdist_group("cluster" if "cluster" in item.fixturenames else item.path.stem))
-        if item.path.stem in lacking:
-            item.add_marker(pytest.mark.skip(lacking[item.path.stem]))
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
@@ -153,20 +139,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def cases_of_newer_versions() -> dict[str, str]:
-    """Return the cases that need a newer Kubernetes than that of the run, each with the reason of its skip."""
-    version, minor = go_binaries.version(), go_binaries.minor()
-    return {
-        case: f"needs Kubernetes 1.{oldest}, this is {version}"
-        for case, oldest in OLDEST_MINOR.items()
-        if minor < oldest
-    }
-
-
 def allowed_skips(provider: str) -> set[str]:
     """Return the file names of the cases that a run on this machine may skip."""
     sees_pods = sys.platform.startswith("linux") and os.geteuid() == 0
-    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *cases_of_newer_versions(), *(() if sees_pods else SKIPS_BY_NODE)}
+    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *(() if sees_pods else SKIPS_BY_NODE)}
 
 
 def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], provider: str) -> None:

@@ -165,8 +165,6 @@ def _of_condition_reasons() -> Iterator[FindingKind]:
         ("ThrottledPods", warning, "CPU limits throttle Prod pods", "raise or remove the limits", _START, prediction),
         ("NotPermitted", warning, "the agent may not change limits", "install with koordlet.suppression.enabled=true",
          suppression, scheduling),
-        ("NotServed", warning, "the API server does not serve pods/resize", "upgrade to Kubernetes 1.33 or newer",
-         suppression, scheduling),
         ("QuotaExceeded", warning, "a ResourceQuota refuses to restore a limit", "raise the quota of the namespace",
          suppression, scheduling),
         ("ResizeRefused", warning, "the API server refuses the resize of a pod", log, suppression, scheduling),

@@ -137,7 +137,7 @@ ALERTS: Final = (
     Alert(
         "KoordSuppressionFails", "CPU limits of Mid pods cannot be changed",
         'sum by (instance, outcome) (increase(koordlet_suppression_patches_total{outcome=~"quota|refused|not_permitted'
-        '|not_served|unreachable"}[10m])) > 0 or increase(koordlet_suppression_failures_total[10m]) > 0',
+        '|unreachable"}[10m])) > 0 or increase(koordlet_suppression_failures_total[10m]) > 0',
         10, Severity.WARNING, "",
         "[suppression](../concepts/mid-pod-limits.md#suppression-lower-limits-while-the-node-is-busy), and condition"
         " `SuppressionDegraded`",

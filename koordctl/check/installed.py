@@ -21,7 +21,7 @@ from koordctl.cli.answer import age
 from manager.mid_resource.reasons import Reason
 from manager.slo_config import condition
 
-OLDEST_KUBERNETES: Final = (1, 30)
+OLDEST_KUBERNETES: Final = (1, 34)
 FRESH_SECONDS: Final = 180.0  # after which the scheduler by default treats a report as expired
 FRESH_INTERVALS: Final = 3.0  # of reports, for nodes that report seldom
 LONG_WAIT: Final = dt.timedelta(minutes=5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from api_types.mid_pods import cpu_limits
@@ -25,12 +24,10 @@ class Outcome(enum.StrEnum):
     QUOTA = "quota"
     REFUSED = "refused"
     NOT_PERMITTED = "not_permitted"
-    NOT_SERVED = "not_served"
     UNREACHABLE = "unreachable"
 
 
 _OUTCOMES: Final = (
-    (errors.UnknownResource, Outcome.NOT_SERVED),
     (errors.NotFound, Outcome.GONE),
     (errors.Conflict, Outcome.CONFLICT),
     (errors.ServerError, Outcome.UNREACHABLE),
@@ -83,7 +80,5 @@ def _refused(error: errors.ApiServerError) -> Sent:
             return Sent(Outcome.NOT_PERMITTED, problem)
         case errors.Invalid() if any(cause.field == "metadata.uid" for cause in error.causes):
             return Sent(Outcome.CONFLICT, problem)
-        case errors.StatusError(status=HTTPStatus.METHOD_NOT_ALLOWED):
-            return Sent(Outcome.NOT_SERVED, problem)
     outcome = next((each for kind, each in _OUTCOMES if isinstance(error, kind)), Outcome.UNREACHABLE)
     return Sent(outcome, problem, retry_after_seconds=error.retry_after_seconds or 0.0)

@@ -40,7 +40,6 @@ _OF_ALL_PODS: Final = {
         "NotPermitted",
         "the agent may not patch pods/resize: set the chart value koordlet.suppression.enabled",
     ),
-    Outcome.NOT_SERVED: ("NotServed", "the API server does not serve pods/resize: want Kubernetes 1.33 or later"),
 }
 REPORTER: Final = "koordlet"
 _MANY_CONFLICTS: Final = 3

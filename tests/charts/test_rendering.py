@@ -319,14 +319,14 @@ def test_a_changed_scheduler_configuration_restarts_the_pods():
 
 
 def test_kube_scheduler_has_the_version_of_the_cluster_without_its_vendor_suffix():
-    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.31.7-gke.100")
-    assert 'image: "registry.k8s.io/kube-scheduler:v1.31.7"' in result.stdout
+    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.35.7-gke.100")
+    assert 'image: "registry.k8s.io/kube-scheduler:v1.35.7"' in result.stdout
 
 
 def test_an_unsupported_kubernetes_version_is_rejected():
-    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.29.9")
+    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.33.9")
     assert result.returncode != 0
-    assert "1.30.0" in result.stderr
+    assert "1.34.0" in result.stderr
 
 
 def test_prometheus_annotations_name_the_port_of_each_part():

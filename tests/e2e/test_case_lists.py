@@ -59,10 +59,3 @@ def test_cases_that_need_processes_of_pods_may_be_skipped_without_root(monkeypat
     monkeypatch.setattr("os.geteuid", lambda: user)
     monkeypatch.setattr("sys.platform", "linux")
     assert ("test_agent_killed" in conftest.allowed_skips("local")) is may_skip
-
-
-@pytest.mark.parametrize(("version", "may_skip"), [("1.30", True), ("1.37", False), ("", False)])
-def test_cases_of_what_a_version_does_not_have_may_be_skipped_on_it(monkeypatch, version, may_skip):
-    monkeypatch.setenv("KUBERNETES_VERSION", version)
-    assert conftest.OLDEST_MINOR.keys() <= {path.stem for path in conftest.CASES.rglob("test_*.py")}
-    assert (conftest.OLDEST_MINOR.keys() <= conftest.allowed_skips("local")) is may_skip

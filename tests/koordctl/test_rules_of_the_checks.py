@@ -49,10 +49,8 @@ def pod(name, seconds_ago, *, priority=7000, node=""):
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
-    [("1.29.9", "failed"), ("1.30.0", "passed"), ("1.31", "passed"), ("2.0.0", "passed"), ("1.30.4-eks-1a2b", "passed"),
-        ("1.29.4+k3s1", "failed"),
-        ("1", "skipped"),
-     ("1.x", "skipped"), ("", "skipped")],
+    [("1.33.9", "failed"), ("1.34.0", "passed"), ("1.35", "passed"), ("2.0.0", "passed"), ("1.34.4-eks-1a2b", "passed"),
+     ("1.33.4+k3s1", "failed"), ("1", "skipped"), ("1.x", "skipped"), ("", "skipped")],
 )  # fmt: skip
 def test_the_oldest_kubernetes_is_new_enough(version, verdict):
     assert results(kubernetes=version)["KubernetesVersion"][0] == verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.localcluster import certificates, go_binaries, health, kubeconfigs, layout
+from tools.localcluster import certificates, health, kubeconfigs, layout
 from tools.localcluster.host import processes
 from tools.localcluster.host.processes import Program
 from tools.localcluster.layout import Layout
@@ -74,11 +74,6 @@ def start_one(program: Program, places: Layout) -> None:
     )
 
 
-def page_of_kube_scheduler() -> str:
-    """Return the page that responds with 200 once kube-scheduler is ready."""
-    return "readyz" if go_binaries.minor() > 30 else "healthz"  # the only one of 1.30
-
-
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
     "etcd": lambda places: health.responds(f"{places.addresses.etcd}/readyz"),
     "kube-apiserver": lambda places: health.responds(
@@ -87,9 +82,7 @@ READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
     "kube-controller-manager": lambda places: health.responds(
         f"https://127.0.0.1:{places.addresses.controller_manager_port}/healthz"
     ),
-    "kube-scheduler": lambda places: health.responds(
-        f"https://127.0.0.1:{places.addresses.scheduler_port}/{page_of_kube_scheduler()}"
-    ),
+    "kube-scheduler": lambda places: health.responds(f"https://127.0.0.1:{places.addresses.scheduler_port}/readyz"),
 }
 
 

@@ -20,7 +20,7 @@ from tools.localcluster.host import commands
 
 MODULE = Path(__file__).parent / "go"
 VERSION_VARIABLE = "KUBERNETES_VERSION"
-"""Environment variable: the version of Kubernetes, such as 1.30, where it is not that of `go/go.mod`."""
+"""Environment variable: the version of Kubernetes, such as 1.36, where it is not that of `go/go.mod`."""
 
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",

@@ -50,12 +50,6 @@ imagePullPolicy: {{ $image.pullPolicy }}
 {{ regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version }}
 {{- end }}
 
-{{/* Version of kube-scheduler: of its tag where that is one, else of the cluster. */}}
-{{- define "koord-suite.kubeSchedulerVersion" -}}
-{{- $tag := .Values.scheduler.image.tag | default "" -}}
-{{ if regexMatch "^v?[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ regexFind "[0-9]+[.][0-9]+[.][0-9]+" $tag }}{{ else }}{{ include "koord-suite.kubernetesTag" . | trimPrefix "v" }}{{ end }}
-{{- end }}
-
 {{/* Flags that all programs of the suite share. */}}
 {{- define "koord-suite.commonArgs" -}}
 - --log-format={{ .Values.logFormat }}

@@ -25,7 +25,6 @@ from e2e.support import chart_rendering
 from e2e.support import mid_pod_examples as examples
 from e2e.support.admission_agreement import PLAIN
 from e2e.support.waiting import until
-from tools.localcluster import go_binaries
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -36,14 +35,13 @@ NAMESPACE, SECRET, CONFIGURATION = "koordinator-system", "koord-admission-certif
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 WHOLE = "resources of the pod as a whole"
-EXAMPLES = {name: pod for name, pod in examples.table().items() if name != WHOLE or go_binaries.minor() >= 34}
-"""Before 1.34 the API server drops the resources of a pod as a whole."""
+EXAMPLES = examples.table()
 REFUSED = {
     "a fraction of Mid",
     "a negative amount",
     "text for an amount",
     WHOLE,
-} & EXAMPLES.keys()
+}
 """Examples that the conditions keep from the webhook, or that are no pods."""
 
 

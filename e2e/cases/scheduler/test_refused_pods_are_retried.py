@@ -9,14 +9,12 @@ import pytest
 
 from e2e.support import lone_scheduler
 from e2e.support.lone_scheduler import LoneScheduler
-from tools.localcluster import go_binaries
 
 HOT_PERCENT, COOL_PERCENT = 94, 6
 LONGEST_BACKOFF_SECONDS = 10  # the chart's
 REFUSED = 20
 MOST_ATTEMPTS = 120
 BUSY_SECONDS = 30
-WAKES = 33
 """Minor version from which kube-scheduler tries refused pods again at changes of other pods."""
 
 pytestmark = pytest.mark.timeout(300)
@@ -60,8 +58,7 @@ def test_in_a_busy_cluster_refused_pods_are_tried_seldom_and_bound_soon(lone: Lo
         lone.annotate("neighbour", "changed-at", str(time.monotonic()))
         time.sleep(0.5)
     tried = lone.attempts() - attempts
-    least = 2 * REFUSED if go_binaries.minor() >= WAKES else REFUSED
-    assert least <= tried <= MOST_ATTEMPTS, "the changes do wake the pods"
+    assert 2 * REFUSED <= tried <= MOST_ATTEMPTS, "the changes do wake the pods"
     assert lone.nodes_of("busy-") == [""] * REFUSED
     cooled = time.time()
     all_nodes_use(lone, COOL_PERCENT)

@@ -68,7 +68,7 @@ async def test_objects_of_another_installation_are_named(server):
     assert lines["OtherKoordinator"] == ("warning", "PriorityClass koord-mid")
 
 
-@pytest.mark.parametrize(("version", "code"), [("v1.29.9", 1), ("v1.30.0", 0), ("v1.34.4-gke.1", 0), ("", 0)])
+@pytest.mark.parametrize(("version", "code"), [("v1.33.9", 1), ("v1.34.0", 0), ("v1.34.4-gke.1", 0), ("", 0)])
 async def test_an_old_kubernetes_is_refused(server, version, code):
     server.version = version
     assert (await run(server))[0] == code

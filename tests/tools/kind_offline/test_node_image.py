@@ -12,7 +12,7 @@ from tools.localcluster import go_binaries, pause_image
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.providers import kind, local
 
-OTHER = "1.30"
+OTHER = "1.36"
 
 
 @pytest.fixture(autouse=True)

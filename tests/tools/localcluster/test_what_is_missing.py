@@ -159,13 +159,13 @@ def test_the_version_is_that_of_the_main_module_or_the_one_that_the_environment_
     usual = go_binaries.version()
     monkeypatch.setenv(go_binaries.VERSION_VARIABLE, usual.removeprefix("v").rpartition(".")[0])
     assert go_binaries.version() == usual
-    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.30")
-    assert go_binaries.version().startswith("v1.30.")
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.36")
+    assert go_binaries.version().startswith("v1.36.")
 
 
 def test_a_version_without_a_module_is_named_with_those_there_are(monkeypatch):
     monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.2")
-    with pytest.raises(ClusterProblem, match=r"KUBERNETES_VERSION=1\.2: no module .*; there are 1\.30"):
+    with pytest.raises(ClusterProblem, match=r"KUBERNETES_VERSION=1\.2: no module .*; there are 1\.36"):
         go_binaries.version()
 
 
