@@ -13,9 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from apiserver_client import credentials, errors
-from component_base import clock, http_endpoint, logs, settings
-from manager import program
-from manager.cache import kopf_watches
+from component_base import http_endpoint, logs, settings
+from manager import kopf_thread, program
 from manager.cli import restore_limits, uninstall
 from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
 from manager.cli.admission.settings import AdmissionSettings
@@ -62,16 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
         return _WRONG_SETTINGS
     logs.configure(chosen.log_format, chosen.log_level)
-    kopf_watches.configure_logging()
+    logging.getLogger("kopf").setLevel(logging.ERROR)
     try:
         to = credentials.find(chosen.kubeconfig or None)
-        kopf_watches.connection_info(to, clock.utc_now())
+        kopf_thread.connection_info(to)  # kopf refuses some that others accept
         if isinstance(chosen, AdmissionSettings):
             from manager.cli.admission import program as admission  # noqa: PLC0415  # its libraries cost a leader 10 MiB
 
             return admission.Program(chosen, to).run()
         return program.Program(chosen, to).run()
-    except (errors.ApiServerError, http_endpoint.CannotListen, kopf_watches.UnsupportedCredentials) as error:
+    except (errors.ApiServerError, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete
         return 1
 

@@ -103,7 +103,7 @@ def assemble(
     resync = Resync(
         api, cache=cache, settings=settings, add=add, add_config=add_config, ages=ages, telemetry=telemetry, sleep=sleep
     )
-    sink = EventSink(cache, add=queue.add, add_config=add_config, resync=resync.request)
+    sink = EventSink(cache, add=queue.add, add_config=add_config)
     schema = SchemaWatch(api, recorder, telemetry, sleep, node_metrics.retry_dropped)
     return Components(
         cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema, evictor

@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable, Iterable
 
 from api_types.kubernetes import pods
-from apiserver_client import connection, errors, objects, resources, session
+from apiserver_client import connection, errors, resources, session
 from component_base import clock
 from manager import assembly
-from manager.cache import kopf_watches
+from manager.cache import config_watch
+from manager.cache.config_watch import ConfigWatch
 from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
-from manager.cache.store import Availability, ClusterStore, ConfigMap
+from manager.cache.store import Availability
 from manager.cache.watch_health import WatchAges
 from manager.cache.watches import Watch
 from manager.cache.work_queue import Lane, WorkQueue
@@ -40,6 +41,7 @@ class Leadership:
     def __init__(self) -> None:
         self.watch_ages = WatchAges(WATCHED, time.monotonic)
         self.last_heartbeat = time.monotonic()
+        self.config_watch: ConfigWatch | None = None
         self._problems = {"start": "starting"}
 
     @property
@@ -59,6 +61,8 @@ class Leadership:
         silence = time.monotonic() - self.last_heartbeat
         if silence > _STUCK_SECONDS:
             return f"the event loop has not run for {silence:.0f} s"
+        if self.config_watch is not None and self.config_watch.has_ended:
+            return "kopf has ended: no edit of the ConfigMap is seen"
         watch = self.watch_ages.silent()
         if watch is not None and watch.seconds > watch_silence_seconds:
             return f"the watch of {watch.resource} misses changes and has delivered nothing for {watch.seconds:.0f} s"
@@ -75,10 +79,7 @@ async def lead(
     may_write: Callable[[], bool],
     stop: threading.Event,
 ) -> None:
-    """Lead until `stop` is set; `may_write` is checked before each write.
-
-    Raises an exception that ended kopf and that is unexpected.
-    """
+    """Lead until `stop` is set; `may_write` is checked before each write."""
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
         ages = leadership.watch_ages
         parts = assembly.assemble(api, settings, telemetry, ages, clock=clock.utc_now)
@@ -88,13 +89,9 @@ async def lead(
             telemetry.events_seen.labels(resource).inc()
             ages.seen(resource)
 
-        handlers = kopf_watches.registry(
-            to, settings, parts.sink, loop=asyncio.get_running_loop(), seen=seen, clock=clock.utc_now
-        )
         nodes, reports = object_watches(api, parts, seen, leadership)
-        config = functools.partial(
-            kopf_watches.follow, handlers, settings, identity=identity, on_ready=lambda: leadership.show("start", None)
-        )
+        leadership.config_watch = ConfigWatch(to, settings, parts.sink, seen=seen, identity=identity)
+        config = functools.partial(leadership.config_watch.follow, lambda: leadership.show("start", None))
         watches = [Watch(each) for each in (nodes.follow, reports.follow, config)]
         parts.resync.restart_watches = functools.partial(_restart, watches)
         parts.cache.node_metrics_are = Availability.UNREAD
@@ -117,6 +114,11 @@ async def lead(
                     parts.evictor.run(),
                 )
             ]  # fmt: skip
+            reads = config_watch.read_hourly(
+                api, settings, parts.cache.config_maps,
+                restart=of_config.restart, add_config=functools.partial(parts.config_queue.add, Step.DECIDE),
+            )  # fmt: skip
+            writing.append(group.create_task(reads))
             following = group.create_task(of_config.run())
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
@@ -155,23 +157,14 @@ async def _read_config(api: session.Session, settings: ManagerSettings, parts: a
     """Read the configuration once, and queue every node; what cannot be read now is retried while leading."""
     await parts.config.work(Step.RESTORE)
     try:
-        await _list_config_map(api, settings, parts.cache)
+        await config_watch.read(api, settings, parts.cache.config_maps)
     except errors.ApiServerError as error:
         log.error(  # noqa: TRY400  # the message is complete
-            "cannot list ConfigMap %s: %s; the last good configuration stays in force", settings.config_map, error
+            "cannot read ConfigMap %s: %s; the last good configuration stays in force", settings.config_map, error
         )
     await parts.config.work(Step.DECIDE)
     for name in {*parts.cache.nodes.names(), *parts.cache.node_metrics.names()}:
         parts.queue.add(name)
-
-
-async def _list_config_map(api: session.Session, settings: ManagerSettings, cache: ClusterStore) -> None:
-    """List the ConfigMap as the watch will list it. Raises errors.ApiServerError."""
-    selector = f"metadata.name={settings.config_map}"
-    found = await objects.list_all(
-        api, resources.CONFIG_MAPS, namespace=settings.namespace, field_selector=selector, decode=ConfigMap
-    )
-    cache.config_maps.replace(found.items)
 
 
 async def _until(event: asyncio.Event, stop: threading.Event) -> None:

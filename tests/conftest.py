@@ -44,7 +44,6 @@ SLOW = (
     "koordlet/test_package_predictors_of_a_node.py",
     "koordlet/test_predictor_package.py",
     "koordlet/test_unmeasurable_pods.py",
-    "manager/cache/test_kopf_certificates.py",
     "manager/cli/admission/test_certificate_store.py",
     "manager/cli/admission/test_program.py",
     "manager/mid_resource/test_write_pace.py",

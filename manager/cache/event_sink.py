@@ -9,7 +9,7 @@ from manager.cache.store import ClusterStore, Store
 
 
 class EventSink:
-    """`add` gets the name of a node, `add_config` is called for the ConfigMap, `resync` asks for an early resync."""
+    """`add` gets the name of a node, `add_config` is called for the ConfigMap."""
 
     def __init__(
         self,
@@ -17,7 +17,6 @@ class EventSink:
         *,
         add: Callable[[str], None],
         add_config: Callable[[], None],
-        resync: Callable[[], None] = lambda: None,
     ) -> None:
         self._stores: Mapping[str, Store[Any]] = {
             "nodes": cache.nodes,
@@ -26,20 +25,14 @@ class EventSink:
         }
         self._add_node = add
         self._add_config = add_config
-        self._resync = resync
 
     def decode(self, plural: str, wire: Mapping[str, Any]) -> Any:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
         return self._stores[plural].decode(wire)
 
-    def updated(self, plural: str, seen: Any, *, listed: bool = False) -> None:
-        """Store a decoded object and add it to its queue; `listed` where it is from a list.
-
-        A list that holds an older version than the store was overtaken by an event, or etcd was restored from a
-        backup: the resync finds out.
-        """
-        if not self._stores[plural].update(seen) and listed:
-            self._resync()
+    def updated(self, plural: str, seen: Any) -> None:
+        """Store a decoded object and add it to its queue."""
+        self._stores[plural].update(seen)
         self._add(plural, seen.metadata.name)
 
     def deleted(self, plural: str, name: str, uid: str | None) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import datetime as dt
-import itertools
 import json
 import threading
 
@@ -12,8 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff
 from component_base import clock
+from manager import kopf_thread
 from manager import leader as leading
-from manager.cache import kopf_watches, object_watches, resync
+from manager.cache import object_watches, resync
 from manager.cache.work_queue import Lane
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
@@ -26,19 +26,11 @@ PAGE = object_watches._PAGE_SIZE
 
 
 @pytest.fixture(autouse=True)
-def no_kill(monkeypatch):
-    """Disable kopf's SIGKILL 15 s after a failure: it would kill pytest."""
-    harmless = kopf_watches.operator_settings(ManagerSettings())
-    harmless.process.ultimate_exiting_timeout = None
-    monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: harmless)
-
-
-@pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
     """Let the watches try again at once, and lists follow soon; the delays have tests of their own."""
     monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(object_watches, "RETRIES", backoff.Backoff(0.1, 0.1))
-    monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.2))
+    monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 0.2)
 
 
 @contextlib.asynccontextmanager

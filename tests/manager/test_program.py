@@ -1,7 +1,6 @@
 """The manager as a process, in the thread of the test, against a cluster in memory: its role, probes and exit code."""
 
 import gc
-import itertools
 import logging
 import os
 import re
@@ -12,8 +11,8 @@ import httpx2
 import pytest
 
 from apiserver_client import backoff, connection
-from manager import leader, program
-from manager.cache import kopf_watches, object_watches, resync
+from manager import kopf_thread, leader, program
+from manager.cache import object_watches, resync
 from manager.leader_election.elector import LeaderElector, Role
 from manager.leader_election.runner import LeaderElection
 from manager.program import Program
@@ -31,10 +30,7 @@ OF_ANOTHER = {"metadata": {"name": NAME}, "spec": {"holderIdentity": "another", 
 def died(monkeypatch):
     """Undo what the program does to its process; let nothing kill it, and return the exit codes of what would."""
     codes = []
-    harmless = kopf_watches.operator_settings(ManagerSettings())
-    harmless.process.ultimate_exiting_timeout = None
-    monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: harmless)
-    monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.1))
+    monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(program, "_SIGNAL_POLL_SECONDS", 0.02)
     monkeypatch.setitem(LeaderElection.__init__.__kwdefaults__, "die", codes.append)
@@ -225,6 +221,20 @@ def test_a_leader_whose_watch_misses_changes_is_not_alive(served):
     assert run(manager.run, script) == 0
 
 
+def test_a_leader_whose_kopf_has_ended_is_not_alive(served):
+    manager = program_of(served.server.connection())
+
+    def script():
+        until(lambda: leads(manager, served))
+        assert page(manager, "/healthz") == (200, "alive as leader")
+        thread = manager._leadership.config_watch._thread
+        thread.stop.set()
+        until(lambda: not thread.is_alive())
+        assert page(manager, "/healthz") == (503, "kopf has ended: no edit of the ConfigMap is seen")
+
+    assert run(manager.run, script) == 0
+
+
 def test_a_candidate_that_cannot_reach_the_lease_is_alive_and_not_ready_and_names_the_error(closed_port):
     to = connection.Connection(server=f"http://127.0.0.1:{closed_port}", origin="the test")
     manager = program_of(to, lease_duration_seconds=0.2)
@@ -246,6 +256,7 @@ def test_without_the_thread_of_the_election_it_is_neither_alive_nor_ready(closed
     manager._endpoint.start()
     try:
         assert page(manager, "/healthz") == (503, "the leader election has ended")
-        until(lambda: page(manager, "/readyz") == (503, "cannot reach the Lease for 0 s: no response"))
+        until(lambda: page(manager, "/readyz")[0] == 503)
+        assert page(manager, "/readyz")[1].startswith("cannot reach the Lease for ")
     finally:
         manager._endpoint.stop()

@@ -9,11 +9,10 @@ from tests.manager.test_leader import (
     add_node,
     configure,
     leader,
-    no_kill,
     until,
 )
 
-__all__ = ["_quick_retries", "no_kill"]
+__all__ = ["_quick_retries"]
 WATCHED = {"nodes", "nodemetrics", "configmaps"}
 
 

@@ -25,7 +25,6 @@ from koordlet.report.builder import ReportBuilder
 from koordlet.samples import Snapshot, UsageSample
 from koordlet.settings import KoordletSettings
 from manager import leader
-from manager.cache import kopf_watches
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
@@ -50,8 +49,7 @@ def patched(monkeypatch, tick_seconds: float) -> None:
     """Replace kopf and the shortest intervals of the programs."""
     monkeypatch.setattr(agent_program, "TICK_SECONDS", tick_seconds)
     monkeypatch.setattr(leader, "_HEARTBEAT_SECONDS", 15.0)
-    monkeypatch.setattr(kopf_watches, "registry", lambda _to, _settings, sink, **_: sink)
-    monkeypatch.setattr(kopf_watches, "follow", _follow)
+    monkeypatch.setattr(leader, "ConfigWatch", _ConfigWatch)
     monkeypatch.setattr("apiserver_client.session.connect", _connect)
 
 
@@ -63,21 +61,28 @@ async def _connect(_to, *, user_agent, may_write=lambda: True, **_):
     yield _CLIENT_OF_TASK[asyncio.current_task()].session(may_write)
 
 
-async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
-    """Deliver the configuration and its changes to the manager, as kopf does."""
-    server = _SERVERS[HOST.get().name]
-    position = len(server.log)
-    for item in server.all(_BY_KOPF):
-        _deliver(sink, settings, "ADDED", _BY_KOPF, item)
-    on_ready()
-    with server.sleeper() as changed:
-        while True:
-            changed.clear()
-            seen, position = server.log[position:], len(server.log)
-            for change in seen:
-                _deliver(sink, settings, change.kind, change.plural, change.item)
-            if position == len(server.log):
-                await changed.wait()
+class _ConfigWatch:
+    """Delivers the configuration and its changes to the manager, as kopf does."""
+
+    has_ended = False
+
+    def __init__(self, _to, settings, sink, **_) -> None:
+        self._settings, self._sink = settings, sink
+
+    async def follow(self, on_ready: Callable[[], None]) -> None:
+        server = _SERVERS[HOST.get().name]
+        position = len(server.log)
+        for item in server.all(_BY_KOPF):
+            _deliver(self._sink, self._settings, "ADDED", _BY_KOPF, item)
+        on_ready()
+        with server.sleeper() as changed:
+            while True:
+                changed.clear()
+                changes, position = server.log[position:], len(server.log)
+                for change in changes:
+                    _deliver(self._sink, self._settings, change.kind, change.plural, change.item)
+                if position == len(server.log):
+                    await changed.wait()
 
 
 def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ _RENEWED = (
     f"{_CERTIFICATES}::test_a_new_client_certificate_is_used_from_the_next_request_on",
     f"{_CERTIFICATES}::test_half_replaced_files_leave_the_last_certificates_in_use",
 )
-_KOPF = "tests/manager/cache/test_kopf_certificates.py"
+_KOPF = "tests/manager/cache/test_config_watch.py"
 _EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"

@@ -24,7 +24,6 @@ from manager.cli.admission.settings import AdmissionSettings
 log = logging.getLogger(__name__)
 
 CERTIFICATE_FILE, KEY_FILE = "tls.crt", "tls.key"
-_RENEWED: Final = "renewed-"
 _BUNDLE: Final = "ca.crt"
 _CLOCK_DIFFERENCE: Final = dt.timedelta(hours=1)
 """A larger difference between the clocks of this node and of the API server is logged."""
@@ -104,19 +103,15 @@ class CertificateStore:
         log.info("MutatingWebhookConfiguration %s: its caBundle was replaced", name)
 
     def _serve(self, pair: Pair) -> None:
-        """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else.
-
-        The first files stay as they are: kopf would stop serving for a moment to read changed ones.
-        """
+        """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else."""
         folder = Path(self._settings.certificate_folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        prefix = "" if self._served is None else _RENEWED
         contents = {CERTIFICATE_FILE: pair.certificate, KEY_FILE: pair.key}
         for name, content in contents.items():
-            descriptor = os.open(folder / f"{prefix}{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-        self._context.load_cert_chain(folder / f"{prefix}{CERTIFICATE_FILE}", folder / f"{prefix}{KEY_FILE}")
+        self._context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
 
 
 def _pair(data: Mapping[str, Any]) -> Pair:

@@ -20,10 +20,12 @@ from component_base.http_endpoint import ProbeResult
 from manager.cli.admission import webhook
 from manager.cli.admission.certificate_store import CertificateStore
 from manager.cli.admission.settings import AdmissionSettings
+from manager.kopf_thread import KopfThread
 
 _COLLECT_AFTER_OBJECTS: Final = 50_000
 """Some 20 reviews: the objects of kopf for a review refer to one another, and collections in between delay pods."""
 _USER_AGENT: Final = "koord-admission"
+_EXIT_SECONDS: Final = 10.0
 _DRAIN_SECONDS: Final = 5.0
 """Time from a signal to the end, in which the Service stops sending reviews here: one that is refused has no limits."""
 
@@ -38,6 +40,7 @@ class Program:
         self._to = to
         self._listening = threading.Event()
         self._ending = asyncio.Event()
+        self._thread: KopfThread | None = None
         self._checked_seconds = time.monotonic()
         self._problem = "the certificate has not been read yet"
         registry = CollectorRegistry()
@@ -57,49 +60,44 @@ class Program:
         return 0
 
     async def _serve(self) -> None:
-        self._handle_signals()
-        async with session.connect(self._to, user_agent=_USER_AGENT) as api:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            store = CertificateStore(api, self._settings, context, clock.utc_now)
-            first, stop = asyncio.Event(), asyncio.Event()
-            checks = asyncio.create_task(self._check(store, first))
-            ended = asyncio.create_task(self._drain(stop))
-            await asyncio.wait({asyncio.create_task(first.wait()), ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not stop.is_set():
-                gc.collect()
-                gc.freeze()  # a full collection covers what the imports made too, which takes 20 ms
-                gc.set_threshold(_COLLECT_AFTER_OBJECTS)
-                log.info("serving %s on port %d", self._settings.host, self._settings.port)
-                await webhook.serve(
-                    self._to, self._settings, clock.utc_now, context=context, on_listening=self._on_listening, stop=stop
-                )
-            for task in (checks, ended):
-                task.cancel()
-            await asyncio.wait({checks, ended})
-
-    def _handle_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._ending.set)
+        async with session.connect(self._to, user_agent=_USER_AGENT) as api:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            certificates = CertificateStore(api, self._settings, context, clock.utc_now)
+            has_certificate = asyncio.Event()
+            checks = asyncio.create_task(self._check(certificates, has_certificate))
+            waits = {asyncio.create_task(event.wait()) for event in (has_certificate, self._ending)}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not self._ending.is_set():
+                await self._answer_reviews(context)
+            for task in (checks, *waits):
+                task.cancel()
+            await asyncio.wait({checks, *waits})
 
-    def _on_listening(self) -> None:
-        self._handle_signals()  # kopf has replaced them
-        self._listening.set()
-
-    async def _drain(self, stop: asyncio.Event) -> None:
-        """Set `stop` after a signal, and where pods are answered some seconds after it."""
+    async def _answer_reviews(self, context: ssl.SSLContext) -> None:
+        """Answer reviews until some seconds after a signal."""
+        gc.collect()
+        gc.freeze()  # a full collection covers what the imports made too, which takes 20 ms
+        gc.set_threshold(_COLLECT_AFTER_OBJECTS)
+        log.info("serving %s on port %d", self._settings.host, self._settings.port)
+        server = webhook.AdmissionServer(self._settings.port, context, self._listening.set)
+        self._thread = webhook.new_thread(self._to, self._settings, server)
+        self._thread.start()
         await self._ending.wait()
         if self._listening.is_set():
             log.info("ending in %.0f s, when no review comes here anymore", _DRAIN_SECONDS)
             await asyncio.sleep(_DRAIN_SECONDS)
-        stop.set()
+        self._thread.stop.set()
+        await asyncio.to_thread(self._thread.join, _EXIT_SECONDS)
 
-    async def _check(self, store: CertificateStore, first: asyncio.Event) -> None:
-        """Check the certificate at an interval, and sooner after an error; set `first` after the first success."""
+    async def _check(self, certificates: CertificateStore, has_certificate: asyncio.Event) -> None:
+        """Check the certificate at an interval, and sooner after an error."""
         attempt = 0
         while True:
             seconds = self._settings.certificate_check_seconds
             try:
-                await store.check()
+                await certificates.check()
             except (errors.ApiServerError, OSError) as error:
                 seconds = min(seconds, backoff.DEFAULT.seconds(attempt, random.random))
                 attempt += 1
@@ -107,7 +105,7 @@ class Program:
                 log.warning("cannot check the certificate: %s; retrying in %.0f s", error, seconds)
             else:
                 attempt, self._problem = 0, ""
-                first.set()
+                has_certificate.set()
             self._checked_seconds = time.monotonic()
             await asyncio.sleep(seconds)
 
@@ -115,6 +113,8 @@ class Program:
         silence = time.monotonic() - self._checked_seconds
         if silence > 2 * self._settings.certificate_check_seconds + 120:
             return ProbeResult(False, f"the certificate was checked {silence:.0f} s ago")
+        if self._thread is not None and not self._thread.is_alive() and not self._ending.is_set():
+            return ProbeResult(False, "kopf has ended: no review is answered")
         return ProbeResult(True, "alive")
 
     def _ready(self) -> ProbeResult:

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from apiserver_client import errors, session
-from manager.cache.event_sink import EventSink
 from manager.cache.resync import GRACE_SECONDS, Resync
 from manager.cache.watch_health import WatchAges
 from manager.metrics.telemetry import WATCHED
@@ -226,18 +225,3 @@ async def test_a_list_that_a_watch_overtakes_replaces_nothing(world, api):
     await run.subject.once()
     assert run.restarts == 0
     assert world.cache.node_metrics.get("n1").status.update_time is not None
-
-
-async def test_a_list_that_holds_an_older_object_asks_for_a_resync(world, api):
-    await in_step(world)
-    run = ResyncRun(world, api)
-    asked = []
-    sink = EventSink(world.cache, add=run.added.append, add_config=lambda: None, resync=lambda: asked.append(1))
-    old = world.server.get("nodes", "n1")
-    world.server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "b"}}})
-    world.sync_cache()
-    sink.updated("nodes", sink.decode("nodes", old))
-    assert asked == []
-    sink.updated("nodes", sink.decode("nodes", old), listed=True)
-    assert asked == [1]
-    assert world.cache.nodes.get("n1").metadata.labels == {"pool": "b"}

@@ -116,12 +116,13 @@ async def test_on_a_full_disk_the_certificate_before_is_served_and_the_renewed_o
     folder = tmp_path / "c"
     async with started(folder, first, secret(second)) as (server, replica):
         server.on("PUT", CONFIGURATION, trusting(second))
-        (folder / f"renewed-{file}").symlink_to("/dev/full")
+        (folder / file).unlink()
+        (folder / file).symlink_to("/dev/full")
         with pytest.raises(OSError, match="No space left") as refused:
             await replica.store.check()
         assert refused.value.errno == errno.ENOSPC
         assert replica.served() == first.certificate
-        (folder / f"renewed-{file}").unlink()
+        (folder / file).unlink()
         await replica.store.check()
         assert replica.served() == second.certificate
 

@@ -76,13 +76,13 @@ def page(webhook, path):
     return get(webhook._endpoint.port, path)
 
 
-def reviewed(webhook, pair):
+def reviewed(webhook, pair, content=None):
     """Let a pod be reviewed, as an API server that trusts the certificate does; return the response."""
     trusted = ssl.create_default_context(cadata=pair.bundle.decode())
     with httpx2.Client(verify=trusted, trust_env=False, timeout=10) as client:
         answer = client.post(
             f"https://127.0.0.1:{webhook._settings.port}/mid-limits",
-            content=json.dumps(review_of(uid=UID.decode())), extensions={"sni_hostname": HOST},
+            content=content or json.dumps(review_of(uid=UID.decode())), extensions={"sni_hostname": HOST},
         )  # fmt: skip
     assert answer.status_code == 200
     return answer.json()["response"]
@@ -107,10 +107,38 @@ def test_it_answers_reviews_until_a_signal_and_returns_0(served, webhook, pair, 
     assert seen["threshold"][0] == program._COLLECT_AFTER_OBJECTS, "no collection delays a pod"
     assert f"serving {HOST} on port {webhook._settings.port}" in log.messages
     assert not [each for each in log.records if each.name == "aiohttp.access"], "no line for each pod"
-    assert not [each for each in log.records if each.levelno >= logging.WARNING]
+    assert not [each for each in log.records if each.levelno >= logging.WARNING and not each.name.startswith("kopf")]
     assert {each.path for each in served.server.requests} == {SECRET, CONFIGURATION, *DISCOVERY}
     assert {each.method for each in served.server.requests} == {"GET"}, "it watches and writes nothing"
     assert has_ended(webhook)
+
+
+def test_a_pod_that_is_nested_too_deeply_gets_its_limits_or_is_refused(served, webhook, pair):
+    """Its author may write fields of any field manager, as deep as the API server reads."""
+    served.server.on("GET", SECRET, secret(pair))
+
+    def script():
+        until(lambda: page(webhook, "/readyz") == (200, "serving"))
+        for depth in (1, 300, 900, 2000, 9900):
+            fields = b'{"f:a":' * depth + b"{}" + b"}" * depth
+            review = json.dumps(review_of(uid=UID.decode(), managedFields="DEEP")).encode()
+            response = reviewed(webhook, pair, review.replace(b'"DEEP"', fields))
+            assert response["uid"] == UID.decode()
+            assert response["allowed"] is ("patch" in response) is (depth < 950), depth
+            assert response.get("status", {}).get("code") == (None if depth < 950 else 400)
+
+    assert run(webhook.run, script) == 0
+
+
+def test_a_replica_whose_kopf_has_ended_is_not_alive(served, webhook, pair):
+    served.server.on("GET", SECRET, secret(pair))
+
+    def script():
+        until(lambda: page(webhook, "/readyz") == (200, "serving"))
+        webhook._thread.stop.set()
+        until(lambda: page(webhook, "/healthz") == (503, "kopf has ended: no review is answered"))
+
+    assert run(webhook.run, script) == 0
 
 
 @pytest.mark.parametrize("stop", in_process.STOP)

@@ -1,4 +1,4 @@
-"""The watch of the ConfigMap, by kopf itself, while certificates are replaced: when it reads their files again."""
+"""The watch of the ConfigMap, by kopf itself: its events, replaced certificates, refusals, and reads of its own."""
 
 import asyncio
 import contextlib
@@ -6,17 +6,19 @@ import datetime as dt
 import gc
 import itertools
 
+import kopf
 import pytest
 
-from apiserver_client import connection
-from component_base import clock
-from manager.cache import kopf_watches
+from apiserver_client import connection, session
+from manager import kopf_thread
+from manager.cache import config_watch
+from manager.cache.config_watch import ConfigWatch
 from manager.cache.event_sink import EventSink
 from manager.cache.store import ClusterStore
 from manager.settings import ManagerSettings
-from tests.fakes import certificates, cluster, connections, credential_program
+from tests.fakes import certificates, cluster, connections
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 """The event loop of kopf may end before a reset connection of TLS is closed; `_quick` collects what is left of it."""
 
 NAMESPACE, NAME = "koordinator-system", "slo-controller-config"
@@ -42,15 +44,14 @@ def second(folder):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Let each wait of kopf be a second at most, and let it not kill pytest where its own exit hangs."""
-    settings = kopf_watches.operator_settings(ManagerSettings())
-    assert settings.watching.inactivity_timeout + kopf_watches._LOGIN_LIFE.total_seconds() < WITHIN_SECONDS
+    """Let each wait of kopf be a second at most."""
+    settings = kopf_thread.new_settings()
+    assert settings.watching.inactivity_timeout + kopf_thread._LOGIN_LIFE.total_seconds() < WITHIN_SECONDS
     settings.watching.inactivity_timeout = 1.0
-    settings.process.ultimate_exiting_timeout = None
-    monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: settings)
-    monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.1))
-    monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 0.0)
-    monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(seconds=LOGIN_LIFE_SECONDS))
+    settings.networking.error_backoffs = itertools.repeat(0.1)
+    monkeypatch.setattr(kopf_thread, "new_settings", lambda: settings)
+    monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(kopf_thread, "_LOGIN_LIFE", dt.timedelta(seconds=LOGIN_LIFE_SECONDS))
     yield
     gc.collect()
 
@@ -96,13 +97,8 @@ class Followed:
         self.seen = []
         sink = EventSink(self.store, add=lambda _: None, add_config=lambda: None)
         to = connection.Connection(server=server.cluster.url, origin="the test", namespace=NAMESPACE, **credentials)
-        handlers = kopf_watches.registry(
-            to, ManagerSettings(), sink,
-            loop=asyncio.get_running_loop(), seen=self.seen.append, clock=clock.utc_now,
-        )  # fmt: skip
-        self.running = asyncio.create_task(
-            kopf_watches.follow(handlers, ManagerSettings(), identity="test", on_ready=lambda: None)
-        )
+        self.watch = ConfigWatch(to, ManagerSettings(), sink, seen=self.seen.append, identity="test")
+        self.running = asyncio.create_task(self.watch.follow(lambda: None))
 
     def text(self):
         found = self.store.config_maps.get(NAME)
@@ -175,27 +171,81 @@ async def test_a_new_client_certificate_is_used_where_the_old_one_is_refused(fir
         await followed.until("1")
 
 
-@pytest.mark.parametrize("from_a_program", [False, True])
-async def test_while_a_credential_is_refused_requests_pause_longer_and_longer(
-    first, authority, monkeypatch, tmp_path, from_a_program
-):
-    printed = credential_program.printing(tmp_path, token="t")
-    credentials = {"exec_command": printed} if from_a_program else {"token": "t"}
-    monkeypatch.setattr(kopf_watches, "_CALM_SECONDS", 60.0)
-    monkeypatch.setattr(kopf_watches, "_LOGIN_LIFE", dt.timedelta(minutes=10))
+async def test_while_a_credential_is_refused_logins_pause_and_kopf_does_not_end(first, authority, monkeypatch):
+    monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 1.0)
     logins = []
-    log_in = kopf_watches.log_in
+    connection_info = kopf_thread.connection_info
 
-    async def counted(to, now):
-        logins.append(now)
-        return await log_in(to, now)
+    def counted(to):
+        logins.append(to)
+        return connection_info(to)
 
-    monkeypatch.setattr(kopf_watches, "log_in", counted)
-    async with served(first) as server, following(server, ca_path=authority, **credentials) as followed:
+    monkeypatch.setattr(kopf_thread, "connection_info", counted)
+    async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
         await followed.until("0")
         refusal = cluster.Refusal(401, "Unauthorized")
         server.cluster.refuse.update({("WATCH", "configmaps"): refusal, ("LIST", "configmaps"): refusal})
         server.reset()
+        before = len(logins)
         await asyncio.sleep(4)
-        assert 3 <= len(logins) <= 7
-        assert not followed.running.done()
+        assert 2 <= len(logins) - before <= 5
+        assert not followed.watch.has_ended
+
+
+async def test_an_error_that_ends_kopf_is_known(first, authority, monkeypatch, caplog):
+    async def fails(**_):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(kopf, "operator", fails)
+    async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
+        async with asyncio.timeout(10):
+            while not followed.watch.has_ended:
+                await asyncio.sleep(0.01)
+    assert "kopf has ended" in caplog.text
+
+
+SETTINGS = ManagerSettings()
+
+
+async def test_a_read_finds_what_kopf_has_missed(monkeypatch):
+    monkeypatch.setattr(config_watch, "READ_SECONDS", 0.05)
+    restarts, decisions = [], []
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test") as api:
+        known = ClusterStore().config_maps
+
+        def text():
+            config_map = known.get(NAME)
+            return config_map.data["is"] if config_map else None
+
+        async def until(expected):
+            async with asyncio.timeout(10):
+                while text() != expected:
+                    await asyncio.sleep(0.01)
+
+        server._version = 1_000
+        server.add("configmaps", {"metadata": {"name": NAME}, "data": {"is": "0"}}, NAMESPACE)
+        reads = asyncio.create_task(
+            config_watch.read_hourly(
+                api, SETTINGS, known, restart=lambda: restarts.append(1), add_config=lambda: decisions.append(1)
+            )
+        )
+        await until("0")
+        server.patch("configmaps", NAME, {"data": {"is": "1"}}, NAMESPACE)
+        await until("1")
+        server.remove("configmaps", NAME, NAMESPACE)
+        await until(None)
+        assert known.absent_since is not None
+        server.add("configmaps", {"metadata": {"name": NAME}, "data": {"is": "2"}}, NAMESPACE)
+        await until("2")
+        assert restarts == []
+        server.restore(10)
+        server.patch("configmaps", NAME, {"data": {"is": "3"}}, NAMESPACE)
+        await until("3")
+        assert restarts
+        server.refuse["GET", "configmaps"] = cluster.Refusal(403, "Forbidden")
+        before = len(decisions)
+        async with asyncio.timeout(10):
+            while len(decisions) < before + 2:
+                await asyncio.sleep(0.01)
+        assert text() == "3", "a refused read changes nothing"
+        reads.cancel()
