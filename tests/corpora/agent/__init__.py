@@ -1,0 +1,1 @@
+"""Recorded ticks of a node -> the statuses that its agent publishes; see `world`."""

@@ -1,0 +1,15 @@
+"""The agent publishes, for every recorded case, what it published when the corpus was frozen."""
+
+import json
+
+import pytest
+
+from tests.corpora.agent import world
+
+CASES = [json.loads(line) for line in world.CASES.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"].replace(" ", "-"))
+def test_the_agent_publishes_what_it_did(case):
+    expected = case.pop("gives")
+    assert world.play(case) == expected
