@@ -1,0 +1,1 @@
+"""Frozen corpora: documents in -> decisions out, made once from the product and held since."""
