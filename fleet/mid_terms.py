@@ -31,7 +31,7 @@ def layers(outcome: Outcome | None, node: store.Node) -> Mapping[str, str]:
         return NO_LAYERS
     labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
     of_node = strategy.node_strategy(outcome.configuration, labels, annotations)
-    return {value.key: value.layer for value in explanation.values_of(of_node.layers)}
+    return {value.key: value.layer for value in explanation.explain_values(of_node.layers)}
 
 
 def key(term: Term) -> str:

@@ -82,7 +82,7 @@ def change_of(
     """Compare a node under its present strategy and under another one."""
     state = node_state.state_of(name, node, metric, now)
     before, after = (_outcome(node, metric, state, strategy, now) for strategy in strategies)
-    old, new = (spec.wire_spec_of(strategy, may_evict=True).get("predictPolicy") for strategy in strategies)
+    old, new = (spec.wire_for_node(strategy, may_evict=True).get("predictPolicy") for strategy in strategies)
     return NodeChange(
         name,
         before,
@@ -114,7 +114,7 @@ def _outcome(
     strategy: NodeStrategy,
     now: dt.datetime,
 ) -> Outcome:
-    keys = spec.spec_of(strategy).mid_colocation_policy
+    keys = spec.for_node(strategy).mid_colocation_policy
     assert keys is not None
     policy = mid_report.mid_policy(keys)
     inputs = decision.gather(node, metric, policy, enabled=strategy.enabled, degrade_after=decision.degrade_time(keys))

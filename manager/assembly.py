@@ -14,7 +14,7 @@ from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
-from manager.events.queued_recorder import QueuedRecorder
+from manager.events.recorder import QueuedRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction.controller import Evictor

@@ -85,12 +85,12 @@ async def lead(
         parts = assembly.assemble(api, settings, telemetry, ages, clock=clock.utc_now)
         export_gauges(telemetry, parts.queue, ages)
 
-        def seen(resource: str) -> None:
+        def count_event(resource: str) -> None:
             telemetry.events_seen.labels(resource).inc()
             ages.seen(resource)
 
-        nodes, reports = object_watches(api, parts, seen, leadership)
-        leadership.config_watch = ConfigWatch(to, settings, parts.sink, seen=seen, identity=identity)
+        nodes, reports = object_watches(api, parts, count_event, leadership)
+        leadership.config_watch = ConfigWatch(to, settings, parts.sink, on_event=count_event, identity=identity)
         config = functools.partial(leadership.config_watch.follow, lambda: leadership.show("start", None))
         watches = [Watch(each) for each in (nodes.follow, reports.follow, config)]
         parts.resync.restart_watches = functools.partial(_restart, watches)
@@ -127,15 +127,15 @@ async def lead(
 
 
 def object_watches(
-    api: session.Session, parts: assembly.Components, seen: Callable[[str], None], leadership: Leadership
+    api: session.Session, parts: assembly.Components, count_event: Callable[[str], None], leadership: Leadership
 ) -> tuple[ObjectWatch, NodeMetricWatch]:
     """Wire the watches of Nodes and of NodeMetrics."""
     nodes = ObjectWatch(
-        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, seen=seen,
+        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, seen=count_event,
         show_problem=leadership.show, resync=parts.resync.request,
     )  # fmt: skip
     reports = NodeMetricWatch(
-        api, parts.cache, sink=parts.sink, seen=seen, show_problem=leadership.show, resync=parts.resync.request
+        api, parts.cache, sink=parts.sink, seen=count_event, show_problem=leadership.show, resync=parts.resync.request
     )
     return nodes, reports
 

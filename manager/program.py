@@ -124,5 +124,5 @@ def _leaves(failure: BaseException) -> Iterator[BaseException]:
     if not isinstance(failure, BaseExceptionGroup):
         yield failure
         return
-    for each in failure.exceptions:
-        yield from _leaves(each)
+    for error in failure.exceptions:
+        yield from _leaves(error)

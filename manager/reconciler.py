@@ -60,7 +60,7 @@ class Reconciler:
     async def reconcile(self, name: str) -> None:
         """Reconcile the Mid resources of a node. Raises errors.ApiServerError."""
         node = self._cache.nodes.get(name)
-        strategy = self._strategy_of(node)
+        strategy = self._strategy(node)
         if self._cache.node_metrics_are is Availability.LISTED and self._node_metrics.differs(name, strategy):
             self._add_spec(name)
         if node is None:
@@ -78,7 +78,7 @@ class Reconciler:
         if self._cache.node_metrics_are is not Availability.LISTED:
             return
         node = self._cache.nodes.get(name)
-        await self._node_metrics.reconcile(name, self._strategy_of(node))
+        await self._node_metrics.reconcile(name, self._strategy(node))
         if node is None and self._cache.nodes.get(name) is not None:
             self._requeue_after(name, 0.0)  # the watch had not delivered it yet
 
@@ -88,27 +88,27 @@ class Reconciler:
 
     def is_urgent(self, name: str) -> bool:
         """Check whether Mid resources that are published on a node are to be withdrawn."""
-        strategy = self._strategy_of(self._cache.nodes.get(name))
+        strategy = self._strategy(self._cache.nodes.get(name))
         return strategy is not None and self._mid_resources.needs_withdrawal(name, strategy)
 
-    def _strategy_of(self, node: pods.Node | None) -> NodeStrategy | None:
+    def _strategy(self, node: pods.Node | None) -> NodeStrategy | None:
         if node is None or self._config.strategies is None:
             return None
-        return self._config.strategies.of(pods.labels_of(node.metadata), pods.annotations_of(node.metadata))
+        return self._config.strategies.merged(pods.labels_of(node.metadata), pods.annotations_of(node.metadata))
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""
         name = node.metadata.name
-        found = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
+        texts = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
         reserved = node_reservation.annotated(pods.annotations_of(node.metadata))
-        found |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
+        texts |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
         uid, reported = self._reported.get(name, ("", ()))
-        for text, reason in found.items():
+        for text, reason in texts.items():
             if uid != node.metadata.uid or text not in reported:
                 about = Subject(resources.NODES, name, node.metadata.uid)
                 await self._recorder.event(about, "Warning", reason, text)
-        if found:
-            self._reported[name] = node.metadata.uid, tuple(found)
+        if texts:
+            self._reported[name] = node.metadata.uid, tuple(texts)
         else:
             self._reported.pop(name, None)
 

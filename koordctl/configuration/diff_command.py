@@ -91,13 +91,13 @@ async def _compare(
         if node is None:
             continue
         labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
-        before, after = (side.of(labels, annotations) for side in sides)
+        before, after = (side.merged(labels, annotations) for side in sides)
         changes.append(what_if.change_of(name, node, metric, (before, after), reader.now))
         gated += what_if.is_gated(after)
         evicting += what_if.is_gated(after) and what_if.evicts(after)
     if not changes and any(each.what == "nodes" for each in reader.unread):
         raise command.NotRead("\n".join(command.notes(reader.unread)))
-    values = [tuple(explanation.values_of(node_strategy(side, {}, {}).layers)) for side in (present, wanted)]
+    values = [tuple(explanation.explain_values(node_strategy(side, {}, {}).layers)) for side in (present, wanted)]
     found = diff.Comparison(
         subject,
         sorted(changes, key=lambda each: each.name),

@@ -15,7 +15,7 @@ from koordctl.cli import command, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.explain import config
 from manager.cache import store
-from manager.node_metric import diff, spec
+from manager.node_metric import spec
 from manager.slo_config import evaluation, explanation
 from manager.slo_config.strategy import NodeStrategy
 
@@ -76,8 +76,8 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
 
 def _differences(metric: store.NodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
     """Return the keys in which the spec of a NodeMetric differs from a strategy, whatever the right to evict is."""
-    wanted = (spec.wire_spec_of(strategy, may_evict=may_evict) for may_evict in (True, False))
-    return min((tuple(_paths(diff.spec_patch(metric.spec, each))) for each in wanted), key=len)
+    wanted = (spec.wire_for_node(strategy, may_evict=may_evict) for may_evict in (True, False))
+    return min((tuple(_paths(spec.spec_patch(metric.spec, each))) for each in wanted), key=len)
 
 
 def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

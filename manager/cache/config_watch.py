@@ -36,13 +36,13 @@ class ConfigWatch:
         settings: ManagerSettings,
         sink: EventSink,
         *,
-        seen: Callable[[str], None],
+        on_event: Callable[[str], None],
         identity: str,
     ) -> None:
         self._to = to
         self._settings = settings
         self._sink = sink
-        self._seen = seen
+        self._seen = on_event
         self._identity = identity
         self._thread: KopfThread | None = None
 
@@ -85,27 +85,27 @@ class ConfigWatch:
             log.warning("cannot decode ConfigMap %s: %s", metadata["name"], error)
 
 
-async def read(api: session.Session, settings: ManagerSettings, known: ConfigMapStore) -> bool:
+async def read(api: session.Session, settings: ManagerSettings, store: ConfigMapStore) -> bool:
     """Read the ConfigMap; return whether its version went back, as after a restore of etcd. Raises ApiServerError."""
-    name, newest = settings.config_map, known.newest_version
-    before = known.get(name)
+    name, newest = settings.config_map, store.newest_version
+    before = store.get(name)
     try:
         config_map = await objects.get(api, resources.CONFIG_MAPS, name, namespace=settings.namespace, decode=ConfigMap)
     except errors.NotFound:
-        known.remove(name, before.metadata.uid if before else None)
-        known.note_list()
+        store.remove(name, before.metadata.uid if before else None)
+        store.note_list()
         return False
     if version_number(config_map.metadata.resource_version) < newest:
-        known.replace([config_map])
+        store.replace([config_map])
         return True
-    known.update(config_map)
+    store.update(config_map)
     return False
 
 
 async def read_hourly(
     api: session.Session,
     settings: ManagerSettings,
-    known: ConfigMapStore,
+    store: ConfigMapStore,
     *,
     restart: Callable[[], None],
     add_config: Callable[[], None],
@@ -114,7 +114,7 @@ async def read_hourly(
     while True:
         await asyncio.sleep(READ_SECONDS)
         try:
-            if await read(api, settings, known):
+            if await read(api, settings, store):
                 restart()
         except errors.ApiServerError as error:
             log.warning("cannot read ConfigMap %s: %s; trying again in an hour", settings.config_map, error)

@@ -30,10 +30,10 @@ class EventSink:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
         return self._stores[plural].decode(wire)
 
-    def updated(self, plural: str, seen: Any) -> None:
+    def updated(self, plural: str, item: Any) -> None:
         """Store a decoded object and add it to its queue."""
-        self._stores[plural].update(seen)
-        self._add(plural, seen.metadata.name)
+        self._stores[plural].update(item)
+        self._add(plural, item.metadata.name)
 
     def deleted(self, plural: str, name: str, uid: str | None) -> None:
         """Remove an object and add it to its queue; with `uid` only the object that has it is removed."""

@@ -122,17 +122,17 @@ class Store(Generic[StoredT]):
 
         `listed` has the version of each name, `as_of` is the version of the list.
         """
-        behind = [name for name, version in listed.items() if self._version_of(name) < version_number(version)]
+        behind = [name for name, version in listed.items() if self._stored_version(name) < version_number(version)]
         return behind + self.gone(listed, as_of)
 
     def gone(self, listed: Container[str], as_of: str) -> list[str]:
         """Return the names that a list of the version `as_of` no longer has; an object of a later one may be new."""
         version = version_number(as_of)
-        return [name for name in self._objects if name not in listed and self._version_of(name) <= version]
+        return [name for name in self._objects if name not in listed and self._stored_version(name) <= version]
 
-    def _version_of(self, name: str) -> int:
-        known = self._objects.get(name)
-        return -1 if known is None else _version(known)
+    def _stored_version(self, name: str) -> int:
+        stored = self._objects.get(name)
+        return -1 if stored is None else _version(stored)
 
     @property
     def newest_version(self) -> int:
@@ -143,35 +143,35 @@ class Store(Generic[StoredT]):
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
         return msgspec.convert(wire, type=self._view)
 
-    def update(self, seen: StoredT) -> bool:
+    def update(self, item: StoredT) -> bool:
         """Store an object unless a newer version of it is stored; return whether it was stored."""
-        known = self._objects.get(seen.metadata.name)
-        if known is not None and _version(seen) < _version(known):
+        stored = self._objects.get(item.metadata.name)
+        if stored is not None and _version(item) < _version(stored):
             return False
-        self._objects[seen.metadata.name] = seen
-        self._newest = max(self._newest, _version(seen))
+        self._objects[item.metadata.name] = item
+        self._newest = max(self._newest, _version(item))
         return True
 
-    def has(self, seen: Stored) -> bool:
+    def has(self, item: Stored) -> bool:
         """Return whether any version of this object is stored.
 
         The watch may deliver a deletion before the answer to a patch arrives, which must not bring the object back.
         """
-        known = self._objects.get(seen.metadata.name)
-        return known is not None and known.metadata.uid == seen.metadata.uid
+        stored = self._objects.get(item.metadata.name)
+        return stored is not None and stored.metadata.uid == item.metadata.uid
 
     def remove(self, name: str, uid: str | None = None) -> None:
         """Remove an object; with `uid` only if the stored object has this UID."""
-        known = self._objects.get(name)
-        if known is not None and uid in (None, known.metadata.uid):
+        stored = self._objects.get(name)
+        if stored is not None and uid in (None, stored.metadata.uid):
             del self._objects[name]
 
     def replace(self, listed: Iterable[StoredT]) -> None:
         """Store exactly the objects of a list, whatever versions are stored."""
         self._objects.clear()
         self._newest = 0
-        for each in listed:
-            self.update(each)
+        for item in listed:
+            self.update(item)
 
     def note_list(self) -> None:
         """Note that the store agrees with a list."""
@@ -183,13 +183,13 @@ class NodeStore(Store[Node]):
     def __init__(self) -> None:
         super().__init__(Node)
 
-    def update(self, seen: pods.Node) -> bool:
+    def update(self, node: pods.Node) -> bool:
         """Store a node unless a newer version of it is stored; return whether it was stored."""
-        seen = with_read_annotations(seen)
-        known = self.get(seen.metadata.name)
-        if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
-            return super().update(_with(seen, known.mid_status))
-        return super().update(with_mid_status(seen))
+        node = with_read_annotations(node)
+        stored = self.get(node.metadata.name)
+        if stored is not None and mid_status.text_of(stored) == mid_status.text_of(node):
+            return super().update(_with(node, stored.mid_status))
+        return super().update(with_mid_status(node))
 
 
 def with_read_annotations(node: pods.Node) -> pods.Node:
@@ -236,20 +236,20 @@ class NodeMetricStore(Store[NodeMetric]):
         """Return the live evaluation of each node that reports one; usable from any thread."""
         return list(self._evaluations.values())
 
-    def update(self, seen: NodeMetric) -> bool:
+    def update(self, metric: NodeMetric) -> bool:
         """Store a NodeMetric unless a newer version of it is stored; return whether it was stored."""
-        if seen.spec is not None and len(spec := msgspec.json.encode(seen.spec)) <= _LARGEST_SHARED_SPEC_BYTES:
-            seen = msgspec.structs.replace(seen, spec=_shared(spec))
-        status, packed = seen.status, None
+        if metric.spec is not None and len(spec := msgspec.json.encode(metric.spec)) <= _LARGEST_SHARED_SPEC_BYTES:
+            metric = msgspec.structs.replace(metric, spec=_shared(spec))
+        status, packed = metric.status, None
         if status is not None and status.prediction is not None:
             packed = evaluation_report.pack(status.prediction.evaluation or ())
-            seen = msgspec.structs.replace(seen, status=msgspec.structs.replace(status, prediction=None))
-        if not super().update(seen):
+            metric = msgspec.structs.replace(metric, status=msgspec.structs.replace(status, prediction=None))
+        if not super().update(metric):
             return False
         if packed is not None and packed.predictors:
-            self._evaluations[seen.metadata.name] = packed
+            self._evaluations[metric.metadata.name] = packed
         else:
-            self._evaluations.pop(seen.metadata.name, None)
+            self._evaluations.pop(metric.metadata.name, None)
         return True
 
     def remove(self, name: str, uid: str | None = None) -> None:
@@ -273,10 +273,10 @@ class ConfigMapStore(Store[ConfigMap]):
         self.absent_since: dt.datetime | None = None
         """Begin of the present absence; None while it exists, and while it is not known whether it does."""
 
-    def update(self, seen: ConfigMap) -> bool:
+    def update(self, config_map: ConfigMap) -> bool:
         """Store the ConfigMap unless a newer version of it is stored; return whether it was stored."""
         self.absent_since = None
-        return super().update(seen)
+        return super().update(config_map)
 
     def remove(self, name: str, uid: str | None = None) -> None:
         """Remove the ConfigMap; with `uid` only if the stored one has this UID."""
@@ -296,8 +296,8 @@ class ConfigMapStore(Store[ConfigMap]):
             self.absent_since = self._now()
 
 
-def _version(seen: Stored) -> int:
-    return version_number(seen.metadata.resource_version)
+def _version(item: Stored) -> int:
+    return version_number(item.metadata.resource_version)
 
 
 def version_number(version: str) -> int:
@@ -325,6 +325,6 @@ class ClusterStore:
         self.node_metrics_are = Availability.LISTED
 
 
-def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
+def created(item: pods.Node | NodeMetric) -> dt.datetime | None:
     """Return the creation time of an object, None where it is unknown."""
-    return times.parse_rfc3339_or_none(seen.metadata.creation_timestamp)
+    return times.parse_rfc3339_or_none(item.metadata.creation_timestamp)

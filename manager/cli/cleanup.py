@@ -67,16 +67,16 @@ class Cleanup:
 
     async def stop(self, deployments: Iterable[str]) -> list[str]:
         """Scale Deployments to zero; return the pods that still run."""
-        left = []
+        running = []
         for name in deployments:
             with contextlib.suppress(errors.NotFound):
-                left += await self._stop(name)
-        return left
+                running += await self._stop(name)
+        return running
 
     async def _stop(self, name: str) -> list[str]:
         namespace = self._namespace
-        found = await objects.get(self._api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
-        if found.spec.replicas != 0:
+        deployment = await objects.get(self._api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
+        if deployment.spec.replicas != 0:
             await objects.merge_patch(
                 self._api,
                 resources.DEPLOYMENTS,
@@ -86,7 +86,7 @@ class Cleanup:
                 namespace=namespace,
                 decode=decoding.Envelope,
             )
-        labels = ",".join(f"{key}={value}" for key, value in found.spec.selector.match_labels.items())
+        labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
         running = await objects.list_all(
             self._api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
         )
@@ -99,19 +99,23 @@ class Cleanup:
         """
         spec, version = lease.LeaseSpec(), ""
         with contextlib.suppress(errors.NotFound):
-            found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
-            spec, version = found.spec, found.metadata.resource_version
-        held = lease.held_by(IDENTITY, spec if version else None, hold_seconds, self._now())
-        await self._put(name, held, version)
+            current = await objects.get(
+                self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease
+            )
+            spec, version = current.spec, current.metadata.resource_version
+        record = lease.held_by(IDENTITY, spec if version else None, hold_seconds, self._now())
+        await self._put(name, record, version)
         has_other_holder = spec.holder_identity not in (None, "", IDENTITY)
         return float(spec.lease_duration_seconds or 0) if has_other_holder else 0.0
 
     async def release_lease(self, name: str) -> None:
         """Release a Lease that this program holds, so that a manager can lead again."""
         with contextlib.suppress(errors.NotFound):
-            found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
-            if found.spec.holder_identity == IDENTITY:
-                await self._put(name, lease.released(found.spec, self._now()), found.metadata.resource_version)
+            current = await objects.get(
+                self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease
+            )
+            if current.spec.holder_identity == IDENTITY:
+                await self._put(name, lease.released(current.spec, self._now()), current.metadata.resource_version)
 
     async def _put(self, name: str, spec: lease.LeaseSpec, version: str) -> None:
         document = lease.body(name, self._namespace, spec, version)
@@ -139,7 +143,7 @@ class Cleanup:
             )
         except errors.UnknownResource:
             return []  # the CRD is gone, and all of them with it
-        there = [each.metadata.name for each in listing.items]
+        there = [metric.metadata.name for metric in listing.items]
         await _each(there, lambda name: objects.delete(self._api, resources.NODE_METRICS, name))
         return there
 

@@ -79,10 +79,10 @@ class LoweredLimits:
 
         Raises errors.ApiServerError.
         """
-        found = await self._lowered()
-        self._refused = {uid: each for uid, each in self._refused.items() if uid in found}
+        lowered = await self._lowered()
+        self._refused = {uid: pod for uid, pod in self._refused.items() if uid in lowered}
         tried = {
-            uid: one for uid, one in found.items() if uid not in self._refused or not self._refused[uid].is_given_up
+            uid: one for uid, one in lowered.items() if uid not in self._refused or not self._refused[uid].is_given_up
         }
         slots = asyncio.Semaphore(AT_ONCE)
 
@@ -90,7 +90,7 @@ class LoweredLimits:
             async with slots:
                 await self._restore(uid, namespace, name, mid)
 
-        outcomes = await asyncio.gather(*(one(uid, *each) for uid, each in tried.items()), return_exceptions=True)
+        outcomes = await asyncio.gather(*(one(uid, *pod) for uid, pod in tried.items()), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -105,7 +105,7 @@ class LoweredLimits:
                 if await self._is_in_force(uid, namespace, name):
                     del self._restored[uid]
 
-        await asyncio.gather(*(one(uid, *each) for uid, each in list(self._restored.items())))
+        await asyncio.gather(*(one(uid, *where) for uid, where in list(self._restored.items())))
         return sorted(f"{namespace}/{name}" for namespace, name in self._restored.values())
 
     async def _is_in_force(self, uid: str, namespace: str, name: str) -> bool:
@@ -125,20 +125,20 @@ class LoweredLimits:
 
     async def give_up(self) -> list[str]:
         """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
-        kept = [(uid, each) for uid, each in self._refused.items() if each.is_given_up]
-        for uid, each in kept:
-            log.warning("pod %s/%s keeps a lowered CPU limit: %s", each.namespace, each.name, each.problem)
+        given_up = [(uid, pod) for uid, pod in self._refused.items() if pod.is_given_up]
+        for uid, pod in given_up:
+            log.warning("pod %s/%s keeps a lowered CPU limit: %s", pod.namespace, pod.name, pod.problem)
             event = cluster_events.body(
-                cluster_events.Subject(resources.PODS, each.name, uid, each.namespace),
+                cluster_events.Subject(resources.PODS, pod.name, uid, pod.namespace),
                 severity="Warning",
                 reason=cpu_limits.NOT_RESTORED,
-                message=f"keeps a CPU limit below its original after the end of suppression: {each.problem}",
+                message=f"keeps a CPU limit below its original after the end of suppression: {pod.problem}",
                 reporter=WRITER,
                 now=self._now(),
             )
             with contextlib.suppress(errors.ApiServerError):
-                await objects.create(self._api, resources.EVENTS, event, namespace=each.namespace)
-        return sorted(f"{each.namespace}/{each.name}" for _, each in kept)
+                await objects.create(self._api, resources.EVENTS, event, namespace=pod.namespace)
+        return sorted(f"{pod.namespace}/{pod.name}" for _, pod in given_up)
 
     async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""

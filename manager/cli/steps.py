@@ -29,15 +29,15 @@ class Steps:
         while True:
             asked_seconds = 0.0
             try:
-                left = await step()
+                remaining = await step()
             except errors.ApiServerError as error:
                 obstacle = f"{what}: {error}"
                 asked_seconds = error.retry_after_seconds or 0.0
             else:
-                if not left:
+                if not remaining:
                     log.info("%s: done", what)
                     return
-                obstacle = f"{what}: {len(left)} left: {some(left)}"
+                obstacle = f"{what}: {len(remaining)} left: {some(remaining)}"
             if obstacle != self.obstacle:
                 log.info("%s", obstacle)
             self.obstacle = obstacle

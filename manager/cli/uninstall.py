@@ -124,18 +124,18 @@ class _Work:
     async def _stop(self) -> list[str]:
         """Stop the workloads; return the pods that could not be stopped in time, all if not even their list came."""
         deployments = _listed(self._chosen.deployments)
-        seen = [f"pods of {', '.join(deployments)}"]
+        running = [f"pods of {', '.join(deployments)}"]
 
         async def stop() -> list[str]:
-            seen[:] = await self._cleanup.stop(deployments)
-            return seen
+            running[:] = await self._cleanup.stop(deployments)
+            return running
 
         try:
             async with asyncio.timeout(self._chosen.stop_seconds):
                 await self.steps.until_empty("pods of " + ", ".join(deployments), stop)
         except TimeoutError:
             log.warning("continuing without waiting for these pods: %s", self.steps.obstacle)
-        return seen
+        return running
 
     async def _fence(self) -> None:
         """Take the Lease, and wait until its former holder has stopped to act on it."""

@@ -10,11 +10,12 @@ the other nodes nor the log. It is kept by name, so a recreated object does not 
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from apiserver_client import cluster_events, errors, session
 from apiserver_client.cluster_events import Subject
@@ -28,6 +29,7 @@ BURST: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
 OBJECT_BURST: Final = 50  # twice the problems that are reported of one document
 OBJECT_PER_SECOND: Final = 0.1
+MOST_WAITING: Final = 1000
 _MOST_OBJECTS: Final = 10_000  # twice the nodes of the largest cluster
 
 
@@ -73,3 +75,46 @@ class EventRecorder:
         if len(self._object_buckets) > _MOST_OBJECTS:
             self._object_buckets.popitem(last=False)
         return bucket
+
+
+class _Waiting(NamedTuple):
+    about: Subject
+    severity: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class QueuedRecorder(EventRecorder):
+    """Recorder whose `event` only queues; beyond `MOST_WAITING` Events are counted as lost."""
+
+    def __init__(self, api: session.Session, telemetry: Telemetry, clock: Callable[[], dt.datetime]) -> None:
+        super().__init__(api, telemetry, clock)
+        self._lost = telemetry.events_lost
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(MOST_WAITING)
+
+    async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Queue an Event about an object."""
+        try:
+            self._waiting.put_nowait(_Waiting(about, severity, reason, message))
+        except asyncio.QueueFull:
+            self._lost.inc()
+            log.warning(
+                "%s %s: %s: %s (the Event is lost: %d wait)",
+                *(about.resource.kind, about.name, reason, message, MOST_WAITING),
+            )
+
+    async def run(self) -> None:
+        """Post queued Events until cancelled."""
+        while True:
+            await self._post(await self._waiting.get())
+
+    async def drain(self) -> None:
+        """Post the Events that are queued now."""
+        while not self._waiting.empty():
+            await self._post(self._waiting.get_nowait())
+
+    async def _post(self, waiting: _Waiting) -> None:
+        try:
+            await super().event(*waiting)
+        except Exception:
+            log.exception("cannot post the Event %s on %s: unexpected error", waiting.reason, waiting.about.name)

@@ -114,12 +114,12 @@ class LeaderElector:
         if not is_holder and (self.role is Role.LEADER or not lease.is_free(self._observed, self._clock())):
             return False
         spec = current.spec if current.metadata.name else None
-        wanted = lease.held_by(self._identity, spec, self._settings.lease_duration_seconds, self._now())
+        renewed = lease.held_by(self._identity, spec, self._settings.lease_duration_seconds, self._now())
         try:
-            await self._put(api, wanted, current.metadata.resource_version)
+            await self._put(api, renewed, current.metadata.resource_version)
         except (errors.Conflict, errors.AlreadyExists):
             return False  # another candidate was faster; the next attempt observes it
-        self._observed = lease.ObservedLease(wanted, self._clock())
+        self._observed = lease.ObservedLease(renewed, self._clock())
         return True
 
     async def _put(self, api: session.Session, spec: lease.LeaseSpec, version: str) -> None:

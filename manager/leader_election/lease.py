@@ -49,9 +49,9 @@ class ObservedLease:
     since_seconds: float
 
 
-def observe(known: ObservedLease | None, spec: LeaseSpec, now_seconds: float) -> ObservedLease:
+def observe(before: ObservedLease | None, spec: LeaseSpec, now_seconds: float) -> ObservedLease:
     """Return the observation of a record; its age starts again when any field changed."""
-    return known if known is not None and known.spec == spec else ObservedLease(spec, now_seconds)
+    return before if before is not None and before.spec == spec else ObservedLease(spec, now_seconds)
 
 
 def is_free(observed: ObservedLease, now_seconds: float) -> bool:

@@ -186,8 +186,8 @@ class Telemetry:
 
     def set_config_state(self, state: str) -> None:
         """Set the state of the ConfigMap."""
-        for each in self._states:
-            self._config_state.labels(each).set(int(each == state))
+        for name in self._states:
+            self._config_state.labels(name).set(int(name == state))
 
     def set_misconfigured_nodes(self, nodes: Callable[[], int]) -> None:
         """Export the number of misconfigured nodes, read at each scrape."""

@@ -13,9 +13,8 @@ from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from manager.cache import store
 from manager.metrics.telemetry import Telemetry
-from manager.node_metric import diff
-from manager.node_metric import spec as collect_policy
-from manager.node_metric.diff import Action
+from manager.node_metric import spec as metric_spec
+from manager.node_metric.spec import MetricAction, MetricChange
 from manager.slo_config.strategy import NodeStrategy
 
 log = logging.getLogger(__name__)
@@ -54,11 +53,11 @@ class NodeMetricController:
     def differs(self, name: str, strategy: NodeStrategy | None) -> bool:
         """Check whether a NodeMetric is to be created, updated or deleted."""
         todo = self._plan(name, strategy)
-        return todo.action is not Action.NONE and self._dropped.get(name) != todo.body
+        return todo.action is not MetricAction.NONE and self._dropped.get(name) != todo.body
 
-    def _plan(self, name: str, strategy: NodeStrategy | None) -> diff.Plan:
-        wanted = collect_policy.wire_spec_of(strategy, may_evict=self._may_evict()) if strategy else None
-        return diff.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), wanted)
+    def _plan(self, name: str, strategy: NodeStrategy | None) -> MetricChange:
+        spec = metric_spec.wire_for_node(strategy, may_evict=self._may_evict()) if strategy else None
+        return metric_spec.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), spec)
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
         """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays unchanged.
@@ -66,24 +65,24 @@ class NodeMetricController:
         Raises errors.ApiServerError.
         """
         todo = self._plan(name, strategy)
-        if todo.action is Action.CREATE:
+        if todo.action is MetricAction.CREATE:
             await self._create(name, todo.body)
             todo = self._plan(name, strategy)  # it may have existed already
         metric = self._cache.node_metrics.get(name)
-        if todo.action is Action.UPDATE and metric is not None:
+        if todo.action is MetricAction.UPDATE and metric is not None:
             await self._update(name, metric, todo.body)
-        elif todo.action is Action.DELETE and metric is not None:
+        elif todo.action is MetricAction.DELETE and metric is not None:
             await self._delete_orphan(name, metric)
 
     async def _create(self, name: str, body: Mapping[str, Any]) -> None:
         try:
             with self._telemetry.write("node_metric"):
-                made = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.NodeMetric)
+                metric = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.NodeMetric)
         except errors.AlreadyExists:
-            made = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+            metric = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         else:
             log.info("node %s: created the NodeMetric", name)
-        self._cache.node_metrics.update(made)
+        self._cache.node_metrics.update(metric)
 
     async def _update(self, name: str, metric: store.NodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:
@@ -91,15 +90,15 @@ class NodeMetricController:
         log.info("node %s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
             with self._telemetry.write("node_metric"):
-                seen = await objects.merge_patch(
+                written = await objects.merge_patch(
                     self._api, resources.NODE_METRICS, name, patch, decode=store.NodeMetric
                 )
         except errors.NotFound:
             self._cache.node_metrics.remove(name, metric.metadata.uid)
             raise
-        if self._cache.node_metrics.has(seen):
-            self._cache.node_metrics.update(seen)
-        if seen.metadata.resource_version == metric.metadata.resource_version:
+        if self._cache.node_metrics.has(written):
+            self._cache.node_metrics.update(written)
+        if written.metadata.resource_version == metric.metadata.resource_version:
             log.debug("node %s: the CRD drops spec fields, see the Event on it", name)
             self._dropped[name] = patch
         else:

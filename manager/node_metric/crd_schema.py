@@ -39,7 +39,7 @@ _DOCUMENT: Final = errors.Call(
 )
 
 
-class Components(msgspec.Struct, frozen=True):
+class OpenApiComponents(msgspec.Struct, frozen=True):
     """The schemas of a group."""
 
     schemas: dict[str, dict[str, Any]] = {}
@@ -48,7 +48,7 @@ class Components(msgspec.Struct, frozen=True):
 class OpenApi(msgspec.Struct, frozen=True):
     """The OpenAPI document of a group."""
 
-    components: Components = Components()
+    components: OpenApiComponents = OpenApiComponents()
 
 
 Schema = Mapping[str, Any]
@@ -60,9 +60,9 @@ async def read(api: session.Session) -> Schema | None:
         document = decoding.decode(_DOCUMENT, await api.send(_DOCUMENT), OpenApi)
     except errors.UnknownResource:
         return None
-    wanted = {"group": names.GROUP, "kind": names.NODE_METRIC_KIND, "version": names.VERSION}
+    kind = {"group": names.GROUP, "kind": names.NODE_METRIC_KIND, "version": names.VERSION}
     schemas = document.components.schemas.values()
-    return next((each for each in schemas if wanted in each.get("x-kubernetes-group-version-kind", ())), None)
+    return next((schema for schema in schemas if kind in schema.get("x-kubernetes-group-version-kind", ())), None)
 
 
 def dropped_fields(served: Schema) -> tuple[str, ...]:
@@ -70,18 +70,18 @@ def dropped_fields(served: Schema) -> tuple[str, ...]:
     return tuple(_missing(crd_manifest.structural_schema(), served, ""))
 
 
-def _missing(wanted: Mapping[str, Any], served: Mapping[str, Any], path: str) -> Iterator[str]:
+def _missing(expected: Mapping[str, Any], served: Mapping[str, Any], path: str) -> Iterator[str]:
     if served.get("x-kubernetes-preserve-unknown-fields"):
         return
-    for name, below in wanted.get("properties", {}).items():
+    for name, below in expected.get("properties", {}).items():
         where = f"{path}.{name}".removeprefix(".")
         if name in served.get("properties", {}):
             yield from _missing(below, served["properties"][name], where)
         elif not isinstance(served.get("additionalProperties"), dict):
             yield where
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        if isinstance(wanted.get(key), dict) and isinstance(served.get(key), dict):
-            yield from _missing(wanted[key], served[key], path + mark)
+        if isinstance(expected.get(key), dict) and isinstance(served.get(key), dict):
+            yield from _missing(expected[key], served[key], path + mark)
 
 
 class SchemaWatch:
@@ -124,12 +124,12 @@ class SchemaWatch:
         self._on_change()
         about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, uid="")
         if dropped:
-            await self._recorder.event(about, "Warning", DROPPED, text_of(dropped))
+            await self._recorder.event(about, "Warning", DROPPED, describe_dropped(dropped))
         else:
             await self._recorder.event(about, "Normal", KEPT, "this CRD keeps every field again")
 
 
-def text_of(dropped: tuple[str, ...]) -> str:
+def describe_dropped(dropped: tuple[str, ...]) -> str:
     """Return the dropped fields, the consequence and the fix in one line."""
     return (
         f"this CRD drops {', '.join(dropped)}; Mid resources stay correct, without status.allocated they are "

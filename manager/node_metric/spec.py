@@ -1,14 +1,22 @@
-"""Compute the spec of a NodeMetric from the node's strategy. Pure."""
+"""Compute the spec of a NodeMetric from the node's strategy, and the smallest change that it needs. Pure.
+
+The manager owns the spec of a NodeMetric, the agent its status.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
+from api_types.kubernetes import pods
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
+from manager.cache.store import NodeMetric
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
 
 
@@ -34,7 +42,7 @@ DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"
 """Policy of nodes that do not take part: they are measured all the same."""
 
 
-def spec_of(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
+def for_node(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
     """Return the spec of the NodeMetric of a node with this strategy.
 
     The take-back gate: `calibrated` alone only where the manager evicts Mid pods, and `may_evict`.
@@ -50,20 +58,99 @@ def spec_of(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
     )
 
 
-def wire_spec_of(node: NodeStrategy, *, may_evict: bool = False) -> Mapping[str, Any]:
-    """Return `spec_of` as it is on the wire: each report of each node is compared with it."""
+def wire_for_node(node: NodeStrategy, *, may_evict: bool = False) -> Mapping[str, Any]:
+    """Return `for_node` as it is on the wire: each report of each node is compared with it."""
     return _wire_spec_with_right(node) if may_evict else _wire_spec_without_right(node)
 
 
 @once_per_strategy
 def _wire_spec_with_right(node: NodeStrategy) -> Mapping[str, Any]:
-    return spec_of(node, may_evict=True).to_wire()
+    return for_node(node, may_evict=True).to_wire()
 
 
 @once_per_strategy
 def _wire_spec_without_right(node: NodeStrategy) -> Mapping[str, Any]:
-    return spec_of(node, may_evict=False).to_wire()
+    return for_node(node, may_evict=False).to_wire()
 
 
 DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY).to_wire()
 """Spec of a NodeMetric created before any valid configuration: the agent has its own defaults for the rest."""
+
+
+class MetricAction(enum.StrEnum):
+    """Action on a NodeMetric."""
+
+    NONE = "none"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """An action; `body` is the object to create, or the merge patch of an update."""
+
+    action: MetricAction
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan(node: pods.Node | None, metric: NodeMetric | None, spec: Mapping[str, Any] | None) -> MetricChange:
+    """Plan the change to a spec, which is as on the wire.
+
+    Without it (no configuration yet) a present spec stays, and a new NodeMetric gets the default.
+    """
+    if node is None:
+        return MetricChange(MetricAction.NONE if metric is None else MetricAction.DELETE)
+    if metric is None:
+        return MetricChange(MetricAction.CREATE, _new(node, spec or DEFAULT_SPEC))
+    patch: dict[str, Any] = {}
+    if owners := owner_references(metric.metadata.owner_references, node):
+        patch["metadata"] = {"ownerReferences": owners}
+    if spec and (changes := spec_patch(metric.spec, spec)):
+        patch["spec"] = changes
+    return MetricChange(MetricAction.UPDATE, patch) if patch else MetricChange(MetricAction.NONE)
+
+
+def _new(node: pods.Node, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.NODE_METRIC_KIND,
+        "metadata": {"name": node.metadata.name, "ownerReferences": owner_references(None, node)},
+        "spec": spec,
+    }
+
+
+def spec_patch(current: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch of `spec` that sets and removes the manager's own fields; {} where nothing differs.
+
+    Fields that the model does not know belong to other clients and stay.
+    """
+    return {} if current == spec else _patch(current or {}, spec, NodeMetricSpec)
+
+
+def _patch(current: Mapping[str, Any], spec: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    for info in model.model_fields.values():
+        key = info.alias
+        if key not in spec:
+            if key in current:
+                patch[key] = None
+        elif isinstance(current.get(key), Mapping) and (nested := slo.nested_model(info.annotation)):
+            if below := _patch(current[key], spec[key], nested):
+                patch[key] = below
+        elif current.get(key) != spec[key]:
+            patch[key] = spec[key]
+    return patch
+
+
+def owner_references(current: list[dict[str, Any]] | None, node: pods.Node) -> list[dict[str, Any]] | None:
+    """Return the references with the Node among them, which deletes a NodeMetric with its Node; None for no change.
+
+    A reference with another UID is to an earlier Node of the same name and is dropped.
+    """
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
+    others = [reference for reference in current or () if reference.get("kind") != "Node"]
+    nodes = [reference for reference in current or () if reference.get("kind") == "Node"]
+    if len(nodes) == 1 and owner.items() <= nodes[0].items():
+        return None
+    return [*others, owner]

@@ -66,7 +66,7 @@ def _gist(outcome: Outcome) -> str:
 
 
 def _left_out(configured: strategy.Configuration) -> str:
-    refused = {each.path[1] for each in configured.problems if each.effect is Effect.LAYER_IGNORED}
+    refused = {problem.path[1] for problem in configured.problems if problem.effect is Effect.LAYER_IGNORED}
     return f", {len(refused)} of them ignored" if refused else ""
 
 
@@ -74,7 +74,7 @@ def reason(outcome: Outcome) -> str:
     """Return the reason code of the document: that of its worst problem, where one has an effect."""
     if outcome.state is State.REFUSED:
         return REJECTED
-    return IGNORED if any(each.effect is Effect.LAYER_IGNORED for each in outcome.problems) else APPLIED
+    return IGNORED if any(problem.effect is Effect.LAYER_IGNORED for problem in outcome.problems) else APPLIED
 
 
 def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
@@ -84,20 +84,20 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
     """
     status = str(outcome.state is not State.REFUSED)
     since = _since(before or "", status) or times.format_rfc3339(now)
-    wanted: dict[str, Any] = {
+    condition: dict[str, Any] = {
         "type": "Accepted",
         "status": status,
         "lastTransitionTime": since,
         "reason": reason(outcome),
         "message": summary(outcome, kept_in=kept_in),
     }
-    if found := [_cut(_text(each)) for each in outcome.problems[:_MOST_PROBLEMS]]:
-        wanted["problems"] = found
+    if problems := [_cut(_text(problem)) for problem in outcome.problems[:_MOST_PROBLEMS]]:
+        condition["problems"] = problems
     if len(outcome.problems) > _MOST_PROBLEMS:
-        wanted["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
+        condition["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
     if outcome.unused:
-        wanted["unused"] = _cut(colocation_document.unused_text(outcome.unused))
-    text = yaml_text.dump(wanted)
+        condition["unused"] = _cut(colocation_document.unused_text(outcome.unused))
+    text = yaml_text.dump(condition)
     return None if text == before else text
 
 

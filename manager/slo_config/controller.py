@@ -129,8 +129,8 @@ class ConfigController:
 
     async def _restore(self) -> None:
         """Put the stored document of an earlier leader in force, unless a newer one is. Raises ApiServerError."""
-        kept = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
-        data = kept.data if kept else None
+        stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
+        data = stored.data if stored else None
         if self._last_good is not None:
             return  # a newer document was decided meanwhile, and will be stored
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
@@ -146,15 +146,15 @@ class ConfigController:
 
     def decide(self) -> None:
         """Decide from the store what is in force, and add the steps that report and store it."""
-        seen = self._config_maps.get(self._settings.config_map)
-        if seen is None and not self._counts_as_absent():
+        config_map = self._config_maps.get(self._settings.config_map)
+        if config_map is None and not self._counts_as_absent():
             return  # not known, or not for long enough
-        data = seen.data if seen else None
-        decided = (seen.metadata.uid if seen else None, evaluation.document_text(data))
+        data = config_map.data if config_map else None
+        decided = (config_map.metadata.uid if config_map else None, evaluation.document_text(data))
         if decided == self._decided:
             return  # its metadata changed, or another key
         in_force = self.strategies.configuration if self.strategies else None
-        self._outcome = outcome = evaluation.evaluate(in_force, data, exists=seen is not None)
+        self._outcome = outcome = evaluation.evaluate(in_force, data, exists=config_map is not None)
         self._decided = decided
         self._known_before = (outcome.text or "") == self._stored
         if outcome.state is not evaluation.State.REFUSED:
@@ -163,7 +163,7 @@ class ConfigController:
         self._telemetry.config_problems.set(len(outcome.problems))
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
-        if seen is None:
+        if config_map is None:
             log.warning(
                 "ConfigMap %s has been absent for %g s: the defaults are in force, colocation is off",
                 self._settings.config_map, ABSENCE_SECONDS,
@@ -176,13 +176,13 @@ class ConfigController:
         since = self._config_maps.absent_since
         if since is None or self._confirmed == since:
             return since is not None
-        left = ABSENCE_SECONDS - (self._clock() - since).total_seconds()
-        if left > 0:
+        seconds = ABSENCE_SECONDS - (self._clock() - since).total_seconds()
+        if seconds > 0:
             log.warning(
                 "ConfigMap %s is absent: the present configuration stays in force for %.0f s, then the defaults apply",
-                self._settings.config_map, left,
+                self._settings.config_map, seconds,
             )  # fmt: skip
-        self._schedule(Step.CONFIRM, max(left, 0.0))
+        self._schedule(Step.CONFIRM, max(seconds, 0.0))
         return False
 
     async def _confirm_absence(self) -> None:
@@ -190,9 +190,9 @@ class ConfigController:
         since = self._config_maps.absent_since
         if since is None or (self._clock() - since).total_seconds() < ABSENCE_SECONDS:
             return  # it returned; a later absence has a step of its own
-        found = await read(self._api, self._settings.namespace, self._settings.config_map)
-        if found is not None:
-            self._config_maps.update(found)
+        config_map = await read(self._api, self._settings.namespace, self._settings.config_map)
+        if config_map is not None:
+            self._config_maps.update(config_map)
         elif self._config_maps.absent_since == since:
             self._confirmed = since
         self.decide()
@@ -205,32 +205,38 @@ class ConfigController:
     async def _report(self) -> None:
         """Post the Events of the decided document and write the annotation. Raises ApiServerError."""
         if self._annotation_unknown:
-            found = await read(self._api, self._settings.namespace, self._settings.config_map)
-            if found is not None:
-                self._config_maps.update(found)
+            config_map = await read(self._api, self._settings.namespace, self._settings.config_map)
+            if config_map is not None:
+                self._config_maps.update(config_map)
             self._annotation_unknown = False
-        outcome, decided, seen = self._outcome, self._decided, self._config_maps.get(self._settings.config_map)
-        if outcome is None or seen is None or decided != (seen.metadata.uid, evaluation.document_text(seen.data)):
+        outcome, decided, current = self._outcome, self._decided, self._config_maps.get(self._settings.config_map)
+        if (
+            outcome is None
+            or current is None
+            or decided != (current.metadata.uid, evaluation.document_text(current.data))
+        ):
             return  # what is there now is decided next, and reported after that
         if self._posted != decided:
             await self._reporter.post_events(
-                outcome, seen, applied_before=self._known_before, is_current=lambda: self._outcome is outcome
+                outcome, current, applied_before=self._known_before, is_current=lambda: self._outcome is outcome
             )
             if self._outcome is not outcome:
                 return
             self._posted = decided
-        await self._annotate(outcome, seen.metadata.uid)
+        await self._annotate(outcome, current.metadata.uid)
 
     async def _annotate(self, outcome: evaluation.Outcome, uid: str) -> None:
-        seen = self._config_maps.get(self._settings.config_map)
-        if seen is None or seen.metadata.uid != uid:
+        config_map = self._config_maps.get(self._settings.config_map)
+        if config_map is None or config_map.metadata.uid != uid:
             return
         try:
-            written = await self._reporter.annotate(outcome, seen)
+            written = await self._reporter.annotate(outcome, config_map)
         except (errors.NotFound, errors.Conflict, errors.Invalid) as error:
-            log.info("the ConfigMap %s was replaced before its annotation was written: %s", seen.metadata.name, error)
+            log.info(
+                "the ConfigMap %s was replaced before its annotation was written: %s", config_map.metadata.name, error
+            )
         except errors.Forbidden as error:
-            log.warning("cannot update the status annotation of the ConfigMap %s: %s", seen.metadata.name, error)
+            log.warning("cannot update the status annotation of the ConfigMap %s: %s", config_map.metadata.name, error)
         except errors.ApiServerError:
             self._annotation_unknown = True
             raise

@@ -47,7 +47,12 @@ class ConfigReporter:
         self._overlaps: set[tuple[int, int]] = set()
 
     async def post_events(
-        self, outcome: evaluation.Outcome, seen: ConfigMap, *, applied_before: bool, is_current: Callable[[], bool]
+        self,
+        outcome: evaluation.Outcome,
+        config_map: ConfigMap,
+        *,
+        applied_before: bool,
+        is_current: Callable[[], bool],
     ) -> None:
         """Post the Events of an evaluated document while it `is_current`.
 
@@ -55,19 +60,19 @@ class ConfigReporter:
         """
         self._about = about = Subject(
             resources.CONFIG_MAPS,
-            seen.metadata.name,
-            seen.metadata.uid,
+            config_map.metadata.name,
+            config_map.metadata.uid,
             namespace=self._settings.namespace,
-            resource_version=seen.metadata.resource_version,
+            resource_version=config_map.metadata.resource_version,
         )
         if outcome.changed:
             self._overlaps = set()
-        for severity, reason, text in self._events_of(outcome, applied_before):
+        for severity, reason, text in self._events(outcome, applied_before):
             if not is_current():
                 return
             await self._recorder.event(about, severity, reason, text)
 
-    def _events_of(
+    def _events(
         self, outcome: evaluation.Outcome, applied_before: bool
     ) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
         """Yield severity, reason and text of each Event of an evaluated document."""
@@ -102,20 +107,20 @@ class ConfigReporter:
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
                 await self._recorder.event(self._about, "Warning", condition.ADVICE, text)
 
-    async def annotate(self, outcome: evaluation.Outcome, seen: ConfigMap) -> ConfigMap | None:
+    async def annotate(self, outcome: evaluation.Outcome, config_map: ConfigMap) -> ConfigMap | None:
         """Write the status annotation where it differs; return the ConfigMap as written.
 
         The apiserver refuses the patch where the ConfigMap was replaced meanwhile. Raises errors.ApiServerError.
         """
-        before = (seen.metadata.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
+        before = (config_map.metadata.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
         kept_in = self._settings.last_good_config_map
         text = condition.annotation(outcome, before, self._clock(), kept_in=kept_in)
         if text is None:
             return None
         annotations = {names.ANNOTATION_COLOCATION_CONFIG_STATUS: text}
-        patch = {"metadata": {"uid": seen.metadata.uid, "annotations": annotations}}
+        patch = {"metadata": {"uid": config_map.metadata.uid, "annotations": annotations}}
         with self._telemetry.write("config_status"):
             return await objects.merge_patch(
-                self._api, resources.CONFIG_MAPS, seen.metadata.name, patch, namespace=self._settings.namespace,
+                self._api, resources.CONFIG_MAPS, config_map.metadata.name, patch, namespace=self._settings.namespace,
                 decode=ConfigMap,
             )  # fmt: skip

@@ -59,69 +59,71 @@ def explain(
     """Explain a node with these labels and annotations under an evaluated document."""
     configured = outcome.configuration
     strategy = node_strategy(configured, labels, annotations) if configured else None
-    return Explanation(node, source, outcome, kept_in, strategy, tuple(values_of(strategy.layers)) if strategy else ())
+    return Explanation(
+        node, source, outcome, kept_in, strategy, tuple(explain_values(strategy.layers)) if strategy else ()
+    )
 
 
-def values_of(layers: tuple[Layer, ...]) -> Iterator[Value]:
+def explain_values(layers: tuple[Layer, ...]) -> Iterator[Value]:
     """Yield each key with its value and the layer that sets it, in the order of the model."""
     wires = [(layer.name, layer.strategy.to_wire()) for layer in reversed(layers)]
     for key in slo.keys(slo.ColocationStrategy):
-        found = [(name, value) for name, wire in wires if (value := _at(wire, key.path)) is not _ABSENT]
-        (layer, value), *below = found or [("", None)]
+        setters = [(name, value) for name, wire in wires if (value := _at(wire, key.path)) is not _ABSENT]
+        (layer, value), *below = setters or [("", None)]
         if isinstance(value, dict):  # merged by key, from all of them
-            value = slo.merge(*(each.strategy for each in layers)).to_wire()[key.path]
-            layer = ", ".join(name for name, _ in found)
+            value = slo.merge(*(layer.strategy for layer in layers)).to_wire()[key.path]
+            layer = ", ".join(name for name, _ in setters)
         yield Value(key.path, value, layer, tuple(below), key.unused is None)
 
 
 def _at(wire: Mapping[str, Any], path: str) -> Any:
-    found: Any = wire
+    at: Any = wire
     for part in path.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(at, Mapping) or part not in at:
             return _ABSENT
-        found = found[part]
-    return found
+        at = at[part]
+    return at
 
 
-def participation(found: Explanation) -> str:
+def participation(explained: Explanation) -> str:
     """Return whether the node takes part in colocation, and the value that decides it."""
-    strategy, configured = found.strategy, found.outcome.configuration
+    strategy, configured = explained.strategy, explained.outcome.configuration
     if strategy is None or configured is None:
         return "undecided: no valid configuration exists"
-    own = next(value for value in found.values if value.key == "enable")
+    enable = next(value for value in explained.values if value.key == "enable")
     if strategy.enabled:
         return "takes part in colocation"
     if not configured.cluster.enable:
-        beside = f"; {own.layer} cannot switch it on alone" if own.value else ""
+        beside = f"; {enable.layer} cannot switch it on alone" if enable.value else ""
         return f"takes no part in colocation: enable is not true for the cluster{beside}"
-    return f"takes no part in colocation: enable is false by {own.layer}"
+    return f"takes no part in colocation: enable is false by {enable.layer}"
 
 
-def head(found: Explanation) -> Iterator[str]:
+def head(explained: Explanation) -> Iterator[str]:
     """Format everything but the values as lines of text."""
-    subject = f"node {found.node}" if found.node else "a node without labels and annotations"
-    yield f"{subject}: {participation(found)}"
-    yield f"{found.source}: {condition.summary(found.outcome, kept_in=found.kept_in)}"
-    refused = found.outcome.state is evaluation.State.REFUSED
-    yield from (f"  {problem.with_effect()}" for problem in found.outcome.problems if refused)
-    if found.strategy is None:
+    subject = f"node {explained.node}" if explained.node else "a node without labels and annotations"
+    yield f"{subject}: {participation(explained)}"
+    yield f"{explained.source}: {condition.summary(explained.outcome, kept_in=explained.kept_in)}"
+    refused = explained.outcome.state is evaluation.State.REFUSED
+    yield from (f"  {problem.with_effect()}" for problem in explained.outcome.problems if refused)
+    if explained.strategy is None:
         return
     yield ""
     yield "layers, lowest first; a higher layer overrides a lower one"
-    for layer in found.strategy.layers:
+    for layer in explained.strategy.layers:
         yield f"  {layer.name}" + (": IGNORED" if layer.refused else "")
         yield from (f"      {problem.with_effect()}" for problem in layer.problems)
-    for position in found.strategy.matching[1:]:
-        first = found.strategy.matching[0]
+    for position in explained.strategy.matching[1:]:
+        first = explained.strategy.matching[0]
         yield f"  nodeConfigs[{position}] matches as well and is not used: nodeConfigs[{first}] comes first"
 
 
-def comparison(found: Explanation) -> str:
+def comparison(explained: Explanation) -> str:
     """Compare the strategy with the NodeMetric's spec; empty where it was not read."""
-    differs = found.spec_differs
+    differs = explained.spec_differs
     if differs is None:
         return ""
-    if found.preview:
+    if explained.preview:
         changes = ", ".join(differs) or "nothing"
         return f"applied, the document would change in the spec of the NodeMetric: {changes}"
     if not differs:
@@ -134,13 +136,13 @@ def comparison(found: Explanation) -> str:
 
 def value_rows(values: tuple[Value, ...]) -> Iterator[tuple[str, str, str]]:
     """Yield key, value and layer, with the value below that it replaces, for each key that is of interest."""
-    for each in values:
-        if not each.effective and each.layer in ("", "defaults"):
+    for value in values:
+        if not value.effective and value.layer in ("", "defaults"):
             continue  # a default of a key without effect is of no interest
-        origin = each.layer if each.effective else f"{each.layer} (no effect here)"
-        if each.below and each.below[0][1] != each.value:
-            origin += f", instead of {_shown(each.below[0][1])} ({each.below[0][0]})"
-        yield each.key, _shown(each.value), origin
+        origin = value.layer if value.effective else f"{value.layer} (no effect here)"
+        if value.below and value.below[0][1] != value.value:
+            origin += f", instead of {_shown(value.below[0][1])} ({value.below[0][0]})"
+        yield value.key, _shown(value.value), origin
 
 
 def _shown(value: Any) -> str:
@@ -151,18 +153,18 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
+def as_json(explained: Explanation) -> dict[str, Any]:
     """Return the explanation as an object for JSON."""
-    strategy = found.strategy
+    strategy = explained.strategy
     return {
-        "node": found.node,
+        "node": explained.node,
         "enabled": strategy.enabled if strategy else None,
-        "summary": participation(found),
+        "summary": participation(explained),
         "document": {
-            "source": found.source,
-            "state": found.outcome.state.value,
-            "reason": condition.reason(found.outcome),
-            "problems": [problem.with_effect() for problem in found.outcome.problems],
+            "source": explained.source,
+            "state": explained.outcome.state.value,
+            "reason": condition.reason(explained.outcome),
+            "problems": [problem.with_effect() for problem in explained.outcome.problems],
         },
         "layers": [
             {
@@ -173,10 +175,10 @@ def as_json(found: Explanation) -> dict[str, Any]:
             }
             for layer in (strategy.layers if strategy else ())
         ],
-        "nodeMetricSpecDiffers": None if found.spec_differs is None else list(found.spec_differs),
+        "nodeMetricSpecDiffers": None if explained.spec_differs is None else list(explained.spec_differs),
         "matchingNodeConfigs": list(strategy.matching) if strategy else [],
         "values": {
-            each.key: {"value": each.value, "from": each.layer or None, "effective": each.effective}
-            for each in found.values
+            value.key: {"value": value.value, "from": value.layer or None, "effective": value.effective}
+            for value in explained.values
         },
     }

@@ -82,13 +82,13 @@ _Result = TypeVar("_Result")
 
 def once_per_strategy(derive: Callable[[NodeStrategy], _Result]) -> Callable[[NodeStrategy], _Result]:
     """Call a function once for each strategy, and keep the result for as long as the strategy is in use."""
-    known: weakref.WeakKeyDictionary[NodeStrategy, _Result] = weakref.WeakKeyDictionary()
+    results: weakref.WeakKeyDictionary[NodeStrategy, _Result] = weakref.WeakKeyDictionary()
 
     @functools.wraps(derive)
     def derived(strategy: NodeStrategy) -> _Result:
-        if strategy not in known:
-            known[strategy] = derive(strategy)
-        return known[strategy]
+        if strategy not in results:
+            results[strategy] = derive(strategy)
+        return results[strategy]
 
     return derived
 
@@ -120,16 +120,16 @@ class Configuration:
     def longest_report_interval_seconds(self) -> int:
         """Return the longest interval of reports that the cluster strategy or an entry requests."""
         strategies = (self.cluster, *(entry.strategy for entry in self.entries))
-        return max(each.metric_report_interval_seconds or 0 for each in strategies)
+        return max(strategy.metric_report_interval_seconds or 0 for strategy in strategies)
 
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
     """Resolve a document: fill in defaults and preset, and merge each entry over the cluster strategy."""
-    own = _own_keys(document)
+    cluster = _own_keys(document)
     return Configuration(
-        cluster=_filled_in(own),
+        cluster=_filled_in(cluster),
         entries=tuple(
-            Entry(entry.name or "", entry.node_selector, _filled_in(own, _own_keys(entry)))
+            Entry(entry.name or "", entry.node_selector, _filled_in(cluster, _own_keys(entry)))
             for entry in document.node_configs or ()
         ),
         emergency=document.mid_emergency or "none",
@@ -168,7 +168,7 @@ def percent_of_ratio(text: str) -> int | None:
 
 def _entry_layer(configured: Configuration, position: int) -> Layer:
     entry = (configured.document.node_configs or [])[position]
-    problems = tuple(each for each in configured.problems if each.path[:2] == ("nodeConfigs", position))
+    problems = tuple(problem for problem in configured.problems if problem.path[:2] == ("nodeConfigs", position))
     return Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), _own_keys(entry), problems)
 
 
@@ -182,8 +182,8 @@ def _label_layer(label: str, text: str) -> Layer:
     field_name = RATIO_LABELS[label]
     percent = percent_of_ratio(text)
     if percent is None:
-        wanted = "a ratio such as 0.65, 0 or more"
-        problem = Problem((camel_case(field_name),), config_problem.quoted(text), wanted, Effect.LAYER_IGNORED)
+        expected = "a ratio such as 0.65, 0 or more"
+        problem = Problem((camel_case(field_name),), config_problem.quoted(text), expected, Effect.LAYER_IGNORED)
         return Layer(f"label {label}", slo.ColocationStrategy(), (problem,))
     strategy = slo.ColocationStrategy.model_validate({field_name: percent})
     return Layer(f"label {label}", strategy, tuple(advice.strategy_advice(strategy)))
@@ -203,7 +203,7 @@ def overlays(configured: Configuration, labels: Mapping[str, str], annotations: 
 
 def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
-    of_cluster = tuple(each for each in configured.problems if each.path[:1] != ("nodeConfigs",))
+    of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
     return [Layer("cluster strategy", _own_keys(configured.document), of_cluster), *entries]
 
 
@@ -214,15 +214,15 @@ def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) 
 
 def node_strategy(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
     """Merge the layers."""
-    own = node_layers(labels, annotations)
-    above = [*_configured_layers(configured, labels), *own]
+    of_node = node_layers(labels, annotations)
+    above = [*_configured_layers(configured, labels), *of_node]
     layers = (*_base(slo.merge(*(layer.strategy for layer in above))), *above)
     strategy = slo.merge(*(layer.strategy for layer in layers))
     return NodeStrategy(
         strategy,
         enabled=bool(configured.cluster.enable and strategy.enable),
         layers=layers,
-        problems=tuple((layer.name, each) for layer in own for each in layer.problems),
+        problems=tuple((layer.name, problem) for layer in of_node for problem in layer.problems),
         emergency=configured.emergency,
         matching=matching_entries(configured.document, labels),
     )
@@ -243,20 +243,20 @@ class Strategies:
         self._known: OrderedDict[tuple[object, ...], NodeStrategy] = OrderedDict()
         """Least recently used first; the key has a digest of the annotation, not its text."""
 
-    def of(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
+    def merged(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
         """Return the strategy of a node with these labels and annotations, without its layers and extensions."""
         key = (
             matching_entries(self.configuration.document, labels),
             _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
             *(labels.get(label) for label in RATIO_LABELS),
         )
-        known = self._known.pop(key, None)
-        if known is None:
-            known = _slim(node_strategy(self.configuration, labels, annotations))
+        merged = self._known.pop(key, None)
+        if merged is None:
+            merged = _slim(node_strategy(self.configuration, labels, annotations))
             if len(self._known) >= MOST_KNOWN:
                 self._known.popitem(last=False)
-        self._known[key] = known
-        return known
+        self._known[key] = merged
+        return merged
 
 
 def _digest(text: str | None) -> bytes | None:
@@ -266,6 +266,6 @@ def _digest(text: str | None) -> bytes | None:
     return b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()
 
 
-def _slim(found: NodeStrategy) -> NodeStrategy:
+def _slim(strategy: NodeStrategy) -> NodeStrategy:
     """Drop what no controller reads: the layers are for koordctl, the extensions for third parties."""
-    return dataclasses.replace(found, strategy=found.strategy.model_copy(update={"extensions": None}), layers=())
+    return dataclasses.replace(strategy, strategy=strategy.strategy.model_copy(update={"extensions": None}), layers=())

@@ -39,7 +39,7 @@ def test_the_presets_apply_to_the_pools_that_the_example_names():
     strategies = strategy.Strategies(strategy.configuration(colocation_document.read_config(text).config))
 
     def shares(pool):
-        of_pool = strategies.of({"pool": pool}, {})
+        of_pool = strategies.merged({"pool": pool}, {})
         return (
             of_pool.enabled,
             of_pool.strategy.mid_cpu_threshold_percent,

@@ -23,7 +23,6 @@ from manager.mid_resource import calculator, decision, patch, pod_requests, stat
 from manager.mid_resource.decision import Action
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.reasons import Reason
-from manager.node_metric import diff
 from manager.node_metric import spec as collect_policy
 from manager.slo_config import evaluation, strategy
 
@@ -208,15 +207,15 @@ def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
     if outcome.configuration is None:
         spec = case["old_spec"] or collect_policy.DEFAULT_SPEC
     else:
-        found = strategy.Strategies(outcome.configuration).of(labels_of(case["node"]), annotations_of(case["node"]))
-        spec = collect_policy.spec_of(found).to_wire()
+        found = strategy.Strategies(outcome.configuration).merged(labels_of(case["node"]), annotations_of(case["node"]))
+        spec = collect_policy.for_node(found).to_wire()
     return {"spec": {"metricCollectPolicy": spec["metricCollectPolicy"]}, "error": False}
 
 
 def node_metric_reconcile(case: Mapping[str, Any]) -> dict[str, Any]:
     if "steps" not in case:
         plan, spec, _ = _reconciled(case, None, None)
-        action = "delete NodeMetric" if plan.action is diff.Action.DELETE else plan.action.value
+        action = "delete NodeMetric" if plan.action is collect_policy.MetricAction.DELETE else plan.action.value
         return {"action": action, "spec": spec, "error": False, "requeue": False}
     specs: list[Any] = []
     configuration = None
@@ -231,18 +230,18 @@ def node_metric_reconcile(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reconciled(
     case: Mapping[str, Any], in_force: strategy.Configuration | None, before: Any
-) -> tuple[diff.Plan, Any, strategy.Configuration | None]:
+) -> tuple[collect_policy.MetricChange, Any, strategy.Configuration | None]:
     """Return the plan, the policy of the spec after it, and the configuration in force."""
     outcome = _synced(in_force, case.get("configmap_data"))
     wanted = None
     if outcome.configuration is not None:
-        holds = strategy.Strategies(outcome.configuration).of({}, {})
-        wanted = collect_policy.spec_of(holds).to_wire()
+        holds = strategy.Strategies(outcome.configuration).merged({}, {})
+        wanted = collect_policy.for_node(holds).to_wire()
     node = pods.Node(metadata=pods.ObjectMeta(name="node", uid="1")) if case["node_exists"] else None
     old = case.get("old_spec") if before is None else before
     metric = store.NodeMetric(spec=old) if case["nodemetric_exists"] else None
-    plan = diff.plan(node, metric, wanted)
-    spec = None if plan.action is diff.Action.DELETE else {**(old or {}), **plan.body.get("spec", {})}
+    plan = collect_policy.plan(node, metric, wanted)
+    spec = None if plan.action is collect_policy.MetricAction.DELETE else {**(old or {}), **plan.body.get("spec", {})}
     policy = {"metricCollectPolicy": spec["metricCollectPolicy"]} if spec else None
     return plan, policy, outcome.configuration
 

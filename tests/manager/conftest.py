@@ -143,7 +143,9 @@ class World:
         node = self.cache.nodes.get(name)
         strategies = self.config.strategies
         strategy = (
-            strategies.of(node.metadata.labels or {}, node.metadata.annotations or {}) if strategies and node else None
+            strategies.merged(node.metadata.labels or {}, node.metadata.annotations or {})
+            if strategies and node
+            else None
         )
         await self.node_metrics.reconcile(name, strategy)
         return await self.mid.reconcile(name, strategy) if strategy else None

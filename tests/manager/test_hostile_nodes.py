@@ -16,7 +16,7 @@ from api_types.node_metric import mid_status
 from manager.cache import store
 from manager.events.recorder import OBJECT_BURST, EventRecorder
 from manager.mid_resource.controller import mid_policy_of
-from manager.node_metric.spec import spec_of
+from manager.node_metric.spec import for_node
 from manager.reconciler import Reconciler
 from manager.slo_config import strategy
 from tests.manager import hostile_nodes
@@ -182,7 +182,7 @@ MEMORY = """
 import gc
 from manager.cache import store
 from manager.mid_resource.controller import mid_policy_of
-from manager.node_metric.spec import spec_of
+from manager.node_metric.spec import for_node
 from manager.slo_config import strategy
 from tests.manager import hostile_nodes
 
@@ -194,8 +194,8 @@ def seen(numbers):
     for number in numbers:
         nodes.update(nodes.decode(hostile_nodes.node(number)))
         node = nodes.get(f"hostile-{number}")
-        found = strategies.of({}, node.metadata.annotations)
-        mid_policy_of(found), spec_of(found)
+        found = strategies.merged({}, node.metadata.annotations)
+        mid_policy_of(found), for_node(found)
 
 nodes = store.NodeStore()
 strategies = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
@@ -216,8 +216,8 @@ def test_what_is_computed_from_strategies_is_bounded():
     results = []
     for index in range(2 * strategy.MOST_KNOWN):
         text = json.dumps({"midReclaimRatioPercent": index % 100, "metricReportIntervalSeconds": 30 + index})
-        found = strategies.of({}, {STRATEGY: text})
-        results += [weakref.ref(mid_policy_of(found)), weakref.ref(spec_of(found))]
+        found = strategies.merged({}, {STRATEGY: text})
+        results += [weakref.ref(mid_policy_of(found)), weakref.ref(for_node(found))]
     del found
     gc.collect()
     assert sum(each() is not None for each in results) <= 2 * strategy.MOST_KNOWN == 512

@@ -410,3 +410,20 @@ async def test_a_watch_that_delivers_again_is_counted_and_no_longer_one_that_mis
                 change()
                 await until(lambda: status.trouble(-1.0) is None)
                 assert status.metric("koord_manager_watch_events_total", {"resource": resource}) > before
+
+
+async def test_every_watch_begins_again_after_a_restore_of_etcd():
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server._version = 1_000_000
+        add_node(server, "n1")
+        configure(server, {"enable": True})
+
+        def begun(first=0):
+            return {each.path.rsplit("/", 1)[-1] for each in server.requests[first:] if each.method == "WATCH"}
+
+        async with leader(server, resync_seconds=1):
+            await until(lambda: begun() >= set(WATCHED) and server.get("nodemetrics", "n1"))
+            before = len(server.requests)
+            server.restore(1_000)
+            await until(lambda: begun(before) >= set(WATCHED))

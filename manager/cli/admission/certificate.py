@@ -85,8 +85,8 @@ def problem(pair: Pair, host: str, now: dt.datetime) -> str:
 def _newest(bundle: bytes, now: dt.datetime) -> bytes:
     """Return the first certificate of a bundle that is still valid; empty where none can be read."""
     try:
-        known = x509.load_pem_x509_certificates(bundle)
+        trusted = x509.load_pem_x509_certificates(bundle)
     except _UNREADABLE:
         return b""
-    valid = [each for each in known if now < each.not_valid_after_utc]
+    valid = [certificate for certificate in trusted if now < certificate.not_valid_after_utc]
     return valid[0].public_bytes(serialization.Encoding.PEM) if valid else b""

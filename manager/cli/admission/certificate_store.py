@@ -64,17 +64,17 @@ class CertificateStore:
     async def _of_secret(self) -> Pair:
         name, namespace = self._settings.secret, self._settings.namespace
         secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
-        found = _pair(secret.get("data") or {})
+        pair = _pair(secret.get("data") or {})
         now = self._now()
-        problem = certificate.problem(found, self._settings.host, now)
+        problem = certificate.problem(pair, self._settings.host, now)
         if not problem:
-            return found
-        made = certificate.make(self._settings.host, now, found.bundle)
-        data = {CERTIFICATE_FILE: made.certificate, KEY_FILE: made.key, _BUNDLE: made.bundle}
+            return pair
+        renewed = certificate.make(self._settings.host, now, pair.bundle)
+        data = {CERTIFICATE_FILE: renewed.certificate, KEY_FILE: renewed.key, _BUNDLE: renewed.bundle}
         body = {**secret, "data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
         await objects.replace(self._api, _SECRETS, name, body, namespace=namespace)
         log.info("Secret %s/%s: a new certificate was made: %s", namespace, name, problem)
-        return made
+        return renewed
 
     def _now(self) -> dt.datetime:
         """Return the clock of the API server, which checks the certificate: replicas agree, whatever their clocks."""
@@ -94,11 +94,13 @@ class CertificateStore:
         """Make the API server trust the certificate, unless it does."""
         name = self._settings.webhook_configuration
         configuration = await objects.get(self._api, _CONFIGURATIONS, name)
-        wanted = base64.b64encode(bundle).decode()
+        bundle_text = base64.b64encode(bundle).decode()
         webhooks = configuration.get("webhooks") or []
-        if all(each.get("clientConfig", {}).get("caBundle") == wanted for each in webhooks):
+        if all(hook.get("clientConfig", {}).get("caBundle") == bundle_text for hook in webhooks):
             return
-        changed = [{**each, "clientConfig": {**each.get("clientConfig", {}), "caBundle": wanted}} for each in webhooks]
+        changed = [
+            {**hook, "clientConfig": {**hook.get("clientConfig", {}), "caBundle": bundle_text}} for hook in webhooks
+        ]
         await objects.replace(self._api, _CONFIGURATIONS, name, {**configuration, "webhooks": changed})
         log.info("MutatingWebhookConfiguration %s: its caBundle was replaced", name)
 

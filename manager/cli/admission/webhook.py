@@ -79,22 +79,22 @@ def limits(
     pod: Mapping[str, Any], scheduler_name: str, *, native_limits: bool = True
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the operations of a JSON patch that applies the rules to a pod, and what its author is warned of."""
-    made = admission.admitted(pod, {}, (), scheduler_name, native_limits=native_limits)
-    if made.refusal:
-        return [], [f"this koord-mid pod gets no limits: {made.refusal}"]
+    admitted = admission.admitted(pod, {}, (), scheduler_name, native_limits=native_limits)
+    if admitted.refusal:
+        return [], [f"this koord-mid pod gets no limits: {admitted.refusal}"]
     if not template.is_mid(pod):
         return [], []
-    return list(_operations(pod["spec"], made.pod["spec"])), [
-        f"koord-mid: {text}" for text in template.advice(made.pod)
+    return list(_operations(pod["spec"], admitted.pod["spec"])), [
+        f"koord-mid: {text}" for text in template.advice(admitted.pod)
     ]
 
 
 def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what differs between two specs; the rules change resources of containers and the scheduler's name."""
     for field in template.CONTAINER_LISTS:
-        for index, (given, made) in enumerate(zip(before.get(field) or (), after.get(field) or (), strict=True)):
-            if made.get("resources") != given.get("resources"):
-                yield {"op": "add", "path": f"/spec/{field}/{index}/resources", "value": made["resources"]}
+        for index, (old, new) in enumerate(zip(before.get(field) or (), after.get(field) or (), strict=True)):
+            if new.get("resources") != old.get("resources"):
+                yield {"op": "add", "path": f"/spec/{field}/{index}/resources", "value": new["resources"]}
     if after.get("schedulerName") != before.get("schedulerName"):
         yield {"op": "add", "path": "/spec/schedulerName", "value": after["schedulerName"]}
 

@@ -178,7 +178,7 @@ def test_the_last_good_document_is_explained_under_an_invalid_one(explain):
 def test_the_written_spec_is_compared_and_a_draft_previewed(explain, tmp_path):
     document = {"enable": True}
     configured = strategy.configuration(colocation_document.read_config(json.dumps(document)).config)
-    written = spec.spec_of(strategy.Strategies(configured).of({}, {})).to_wire()
+    written = spec.for_node(strategy.Strategies(configured).merged({}, {})).to_wire()
     metric = cluster.metric() | {"spec": {**written, "theirs": 1}}
     config = {"metadata": {}, "data": {"colocation-config": json.dumps(document)}}
     routes = cluster_of(config=config) | {f"{METRICS}/worker-1": metric}

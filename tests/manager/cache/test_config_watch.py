@@ -97,7 +97,7 @@ class Followed:
         self.seen = []
         sink = EventSink(self.store, add=lambda _: None, add_config=lambda: None)
         to = connection.Connection(server=server.cluster.url, origin="the test", namespace=NAMESPACE, **credentials)
-        self.watch = ConfigWatch(to, ManagerSettings(), sink, seen=self.seen.append, identity="test")
+        self.watch = ConfigWatch(to, ManagerSettings(), sink, on_event=self.seen.append, identity="test")
         self.running = asyncio.create_task(self.watch.follow(lambda: None))
 
     def text(self):

@@ -107,7 +107,7 @@ async def test_applies_an_edit_of_the_configuration_that_no_watch_delivered(worl
     world.configure({"enable": True, "midCPUThresholdPercent": 20})
     await ResyncRun(world, api).subject.once()
     world.config.decide()
-    assert world.config.strategies.of({}, {}).strategy.mid_cpu_threshold_percent == 20
+    assert world.config.strategies.merged({}, {}).strategy.mid_cpu_threshold_percent == 20
 
 
 async def test_ignores_an_older_state_of_the_configuration(world, api):
@@ -117,7 +117,7 @@ async def test_ignores_an_older_state_of_the_configuration(world, api):
     await world.config.refresh()
     world.cache.config_maps.update(old)
     world.config.decide()
-    assert world.config.strategies.of({}, {}).strategy.mid_cpu_threshold_percent == 20
+    assert world.config.strategies.merged({}, {}).strategy.mid_cpu_threshold_percent == 20
 
 
 async def test_a_failed_resync_is_counted_and_retried(world, api):

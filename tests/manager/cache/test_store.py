@@ -5,7 +5,7 @@ import pytest
 
 from api_types import names
 from api_types.node_metric import mid_status
-from manager.cache.store import ClusterStore, NodeMetricStore
+from manager.cache.store import ClusterStore, NodeMetricStore, NodeStore, version_number
 
 
 def node(version, uid="u1", **labels):
@@ -118,3 +118,20 @@ def test_the_evaluation_of_a_node_metric_is_that_of_its_newest_version_and_ends_
     metrics.update(evaluated("n1", 8))
     metrics.replace([evaluated("n2", 1, "percentile")])
     assert predictors() == [("percentile",)]
+
+
+@pytest.mark.parametrize(("version", "number"), [("17", 17), ("1", 1), ("0", 0), ("", 0), ("x1", 0), ("-5", 0)])
+def test_a_version_that_is_no_number_is_the_lowest(version, number):
+    assert version_number(version) == number
+
+
+def test_an_object_whose_version_is_no_number_replaces_none_with_a_version():
+    nodes = NodeStore()
+    assert nodes.update(nodes.decode(node("", a="first")))
+    assert nodes.newest_version == 0
+    assert nodes.update(nodes.decode(node("1", a="numbered")))
+    assert not nodes.update(nodes.decode(node("", a="again")))
+    assert nodes.get("n1").metadata.labels == {"a": "numbered"}
+    assert nodes.newest_version == 1
+    assert nodes.gone({}, "") == []
+    assert nodes.gone({}, "1") == ["n1"]

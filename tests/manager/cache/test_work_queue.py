@@ -318,3 +318,23 @@ async def test_no_answer_stops_a_node_for_longer_than_five_minutes():
         await asyncio.sleep(0)
         [timer] = queue._retries.values()
         assert timer.when() <= asyncio.get_running_loop().time() + 300
+
+
+async def test_it_is_reconciled_once_and_before_all_others():
+    done, urgent, gate = [], set(), asyncio.Event()
+
+    async def work(name):
+        await gate.wait()
+        done.append(name)
+
+    async with working(work, workers=1, is_urgent=urgent.__contains__) as queue:
+        for name in ("running", "a", "b", "c"):
+            queue.add(name)
+        await until(lambda: queue.depth(Lane.NORMAL) == 3)
+        urgent.add("b")
+        queue.add("b")
+        gate.set()
+        await until(lambda: len(done) == 4)
+        await settled()
+        assert [queue.depth(lane) for lane in Lane] == [0] * len(Lane)
+    assert done == ["running", "b", "a", "c"]

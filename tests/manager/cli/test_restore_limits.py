@@ -5,7 +5,9 @@ import logging
 import pytest
 
 from api_types.mid_pods import cpu_limits
+from apiserver_client import objects, session
 from manager.cli import lowered_limits, restore_limits
+from manager.cli.lowered_limits import LoweredLimits
 from tests.fakes import cluster
 
 MID = "kubernetes.io/mid-cpu"
@@ -181,3 +183,14 @@ async def test_a_status_that_cannot_be_read_holds_up_nothing(server, caplog):
     assert await run(server) == restore_limits.DONE
     assert limits_of(server, "slow") == ["1", "200m"]
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def test_limits_are_restored_on_every_page_of_the_list():
+    async with cluster.running() as server:
+        server.add("pods", lowered_pod("first"), "shop")
+        for number in range(objects.PAGE_SIZE):
+            server.add("pods", {"metadata": {"name": f"p{number}"}, "spec": {"containers": []}}, "shop")
+        server.add("pods", lowered_pod("last"), "shop")
+        async with session.connect(server.connection(), user_agent="test/1") as api:
+            assert await LoweredLimits(api, lambda: server.now).restore() == ["shop/first", "shop/last"]
+        assert limits_of(server, "first") == limits_of(server, "last") == ["1", "200m"]

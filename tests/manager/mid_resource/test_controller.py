@@ -224,7 +224,7 @@ async def test_does_not_patch_a_node_that_was_recreated(world):
     seen = world.cache.nodes.get("n1")
     world.server.remove("nodes", "n1")
     world.add_node()
-    strategy = world.config.strategies.of({}, {})
+    strategy = world.config.strategies.merged({}, {})
     assert world.cache.nodes.get("n1") is seen
     with pytest.raises(Exception, match="immutable"):
         await world.mid.reconcile("n1", strategy)
@@ -247,7 +247,7 @@ async def test_an_answer_that_the_deletion_overtakes_brings_no_object_back(world
 
     world.api.send = overtaken
     world.sync_cache()
-    strategy = world.config.strategies.of({}, {})
+    strategy = world.config.strategies.merged({}, {})
     await world.mid.reconcile("n1", strategy)
     assert world.cache.nodes.get("n1") is None
     world.sync_cache()

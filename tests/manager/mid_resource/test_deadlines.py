@@ -37,7 +37,7 @@ async def test_a_node_is_reconciled_when_its_sample_is_too_old(world):
 async def test_a_deadline_that_has_passed_means_after_the_slack(world):
     await started(world, updateTimeThresholdSeconds=300)
     world.now += dt.timedelta(seconds=310)
-    strategy = world.config.strategies.of({}, {})
+    strategy = world.config.strategies.merged({}, {})
     case = world.mid._case("n1", world.cache.nodes.get("n1"), strategy)
     target, _ = await world.mid._targets.of(case)
     assert world.mid._requeue_seconds(case, target, written_now=False) == SLACK_SECONDS

@@ -108,7 +108,7 @@ async def test_a_node_metric_that_vanishes_withdraws_when_its_last_sample_is_too
     await reported(world)
     world.server.remove("nodemetrics", "n1")
     world.sync_cache()
-    strategy = world.config.strategies.of({}, {})
+    strategy = world.config.strategies.merged({}, {})
     assert 0 < await world.mid.reconcile("n1", strategy) < 15 * 60
     assert world.mid_of() == (6_000, 10_000)
     world.now += dt.timedelta(minutes=15)

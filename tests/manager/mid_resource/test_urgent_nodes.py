@@ -26,7 +26,9 @@ async def published(world):
 def is_urgent(world):
     world.sync_cache()
     node = world.cache.nodes.get("n1")
-    return world.mid.needs_withdrawal("n1", world.config.strategies.of({}, node.metadata.annotations if node else {}))
+    return world.mid.needs_withdrawal(
+        "n1", world.config.strategies.merged({}, node.metadata.annotations if node else {})
+    )
 
 
 async def test_a_node_is_urgent_from_the_end_of_its_sample_until_it_is_withdrawn(published):

@@ -1,10 +1,19 @@
+import copy
 import datetime as dt
+import logging
 
 import pytest
 
+import tests.fakes.cluster as fake
+from api_types.node_metric import crd_manifest
 from apiserver_client import errors
-from manager.slo_config.controller import ABSENCE_SECONDS
+from manager import assembly
+from manager.cache.watch_health import WatchAges
+from manager.metrics.telemetry import WATCHED
+from manager.settings import ManagerSettings
+from manager.slo_config.controller import ABSENCE_SECONDS, Step
 from tests.fakes import cluster
+from tests.manager.conftest import worked_off
 
 
 async def started(world, document=None):
@@ -82,7 +91,7 @@ async def test_retries_a_node_metric_that_vanished_meanwhile(world):
     world.configure({"enable": True, "degradeTimeMinutes": 5})
     await started(world)
     node = world.cache.nodes.get("n1")
-    strategy = world.config.strategies.of(node.metadata.labels or {}, {})
+    strategy = world.config.strategies.merged(node.metadata.labels or {}, {})
     with pytest.raises(errors.NotFound):
         await world.node_metrics.reconcile("n1", strategy)
     await world.node_metrics.reconcile("n1", strategy)
@@ -206,3 +215,128 @@ async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_d
     await world.settle()
     assert degrade_minutes(world) == 15
     assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["enable"] is False
+
+
+@pytest.fixture
+async def orphan(world):
+    """Return the world with a NodeMetric in the store, whose Node is gone."""
+    world.configure({"enable": True})
+    await world.config.start()
+    world.server.add("nodemetrics", {"metadata": {"name": "gone"}})
+    world.cache.node_metrics.update(world.cache.node_metrics.decode(world.server.get("nodemetrics", "gone")))
+    return world
+
+
+def messages(caplog):
+    return [each.getMessage() for each in caplog.records if "gone" in each.getMessage()]
+
+
+async def test_an_orphan_is_deleted_once_and_forgotten(orphan, caplog):
+    caplog.set_level(logging.INFO)
+    await orphan.node_metrics.reconcile("gone", None)
+    assert orphan.cache.node_metrics.names() == []
+    asked = len(orphan.server.writes)
+    await orphan.node_metrics.reconcile("gone", None)
+    assert len(orphan.server.writes) == asked
+    assert messages(caplog) == ["node gone: deleted the NodeMetric, its Node is gone"]
+
+
+async def test_an_orphan_that_is_deleted_already_is_forgotten(orphan, caplog):
+    caplog.set_level(logging.INFO)
+    orphan.server.remove("nodemetrics", "gone")
+    await orphan.node_metrics.reconcile("gone", None)
+    assert orphan.cache.node_metrics.get("gone") is None
+    assert messages(caplog) == []
+
+
+async def test_an_orphan_whose_deletion_is_refused_stays_known(orphan):
+    orphan.server.refuse["DELETE", "nodemetrics"] = cluster.Refusal(403, "Forbidden", "gone")
+    with pytest.raises(errors.Forbidden):
+        await orphan.node_metrics.reconcile("gone", None)
+    assert orphan.cache.node_metrics.get("gone") is not None
+
+
+CRD = "nodemetrics.slo.koordinator.sh"
+OWN_FIELDS = ("predictPolicy", "midColocationPolicy")
+
+
+def foreign_crd():
+    manifest = copy.deepcopy(crd_manifest.manifest())
+    spec = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for field in OWN_FIELDS:
+        del spec["properties"][field]
+    return manifest
+
+
+class Foreign:
+    """A cluster whose CRD drops fields of this project, and a manager in it."""
+
+    def __init__(self, world, parts):
+        self.world, self.parts, self.server = world, parts, world.server
+        self.drops = True
+
+    async def reconcile(self, name="n1"):
+        for _ in range(2):
+            self.world.sync_cache()
+            await self.parts.reconciler.reconcile(name)
+            await worked_off(self.parts.spec_queue)
+        await self.parts.events.drain()
+
+    def spec(self):
+        return set(self.server.get("nodemetrics", "n1")["spec"])
+
+    def patches(self):
+        return sum((method, "nodemetrics" in path) == ("PATCH", True) for method, path, _ in self.server.writes)
+
+    async def replace_crd(self):
+        self.drops = False
+        self.server.patch("customresourcedefinitions", CRD, {"spec": crd_manifest.manifest()["spec"]})
+        await self.parts.schema.once()
+
+
+@pytest.fixture
+async def foreign(world, monkeypatch):
+    parts = assembly.assemble(
+        world.api, ManagerSettings(workers=1), world.telemetry, WatchAges(WATCHED, lambda: 0.0), clock=world.clock
+    )
+    world.cache = parts.cache
+    made, real = Foreign(world, parts), fake._patched
+
+    def pruned(before, patch, subresource):
+        after = real(before, patch, subresource)
+        if made.drops and "metricCollectPolicy" in (after.get("spec") or {}):
+            after["spec"] = {key: value for key, value in after["spec"].items() if key not in OWN_FIELDS}
+        return after
+
+    monkeypatch.setattr(fake, "_patched", pruned)
+    world.server.add("customresourcedefinitions", foreign_crd())
+    world.add_node()
+    world.server.add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {"metricCollectPolicy": {}}})
+    world.configure({"enable": True})
+    world.sync_config()
+    await parts.config.work(Step.DECIDE)
+    await parts.schema.once()
+    await made.reconcile()
+    return made
+
+
+async def test_a_patch_that_the_crd_drops_is_sent_once(foreign):
+    sent = foreign.patches()
+    await foreign.reconcile()
+    await foreign.parts.schema.once()
+    await foreign.reconcile()
+    assert (foreign.spec(), foreign.patches()) == ({"metricCollectPolicy"}, sent)
+
+
+async def test_it_is_sent_again_when_the_crd_is_replaced(foreign):
+    await foreign.replace_crd()
+    await foreign.reconcile()
+    assert foreign.spec() == {"metricCollectPolicy", *OWN_FIELDS}
+
+
+async def test_it_is_forgotten_with_its_node(foreign):
+    controller = foreign.parts.reconciler._node_metrics
+    assert list(controller._dropped) == ["n1"]
+    foreign.server.remove("nodes", "n1")
+    await foreign.reconcile()
+    assert not controller._dropped

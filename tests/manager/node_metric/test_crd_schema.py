@@ -1,11 +1,13 @@
 """Fields of the suite that a CRD in the cluster drops."""
 
+import asyncio
 import copy
 
 import pytest
 
 from api_types.node_metric import crd_manifest
 from manager.node_metric import crd_schema
+from tests.fakes import apiserver
 from tests.manager.conftest import World
 
 NAME = "nodemetrics.slo.koordinator.sh"
@@ -90,3 +92,30 @@ async def test_reports_once_on_the_crd_and_again_when_it_is_over(world, watch):
     await watch.once()
     assert events(world)[-1][0] == "NodeMetricFieldsKept"
     assert world.telemetry.registry.get_sample_value("koord_manager_node_metric_dropped_fields") == 0
+
+
+async def test_checks_again_after_each_period_and_after_an_error(world, caplog, monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        match len(pauses):
+            case 1:
+                world.server.add("customresourcedefinitions", without("status.prediction"))
+                monkeypatch.setattr(world.server, "_openapi", lambda _path: apiserver.status(503, "ServiceUnavailable"))
+            case 2:
+                assert "cannot read CRD nodemetrics.slo.koordinator.sh" in caplog.text
+                assert events(world) == []
+                monkeypatch.undo()
+            case 3:
+                raise asyncio.CancelledError
+
+    changes = []
+    watch = crd_schema.SchemaWatch(
+        world.api, world.recorder, world.telemetry, sleep, on_change=lambda: changes.append(len(pauses))
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await watch.run(300.0)
+    assert pauses == [300.0] * 3
+    assert [reason for reason, _ in events(world)] == ["NodeMetricFieldsDropped"]
+    assert len(changes) == 1

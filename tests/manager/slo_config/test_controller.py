@@ -4,9 +4,12 @@ import json
 import pytest
 import yaml
 
+from api_types.colocation import controller_config
 from apiserver_client import errors
 from manager.cache.store import ConfigMapStore
+from manager.slo_config import controller, strategy
 from manager.slo_config.controller import ABSENCE_SECONDS, Step
+from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager.conftest import DirectConfig
 
@@ -214,7 +217,7 @@ async def test_continues_without_the_permission_to_annotate(world):
 
 async def report_overlap(world, name, labels):
     strategies = world.config.strategies
-    await world.reporter.report_overlap(strategies.configuration, name, strategies.of(labels, {}))
+    await world.reporter.report_overlap(strategies.configuration, name, strategies.merged(labels, {}))
 
 
 def overlaps(world):
@@ -227,7 +230,7 @@ async def test_reports_an_overlap_on_a_node_once_per_pair(world):
     await world.config.start()
     for name, labels in (("n1", {"a": "1"}), ("n2", {"a": "1", "b": "1"}), ("n3", {"b": "1", "a": "1"})):
         await world.reporter.report_overlap(
-            world.config.strategies.configuration, name, world.config.strategies.of(labels, {})
+            world.config.strategies.configuration, name, world.config.strategies.merged(labels, {})
         )
     [message] = overlaps(world)
     assert "nodeConfigs[1].nodeSelector" in message
@@ -240,7 +243,7 @@ async def test_reports_an_overlap_of_the_document_once_and_not_for_its_nodes(wor
     world.configure({"enable": True, "nodeConfigs": entries})
     await world.config.start()
     await world.reporter.report_overlap(
-        world.config.strategies.configuration, "n1", world.config.strategies.of({"pool": "x"}, {})
+        world.config.strategies.configuration, "n1", world.config.strategies.merged({"pool": "x"}, {})
     )
     assert len(overlaps(world)) == 1
 
@@ -390,3 +393,91 @@ async def test_every_event_about_a_problem_names_one(world, problems):
     messages = [item["message"] for item in world.server.all("events") if item["type"] == "Warning"]
     assert [text for text in messages if "more problems" in text] == []
     assert sum(any(f"key{number}:" in text for text in messages) for number in range(problems)) == problems
+
+
+@pytest.mark.parametrize(
+    ("seconds", "announced"), [(0, ["60"]), (30, ["30"]), (ABSENCE_SECONDS - 0.75, ["1"]), (ABSENCE_SECONDS, [])]
+)
+async def test_the_time_that_is_left_is_logged_until_it_is_over(world, caplog, seconds, announced):
+    world.configure({"enable": True})
+    await world.config.start()
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    world.sync_config()
+    world.now += dt.timedelta(seconds=seconds)
+    await world.config.work(Step.DECIDE)
+    stays = "ConfigMap slo-controller-config is absent: the present configuration stays in force for "
+    texts = [each.getMessage() for each in caplog.records]
+    assert [text.removeprefix(stays).partition(" s,")[0] for text in texts if text.startswith(stays)] == announced
+    assert (Step.CONFIRM, ABSENCE_SECONDS - seconds) in world.config.steps
+    assert world.config.strategies.configuration.cluster.enable is True
+
+
+async def test_each_failure_in_a_row_of_a_step_has_a_longer_delay_and_a_success_ends_the_row(world, monkeypatch):
+    class Delays:
+        def seconds(self, attempt, _uniform):
+            return 100.0 + attempt
+
+    monkeypatch.setattr(controller, "_DELAYS", Delays())
+    world.configure({"enable": True})
+    await world.config.start()
+    world.config.steps.clear()
+    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
+    for _ in range(3):
+        await world.config.work(Step.RESTORE)
+    world.server.refuse.clear()
+    await world.config.work(Step.RESTORE)
+    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
+    await world.config.work(Step.RESTORE)
+    assert world.config.steps == [(Step.RESTORE, 100.0 + attempt) for attempt in (0, 1, 2, 0)]
+
+
+async def test_configurations_are_counted_as_they_come_into_force(world):
+    def shown():
+        sample = world.telemetry.registry.get_sample_value
+        names = ("config_generation", "config_timestamp_seconds", "report_interval_seconds")
+        return tuple(sample(f"koord_manager_{name}") for name in names)
+
+    started = world.now.timestamp()
+    world.configure({"enable": True, "metricReportIntervalSeconds": 90})
+    await world.config.start()
+    first = shown()
+    world.configure({"enable": True, "metricReportIntervalSeconds": 30})
+    await world.config.refresh()
+    assert (first, shown()) == ((1, started, 90), (2, started, 30))
+
+
+def shown(world):
+    """Return the states whose series is 1, and the number of problems."""
+    value = world.telemetry.registry.get_sample_value
+    states = [each for each in State if value("koord_manager_config_state", {"state": each}) == 1]
+    return states, value("koord_manager_config_problems")
+
+
+async def test_one_state_is_shown_and_it_follows_the_config_map(world):
+    assert shown(world) == ([], 0)
+    world.configure({"enable": True})
+    await world.config.start()
+    assert shown(world)[0] == [State.APPLIED]
+    world.configure({"enable": True, "midCPUThresholdPercent": 150, "foo": 1})
+    await world.config.refresh()
+    assert shown(world) == ([State.REFUSED], 2)
+    world.server.patch(
+        "configmaps", world.settings.config_map, {"data": {"colocation-config": None}}, "koordinator-system"
+    )
+    await world.config.refresh()
+    assert shown(world) == ([State.KEY_ABSENT], 0)
+    world.server.remove("configmaps", world.settings.config_map, "koordinator-system")
+    await world.config.refresh()
+    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
+    await world.config.refresh()
+    assert shown(world) == ([State.CONFIG_MAP_ABSENT], 0)
+
+
+def test_a_node_without_a_configuration_has_colocation_enabled():
+    assert strategy.unconfigured().strategy.enable is True
+
+
+@pytest.mark.parametrize(("document", "emergency"), [({}, "none"), ({"midEmergency": "drain"}, "drain")])
+def test_the_emergency_is_the_one_of_the_document(document, emergency):
+    found = controller_config.ColocationConfig.model_validate({"enable": True, **document})
+    assert strategy.configuration(found).emergency == emergency

@@ -133,7 +133,9 @@ def test_the_values_are_those_of_the_strategy_that_the_controllers_use(cluster, 
     found = explained(document, {"pool": "x"}, {ANNOTATION: json.dumps(own)})
     if found.strategy is None:
         return
-    used = strategy.Strategies(found.outcome.configuration).of({"pool": "x"}, {ANNOTATION: json.dumps(own)}).strategy
+    used = (
+        strategy.Strategies(found.outcome.configuration).merged({"pool": "x"}, {ANNOTATION: json.dumps(own)}).strategy
+    )
     wire = used.to_wire()
     for value in found.values:
         here = wire

@@ -150,8 +150,8 @@ def test_a_refused_entry_is_a_layer_without_keys_and_with_its_problems():
 
 def test_equal_nodes_share_a_strategy():
     known = strategy.Strategies(configured(enable=True, nodeConfigs=ENTRIES))
-    assert known.of({"pool": "x", "a": "1"}, {}) is known.of({"pool": "x", "a": "2"}, {"other": "annotation"})
-    assert known.of({"pool": "x"}, {}) is not known.of({"pool": "y"}, {})
+    assert known.merged({"pool": "x", "a": "1"}, {}) is known.merged({"pool": "x", "a": "2"}, {"other": "annotation"})
+    assert known.merged({"pool": "x"}, {}) is not known.merged({"pool": "y"}, {})
 
 
 def test_equivalent_documents_are_equal():
