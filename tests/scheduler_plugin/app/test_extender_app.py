@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import ssl
 import time
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from scheduler_plugin.app import extender_app
+from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import tls
@@ -23,9 +25,14 @@ from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver, certificates
 from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, pod_document, request
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+
+
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+
+
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
@@ -343,3 +350,38 @@ async def test_a_renewed_certificate_is_served_without_a_restart(server, tmp_pat
         certificates.replace(first.certificate_path, renewed.certificate_path)
         while await served(port) != after:
             await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def nothing_frozen():
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("missing", [(), ("nodes",)])
+async def test_objects_are_frozen_once_every_list_is_complete(missing, nothing_frozen, monkeypatch):
+    app = ExtenderApp(SchedulerPluginSettings(extender_port=0, http_port=0, debug_port=0), loader.parse({}))
+    monkeypatch.setattr(app, "_unsynced", lambda: list(missing))
+    housekeeping = asyncio.create_task(app._housekeeping())
+    await asyncio.sleep(0)  # its first round ends where it waits for the second
+    housekeeping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await housekeeping
+    assert (gc.get_freeze_count() > 0) is not bool(missing)
+
+
+CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_mid"),
+    [({CPU: "500"}, True), ({MEMORY: "1Gi"}, True), ({CPU: "500", MEMORY: "1Gi"}, True), ({"cpu": "1"}, False)],
+)
+async def test_the_page_of_a_pod_with_mid_cpu_or_mid_memory_has_the_use_of_its_namespace(requests, is_mid):
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("a"))
+    parts.extender.filter(request(pod_document("new", requests=requests), ["a"]), NOW)
+    pages = DebugPages(parts, None, asyncio.get_running_loop())
+    page = await asyncio.to_thread(pages.pod, {"path": "default/new"})
+    assert (json.loads(b"".join(page.body))["midOfNamespace"] is not None) == is_mid

@@ -13,6 +13,8 @@ from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
 NODES = ["cool", "warm", "hot", "mute"]
+
+
 POD = pod_document("web", requests={"cpu": "10"})
 """Estimated at 8.5 cores."""
 
@@ -136,35 +138,6 @@ def test_measurements_are_shown_once_for_any_number_of_plugins():
     assert shown["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
     assert shown["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1
     assert "not measured" in shown["warm"]
-
-
-def test_explains_a_pod_without_an_estimate_and_a_pinned_pod(parts):
-    broken = decided(parts, pod=pod_document("web", requests={"cpu": "much"}))
-    assert broken["estimate"] is None
-    assert "cpu 10 + 0 of 100" in sentences(broken)["cool"]
-    pinned = decided(parts, pod=pod_document("web", owner_kind="DaemonSet"))
-    assert pinned["isPinned"]
-    assert pinned["nodesPassed"] == 4
-
-
-def test_shows_the_first_nodes_and_counts_the_others(parts):
-    decided(parts, bound_to="cool")
-    plugins = parts.cycle.rejecting_plugins
-    kept = parts.records.of("default/web")
-    (decision,) = explanation.page("default/web", kept, plugins, parts.resources, most_nodes=2)["decisions"]
-    assert [node["node"] for node in decision["nodes"]] == ["cool", "warm"]
-    assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
-
-
-def test_the_index_lists_the_last_decisions(parts):
-    decided(parts, bound_to="cool")
-    parts.extender.filter(request(pod_document("stuck"), ["hot"]), NOW + 13)
-    lines = explanation.index(parts.records.recent(500))
-    assert [(line["pod"], line["nodesAsked"], line["nodesPassed"], line["node"]) for line in lines] == [
-        ("default/stuck", 1, 1, None),
-        ("default/web", 4, 3, "cool"),
-    ]
-    assert len(parts.records.recent(1)) == 1
 
 
 @pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))

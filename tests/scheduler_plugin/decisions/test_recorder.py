@@ -4,12 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, Decision, DecisionRecords, RecordedColumns
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.cycle import PluginScores
@@ -38,15 +36,6 @@ def records(max_bytes=2**20, count=3):
     columns = RecordedColumns()
     columns.grow(count)
     return DecisionRecords(columns, {}, max_bytes)
-
-
-def test_a_decision_that_a_page_shows_does_not_shrink_meanwhile():
-    kept = records(max_bytes=40_000, count=500)
-    a_decision(kept, count=500)
-    (shown,) = kept.of("default/p")
-    for index in range(10):
-        a_decision(kept, name=f"later-{index}", count=500)
-    assert (len(shown.names), len(shown.rows)) == (500, 500)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +78,6 @@ def test_a_re_created_pod_is_another_pod():
     kept.bound("default/p", "second", "n1", 0)
     assert kept.choices[Choice.UNKNOWN] == 1
     assert kept.of("default/p")[0].node == ""
-
-
-def test_late_scores_belong_to_the_decision():
-    kept = records()
-    a_decision(kept)
-    kept.seal()
-    before = kept.bytes
-    kept.scored(pod(), np.array([2]), [], np.array([9]))
-    assert kept.of("default/p")[0].scores.tolist() == [9]
-    assert kept.bytes == before + 16  # a row and a score
 
 
 def test_a_retried_pod_keeps_its_last_decisions_only():
@@ -154,16 +133,6 @@ def test_inputs_are_those_of_the_decision_after_later_changes(parts):
     assert columns["limitPercent"].tolist() == [[65] * 3, [95] * 3]
 
 
-def test_an_unknown_node_is_recorded_by_its_requested_name(parts):
-    parts.extender.filter(request(pod_document("web"), ["n1", "nowhere"]), NOW)
-    (decision,) = parts.records.of("default/web")
-    assert list(decision.names) == ["n1", "nowhere"]
-    assert decision.codes is None
-    empty = factories.parts()
-    empty.extender.filter(request(pod_document("web"), ["nowhere"]), NOW)
-    assert list(empty.records.of("default/web")[0].names) == ["nowhere"]
-
-
 def test_the_verbs_make_a_complete_record(parts):
     body = request(pod_document("web", requests={"cpu": "1"}), NODES)
     parts.extender.filter(body, NOW)
@@ -199,49 +168,6 @@ def test_columns_are_copied_after_the_prioritize_response(parts):
     assert parts.records.bytes > 0
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("began"), st.integers(0, 3), st.integers(1, 40)),
-            st.tuples(st.just("scored"), st.integers(0, 3), st.integers(1, 40)),
-            st.tuples(st.just("bound"), st.integers(0, 3), st.integers(0, 40)),
-            st.tuples(st.just("seal"), st.just(0), st.just(0)),
-        ),
-        max_size=60,
-    )
-)
-def test_the_size_is_correct_after_any_sequence_of_calls(calls):
-    kept = records(max_bytes=12_000, count=40)
-    bound = 0
-    for verb, number, size in calls:
-        own, rows = pod(f"p{number}", f"u{number}"), np.arange(size)
-        if verb == "began":
-            kept.began(own, rows, [f"n{row}" for row in rows], None, NOW)
-        elif verb == "scored":
-            kept.scored(own, rows, [PluginScores("a", 1, rows)], rows)
-        elif verb == "bound":
-            kept.bound(own.key, own.uid, f"n{size}", size)
-            bound += 1
-        else:
-            kept.seal()
-    of_pods = [each for number in range(4) for each in kept.of(f"default/p{number}")]
-    assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
-    whole = [size for number, (_, size) in kept._by_number.items() if number >= kept._first_whole]
-    assert kept._whole_bytes == sum(whole)
-    assert len(kept) == len(of_pods) <= 4 * DECISIONS_PER_POD
-    assert sum(kept.choices.values()) == bound
-
-
-def test_unbounded_names_count_in_the_size():
-    kept = records(max_bytes=100_000, count=1)
-    kept.began(pod(), np.array([-1]), ["n" * 60_000], np.array([1], dtype=np.int16), NOW)
-    kept.began(pod("p" * 30_000), np.array([0]), ["n0"], None, NOW)
-    kept.seal()
-    assert 90_000 < kept.bytes <= 100_000
-    kept.bound("default/" + "p" * 30_000, "u", "n" * 10**6, None)
-    assert len(kept.of("default/" + "p" * 30_000)[0].node) == 253
-
-
 def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
     parts, names = factories.parts(), [f"node-{number:03d}" for number in range(300)]
     for number, name in enumerate(names):
@@ -274,27 +200,3 @@ def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
     best = [node["score"] for node in page["nodes"][1:]]
     assert best == sorted(best, reverse=True)
     assert best[0] == max(newest.scores)
-
-
-@given(
-    rows=st.lists(st.integers(-1, 30), max_size=20, unique=True),
-    scores=st.dictionaries(st.integers(0, 30), st.integers(0, 3)),
-    chosen=st.integers(-1, 30),
-    most=st.integers(1, 10),
-)
-def test_a_reduced_decision_keeps_its_own_node_and_then_the_best(rows, scores, chosen, most):
-    names = [f"n{row}" for row in rows]
-    decision = Decision(pod(), np.array(rows, dtype=np.intp), names, None, NOW)
-    decision.updated_at = np.array(rows, dtype=float)
-    decision.nodes_scored = np.array(list(scores), dtype=np.intp)
-    decision.scores = np.array(list(scores.values()), dtype=np.int64)
-    decision.node = f"n{chosen}"
-    decision.reduce(most)
-    by_rank = sorted(range(len(rows)), key=lambda at: (rows[at] != chosen, -scores.get(rows[at], -1), at))
-    kept = sorted(by_rank[:most])
-    assert list(decision.names) == [names[at] for at in kept]
-    assert decision.rows.tolist() == decision.updated_at.tolist() == [rows[at] for at in kept]
-    if len(rows) > most:
-        assert dict(zip(decision.nodes_scored.tolist(), decision.scores.tolist(), strict=True)) == {
-            rows[at]: scores[rows[at]] for at in kept if rows[at] in scores
-        }

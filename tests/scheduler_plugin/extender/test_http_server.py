@@ -1,11 +1,9 @@
 """HTTP server over real loopback sockets."""
 
 import asyncio
-import collections
 import contextlib
 import json
 import socket
-import tracemalloc
 from http import HTTPStatus
 
 import pytest
@@ -17,6 +15,8 @@ from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
 LIMIT = 100_000
+
+
 BODY = factories.request(factories.pod_document(), ["n1"])
 
 
@@ -83,11 +83,6 @@ async def test_a_request_may_arrive_in_any_pieces(client):
     assert (await client.response())[0] == 200
 
 
-async def test_pipelined_requests_are_handled_in_order(client):
-    await client.send(request() + request("/prioritize") + request("/nowhere"))
-    assert [(await client.response())[0] for _ in range(3)] == [200, 200, 404]
-
-
 async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
     handled = []
 
@@ -109,31 +104,6 @@ async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
     await server.stop()
 
 
-async def test_clients_that_wait_for_no_response_have_one_request_each_in_a_turn():
-    """What a turn takes must stay below the time-out of kube-scheduler, whatever they send together."""
-    handled = collections.Counter()
-    turn = 0
-
-    def handle(_method, _path, _body):
-        handled[turn] += 1
-        return Response(HTTPStatus.OK, b"0" * 4000)
-
-    server = ExtenderServer("127.0.0.1", 0, handle, max_body_bytes=LIMIT)
-    await server.start()
-    clients = [Client(*await asyncio.open_connection("127.0.0.1", server.port)) for _ in range(5)]
-    for client in clients:
-        await client.send(request(body=b"") * 300)
-    reading = [asyncio.create_task(client.reader.readexactly(300 * 4000)) for client in clients]
-    while handled.total() < 300 * len(clients):
-        turn += 1
-        await asyncio.sleep(0)
-    await asyncio.gather(*reading)
-    for client in clients:
-        client.writer.close()
-    await server.stop()
-    assert max(handled.values()) <= 2 * len(clients)
-
-
 async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     names = [f"node-{index:05d}" for index in range(6000)]
     body = factories.request(factories.pod_document(), ["n1", *names])
@@ -141,25 +111,6 @@ async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     await client.send(request(body=body) + request())
     assert (await client.response())[2] == {"NodeNames": ["n1", *names]}
     assert (await client.response())[2] == {"NodeNames": ["n1"]}
-
-
-async def test_the_buffer_of_a_very_large_body_is_freed():
-    seen = []
-    server = ExtenderServer(
-        "127.0.0.1", 0, lambda _method, _path, body: Response(HTTPStatus.OK, b"%d" % len(body)), max_body_bytes=2**23
-    )
-    await server.start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    client = Client(reader, writer)
-    for size in (1_000_000, 5_000_000, 10):
-        await client.send(request(body=b"x" * size))
-        assert (await client.response())[::2] == (200, size)
-        (connection,) = server._connections
-        seen.append(len(connection._buffer))
-    assert seen[0] > 1_000_000
-    assert seen[1] == seen[2] < 100_000
-    writer.close()
-    await server.stop()
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
@@ -221,20 +172,6 @@ async def test_responds_unavailable_before_the_caches_are_synced(client, unsynce
     assert (await client.response())[0] == 200
 
 
-async def test_a_client_may_ask_to_close(client):
-    await client.send(request(extra="Connection: close\r\n"))
-    assert (await client.response())[1]["connection"] == "close"
-    assert await client.is_closed()
-
-
-async def test_responds_to_expect_100_continue(client):
-    data = request(extra="Expect: 100-continue\r\n")
-    await client.send(data[: -len(BODY)])
-    assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-    await client.send(BODY)
-    assert (await client.response())[0] == 200
-
-
 async def test_stop_finishes_partly_received_requests_and_closes_idle_connections(server, client):
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     data = request()
@@ -264,36 +201,6 @@ async def test_a_client_that_disconnects_does_not_affect_others(server, client):
     rude.close()
     await client.send(request())
     assert (await client.response())[0] == 200
-
-
-async def test_memory_grows_with_received_bytes_and_not_with_the_announced_length():
-    lengths = []
-
-    def record(_method, _path, body):
-        lengths.append(len(body))
-        return Response(HTTPStatus.OK, b"{}")
-
-    large = ExtenderServer("127.0.0.1", 0, record, max_body_bytes=2**25)
-    await large.start()
-    tracemalloc.start()
-    unfinished = [(await asyncio.open_connection("127.0.0.1", large.port))[1] for _ in range(20)]
-    for each in unfinished:
-        each.write(request(body=b"x" * 2**25)[:1000])
-    reader, writer = await asyncio.open_connection("127.0.0.1", large.port)
-    await Client(reader, writer).send(request())
-    await Client(reader, writer).response()  # whatever came before it has been received too
-    used, _peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    for each in unfinished:
-        each.close()
-    assert used < 2**25
-    lengths.clear()
-    for size in (2**20 + 1, 10, 2**17):
-        writer.write(request(body=b"x" * size))
-        await Client(reader, writer).response()
-    writer.close()
-    await large.stop()
-    assert lengths == [2**20 + 1, 10, 2**17]
 
 
 @pytest.fixture
@@ -381,18 +288,6 @@ async def test_callers_at_one_address_take_no_connection_from_another_address(mo
         each.writer.close()
 
 
-async def test_callers_that_only_keep_their_connection_keep_no_other_out(monkeypatch, server):
-    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
-    idle = [await connected(server) for _ in range(3)]
-    for each in idle:
-        assert await served(each)
-    caller = await connected(server)
-    assert await served(caller)
-    assert await idle[0].is_closed()
-    for each in (*idle, caller):
-        each.writer.close()
-
-
 async def test_unfinished_bodies_are_bounded_together():
     def length(_method, _path, body):
         return Response(HTTPStatus.OK, b"%d" % len(body))
@@ -411,12 +306,3 @@ async def test_unfinished_bodies_are_bounded_together():
     for each in (*hostile, caller):
         each.writer.transport.abort()
     await server.stop()
-
-
-async def test_an_idle_connection_has_no_buffer(server):
-    _reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    while not server._connections:
-        await asyncio.sleep(0.005)
-    (connection,) = server._connections
-    assert len(connection._buffer) == 0
-    writer.close()

@@ -4,18 +4,18 @@ import contextlib
 import json
 import sys
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.extender.verbs import BadRequest
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.state.waiting_pods import WaitingPod
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
 HOT = "node(s) cpu usage exceed threshold"
+
+
 POD = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
 
 
@@ -66,16 +66,6 @@ def test_an_unknown_node_passes_without_a_score_and_does_not_shift_the_others(pa
     assert scores(parts, ["nowhere", "warm", "cool"]).keys() == {"warm", "cool"}
 
 
-def test_an_empty_cluster_passes_every_node_without_a_score():
-    extender = factories.parts().extender
-    assert call(extender.filter, POD, ["cool"]) == {"NodeNames": ["cool"]}
-    assert call(extender.prioritize, POD, ["cool"]) == []
-
-
-def test_no_names_give_no_names(parts):
-    assert call(parts.extender.filter, POD, [])["NodeNames"] == []
-
-
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_whole_nodes_are_refused_with_the_setting_to_change(parts, verb):
     body = json.dumps({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "hot"}}]}, "NodeNames": None}).encode()
@@ -113,16 +103,6 @@ def offer_mid(parts, name):
     parts.cluster.metric_changed(factories.metric(name, usage=usage, status=status, spec=policy))
 
 
-def test_preemption_credits_the_mid_requests_of_the_victims(parts):
-    for name in ("n1", "n2"):
-        offer_mid(parts, name)
-        mid = {"kubernetes.io/mid-cpu": "6000", "kubernetes.io/mid-memory": "1Gi"}
-        parts.cluster.pod_changed(factories.pod(f"mid-{name}", node=name, requests=mid, priority=7000), NOW)
-    pod = factories.pod_document("new", requests={"kubernetes.io/mid-cpu": "4000"}, priority=7999)
-    assert call(parts.extender.filter, pod, ["n1", "n2"])["NodeNames"] == []
-    assert preempt(parts, pod, {"n1": ["uid-mid-n1"], "n2": ["another"]}) == ["n1"]
-
-
 @pytest.mark.parametrize(("count", "victims", "kept"), [(1100, 1100, []), (200, 100, []), (200, 200, ["n1"])])
 def test_preemption_withstands_victims_of_absurd_amounts(parts, count, victims, kept):
     """Any number of pods may name a node; the sum of 1,100 of the largest amounts does not fit 64 bits."""
@@ -141,27 +121,6 @@ def test_preemption_with_whole_pods_is_refused_with_the_setting_to_change(parts)
         parts.extender.preempt(body, NOW)
 
 
-@pytest.mark.parametrize(
-    "exemption", [{"priority": 2_000_000_000}, {"labels": {"koordinator.sh/skip-load-aware": "true"}}]
-)
-def test_system_critical_pods_and_those_that_opt_out_pass_on_hot_nodes(parts, exemption):
-    pod = factories.pod_document("important", **exemption)
-    assert call(parts.extender.filter, pod, ["hot"]) == {"NodeNames": ["hot"]}
-    assert preempt(parts, pod, {"hot": ["any"]}) == ["hot"]
-
-
-@pytest.mark.parametrize(
-    "ordinary", [{"priority": 1_999_999_999}, {"labels": {"koordinator.sh/skip-load-aware": "yes"}}]
-)
-def test_other_pods_are_not_exempt(parts, ordinary):
-    assert call(parts.extender.filter, factories.pod_document("web", **ordinary), ["hot"])["NodeNames"] == []
-
-
-def test_the_cooler_node_scores_higher(parts):
-    found = scores(parts)
-    assert found["cool"] > found["warm"] > 0
-
-
 def test_the_prepared_response_equals_a_computed_one(parts):
     fresh = scores(parts)
     call(parts.extender.filter, POD, ["cool", "warm"])
@@ -171,15 +130,6 @@ def test_the_prepared_response_equals_a_computed_one(parts):
     )
     assert {entry["Host"]: entry["Score"] for entry in json.loads(prepared)} == fresh
     assert scores(parts) == fresh
-
-
-def test_the_prepared_response_is_not_used_once_a_candidate_changed(parts):
-    before = scores(parts)
-    call(parts.extender.filter, POD, ["cool", "warm"])
-    parts.extender.prepare()
-    parts.cluster.assume_pod(factories.pod("other", requests={"cpu": "30", "memory": "1Gi"}), "cool", NOW)
-    assert scores(parts)["cool"] < before["cool"]
-    assert scores(parts)["warm"] == before["warm"]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(1, 12))
@@ -224,35 +174,6 @@ def test_filtering_a_pod_again_forgets_the_assumed_one(parts):
     assert parts.cluster.counts()["unconfirmed_pods"] == 0
 
 
-def test_without_filter_calls_prioritize_keeps_the_pod_and_forgets_the_assumed_one(parts):
-    for _attempt in range(2):
-        call(parts.extender.prioritize, POD, ["cool", "warm"])
-        assert parts.cluster.counts()["unconfirmed_pods"] == 0
-        bind(parts, "cool")
-        assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
-    decisions = parts.records.of("default/web-1")
-    assert [(each.node, len(each.rows), len(each.scores)) for each in decisions] == [("cool", 2, 2)] * 2
-
-
-def test_a_pod_that_no_node_passes_for_or_that_is_gone_is_not_kept_for_a_bind_call(parts):
-    call(parts.extender.filter, POD, ["hot"])
-    bind(parts, "hot")
-    call(parts.extender.filter, POD, ["cool", "warm"])
-    parts.waiting.changed(msgspec.convert(POD, WaitingPod))
-    parts.waiting.gone("default", "web-1")
-    bind(parts, "cool")
-    assert parts.cluster.counts()["pods"] == 0
-
-
-def test_a_prioritize_call_keeps_what_the_filter_call_of_its_pod_began(parts):
-    call(parts.extender.filter, POD, ["cool", "warm"])
-    parts.extender.prepare()
-    other_order = scores(parts, ["warm", "cool"])
-    assert other_order == scores(parts, ["cool", "warm"])
-    bind(parts, "cool")
-    assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
-
-
 def test_a_pod_with_an_ephemeral_volume_is_filtered_as_any_other(parts):
     pod = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
     pod["spec"]["volumes"] = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": []}}}}]
@@ -263,42 +184,6 @@ def test_a_pod_with_an_ephemeral_volume_is_filtered_as_any_other(parts):
     (due,) = parts.reservations.due(1.0)
     assert due.claims == ["web-1-data"]
     assert sys.getrefcount(body) == references, "the kept pod keeps the names of all nodes"
-
-
-def test_large_pods_do_not_fill_the_memory_and_small_ones_are_kept(parts):
-    call(parts.extender.filter, factories.pod_document("early"), ["cool"])
-    large = {"text": "x" * 1_000_000}
-    for index in range(40):
-        call(parts.extender.filter, factories.pod_document(f"large-{index}", annotations=large), ["cool"])
-    call(parts.extender.filter, factories.pod_document("late"), ["cool"])
-    for name in ("early", "large-0", "large-39", "late"):
-        bind(parts, "cool", uid=f"uid-{name}")
-    assert set(parts.cluster.entries["cool"].load.pods) == {"default/large-39", "default/late"}
-
-
-def test_what_is_kept_of_a_pod_has_no_labels_and_annotations_that_nothing_reads(parts):
-    """A tenant may write a megabyte of them, and reservations of thousands of pods last for minutes."""
-    read = {"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 100}'}
-    labels = {"koordinator.sh/priority-class": "koord-prod"}
-    pod = factories.pod_document(
-        "large", annotations={"text": "x" * 100_000, **read}, labels={"label": "x" * 60, **labels}
-    )
-    pod["spec"]["volumes"] = [
-        {"name": "tmp", "emptyDir": {}},
-        {"name": "d", "persistentVolumeClaim": {"claimName": "c"}},
-    ]
-    call(parts.extender.filter, pod, ["cool"])
-    parts.extender.reserve(NOW, 0.0)
-    (due,) = parts.reservations.due(1.0)
-    assert (due.pod.metadata.labels, due.pod.metadata.annotations) == (labels, read)
-    assert [each.name for each in due.pod.spec.volumes] == ["d"]
-
-
-def test_a_request_in_another_encoding_is_handled_and_its_pod_is_not_kept(parts):
-    body = b'{"NodeNames":["cool"],"Pod":%b}' % json.dumps(POD).encode()
-    assert json.loads(parts.extender.filter(body, NOW)) == {"NodeNames": ["cool"]}
-    bind(parts, "cool")
-    assert parts.cluster.counts()["pods"] == 0
 
 
 @pytest.mark.parametrize(("amount", "passing"), [("-1e30", ["cool", "odd"]), ("1e30", ["odd"])])
@@ -318,11 +203,6 @@ def test_a_plugin_that_fails_on_a_node_does_not_break_the_response(parts, monkey
         parts.cluster.node_changed(factories.node("odd"))
     assert call(parts.extender.filter, POD, ["cool", "odd"]) == {"NodeNames": ["cool", "odd"]}
     assert {entry["Host"] for entry in call(parts.extender.prioritize, POD, ["cool", "odd"])} == {"cool", "odd"}
-
-
-def test_a_bind_call_for_an_unfiltered_pod_counts_nothing(parts):
-    assert bind(parts, "cool", uid="stranger")["Error"]
-    assert parts.cluster.counts()["pods"] == 0
 
 
 def test_a_burst_spreads_over_equal_nodes_because_assumed_pods_count():
@@ -374,8 +254,14 @@ def test_a_pod_with_malformed_quantities_is_filtered_without_its_own_load(parts)
 
 
 FUZZED = populated()
+
+
 REQUEST = factories.request(POD, ["cool", "warm", "hot", "nowhere"])
+
+
 damage = st.lists(st.tuples(st.integers(0, len(REQUEST)), st.integers(0, 40), st.binary(max_size=8)), max_size=3)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),

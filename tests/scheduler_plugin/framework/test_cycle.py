@@ -6,6 +6,8 @@ from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 
 POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
+
+
 ROWS = np.arange(3)
 
 
@@ -33,10 +35,6 @@ def test_scores_add_up_by_weight_as_in_kube_scheduler():
     assert prioritized((first, 1), (second, 2)) == [100, 180, 251]
 
 
-def test_the_weight_of_a_single_plugin_has_an_effect():
-    assert prioritized((Fixed("a", scores=[10, 20, 30]), 3)) == [30, 60, 90]
-
-
 def test_a_plugin_without_a_preference_changes_nothing():
     assert prioritized((Fixed("a", scores=[10, 20, 30]), 1), (Fixed("b"), 9)) == [10, 20, 30]
     assert prioritized((Fixed("b"), 9)) == [0, 0, 0]
@@ -48,15 +46,6 @@ def test_each_plugin_is_normalised_over_the_candidates_before_it_is_weighted():
 
     watts = Fixed("watts", scores=[7.5, 5.0, 10.0], normalize=lowest_is_best)
     assert prioritized((watts, 1), (Fixed("b", scores=[100, 100, 100]), 1)) == [150, 200, 100]
-
-
-def test_a_score_outside_the_range_is_limited():
-    assert prioritized((Fixed("a", scores=[-5.0, 99.9, 4000.0]), 1)) == [0, 99, 100]
-
-
-def test_no_candidates_have_no_scores():
-    cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeColumns([]))
-    assert combined(cycle.scores_by_plugin(POD, np.arange(0), 0), 0).tolist() == []
 
 
 def test_the_first_plugin_that_rejects_names_the_reason_and_an_unknown_node_passes():

@@ -15,6 +15,8 @@ from tests.scheduler_plugin.in_process import comparison, scripted_cluster
 from tests.scheduler_plugin.in_process.extender_calls import Extender
 from tests.scheduler_plugin.in_process.scripted_cluster import Script, ScriptedNode, ScriptedPod
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(12)
 
 

@@ -17,6 +17,8 @@ import pytest
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Source
 
+pytestmark = pytest.mark.slow
+
 ANSWER = {"resultType": "vector", "result": [{"metric": {"node": "n1"}, "value": [1, "0.25"]}]}
 
 

@@ -2,15 +2,21 @@
 
 import json
 
+import msgspec
 import pytest
 
+from api_types.kubernetes import pods
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Closed
+from scheduler_plugin.config import loader
 from scheduler_plugin.plugins import mid_guard
+from scheduler_plugin.state import cluster
 from tests.scheduler_plugin import factories
-from tests.scheduler_plugin.factories import NOW
+from tests.scheduler_plugin.factories import NOW, pod_document, request
 
 MID = {"kubernetes.io/mid-cpu": "4k", "kubernetes.io/mid-memory": "8Gi"}
+
+
 POLICY = {"enable": True}
 
 
@@ -63,31 +69,6 @@ def test_the_published_resources_are_left_to_kube_scheduler_whose_watch_may_be_a
     assert rejects(report(), published={"kubernetes.io/mid-cpu": "0", "kubernetes.io/mid-memory": "0"}) is None
 
 
-def test_resources_reserved_by_annotation_are_subtracted():
-    reserved = {"node.koordinator.sh/reservation": json.dumps({"resources": {"cpu": "93"}})}
-    assert rejects(report()) is None
-    assert rejects(report(), annotations=reserved) == mid_guard.REASON
-
-
-def test_mid_requests_of_assigned_pods_are_subtracted():
-    one = {"kubernetes.io/mid-cpu": "2k", "kubernetes.io/mid-memory": "1Gi"}
-    assert rejects(report(), requests=one, assigned=[one]) is None
-    assert rejects(report(), requests=one, assigned=[one, one]) == mid_guard.REASON
-
-
-def test_only_requested_resources_must_fit():
-    assert rejects(report(("10", "10Gi")), requests={"kubernetes.io/mid-memory": "8Gi"}) is None
-
-
-def test_pods_without_mid_requests_pass():
-    assert rejects(report(("10", "20Gi")), requests={"cpu": "1"}, priority=9500) is None
-
-
-def test_percentages_of_the_policy_count():
-    assert rejects(report(policy={"enable": True, "midCPUThresholdPercent": 3})) == mid_guard.REASON
-    assert rejects(report(policy={"enable": True, "midReclaimRatioPercent": 99})) == mid_guard.REASON
-
-
 @pytest.mark.parametrize("held", [0, 3, 4])
 def test_the_floor_of_running_pods_admits_no_new_one(held):
     one = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
@@ -137,13 +118,6 @@ def test_without_usable_inputs_the_value_of_the_annotation_counts(unusable):
     for left in ((0, 1), (1, 0), (-5, 1), (1, -5)):
         assert rejects(report(**unusable), annotations=written("True", left), requests=least) == mid_guard.REASON
     assert rejects(report(**unusable), annotations=written("True", (1, 1)), requests=least) is None
-
-
-def test_unused_resources_are_a_bound():
-    busy = {"prod": resources("10", "10Gi"), "batchAndFree": resources("80", "60Gi"), "system": resources("1", "1Gi")}
-    assert rejects(report(usage=busy)) is None
-    busy["batchAndFree"] = resources("80", "82Gi")
-    assert rejects(report(usage=busy)) == mid_guard.REASON
 
 
 def test_upstreams_agent_is_guarded_where_its_report_suffices():
@@ -224,11 +198,6 @@ def test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_
     assert rejects(report(), annotations=closed, requests={"cpu": "1"}, priority=9500) is None
 
 
-def test_every_code_of_a_closed_node_is_tried():
-    tried = test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_named.pytestmark[0].args[1]
-    assert {code for code, _ in tried} >= set(Closed) - {Closed.NO}
-
-
 def test_a_node_that_was_just_closed_because_only_mid_pods_keep_it_admits_none():
     record = {"time": factories.moment(0), "since": factories.moment(0), "trigger": Trigger.MID_ONLY}
     note = {"koordinator.sh/mid-eviction": json.dumps(record)}
@@ -257,11 +226,6 @@ def test_every_pod_prefers_nodes_that_stay_to_one_that_is_emptied_for_the_autosc
     assert (stays - emptied, other) == (300, stays)
 
 
-@pytest.mark.parametrize("triggers", [("", ""), ("", Trigger.NODE_MEMORY), (Trigger.LEAVING, "")])
-def test_without_a_node_that_is_emptied_none_is_preferred(triggers):
-    assert len(set(scores(*triggers))) == 1
-
-
 def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded():
     parts = factories.parts({"onStale": "pass"})
     parts.cluster.node_changed(factories.node("n1"))
@@ -278,3 +242,328 @@ def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded(
     assert (refused({"cpu": "1"}, 9500), refused({}, 5500)) == (None, None)
     parts.vectors.frozen = False
     assert (refused(MID), refused({})) == (None, None)
+
+
+NODES = [f"n{index}" for index in range(3)]
+
+
+HOLDS = f"{mid_guard.REASON_QUOTA}: namespace shop holds "
+
+
+def mid(cores, gibibytes=1):
+    return {"kubernetes.io/mid-cpu": str(cores * 1000), "kubernetes.io/mid-memory": f"{gibibytes}Gi"}
+
+
+class Scene:
+    """Three nodes without a report, on which any Mid pod fits, and a monotonic clock."""
+
+    def __init__(self, quota='{"cpu": "20"}', expiry_seconds=120):
+        self.clock = factories.Clock()
+        self.parts = factories.parts(assumed_ttl_seconds=expiry_seconds, monotonic=self.clock)
+        for name in NODES:
+            self.parts.cluster.node_changed(factories.node(name))
+        self.quotas = self.parts.vectors.mid_quotas
+        self.quotas.namespace_changed("shop", quota)
+
+    def filter(self, name, cores=4, namespace="shop", nodes=NODES, **more):
+        """Return the reason of a refusal; "" for a pod that passes."""
+        pod = pod_document(name, namespace=namespace, priority=7500, requests=mid(cores), **more)
+        answer = json.loads(self.parts.extender.filter(request(pod, nodes), NOW))
+        reasons = set((answer.get("FailedAndUnresolvableNodes") or {}).values())
+        assert bool(reasons) != bool(answer["NodeNames"])
+        return reasons.pop() if reasons else ""
+
+    def bound(self, name, cores=4, namespace="shop", node="n0", **more):
+        wanted = mid(cores)
+        pod = factories.pod(
+            name, namespace=namespace, requests=wanted, node=node, phase="Running", priority=7500, **more
+        )
+        self.parts.cluster.pod_changed(pod, NOW)
+
+    def woken(self, seconds=1.0):
+        self.clock.seconds += seconds
+        found = self.parts.refused.choose(NOW, self.clock.seconds)
+        return [retry.pod.key for retry in found if retry is not None]
+
+
+def test_a_burst_without_any_bind_call_is_held_to_the_quota():
+    scene = Scene()
+    answers = [scene.filter(f"burst-{index}") for index in range(9)]
+    assert answers == [""] * 5 + [f"{HOLDS}20 of 20 cores of Mid"] * 4
+    assert scene.filter("other", namespace="lab") == ""
+
+
+def test_the_pod_that_would_exceed_it_is_refused_with_the_numbers():
+    scene = Scene('{"memory": "10Gi"}')
+    scene.bound("held", cores=1)
+    scene.bound("held-2", cores=1)
+    pod = pod_document("big", namespace="shop", priority=7500, requests=mid(1, 9))
+    (reason, *others) = json.loads(scene.parts.extender.filter(request(pod, ["n0"]), NOW))[
+        "FailedAndUnresolvableNodes"
+    ].values()
+    assert (reason, others) == (f"{HOLDS}2 of 10 GiB of Mid memory, the pod requests 9", [])
+
+
+def test_pods_without_mid_requests_pass_at_a_quota_of_nothing():
+    scene = Scene('{"cpu": "0", "memory": "0"}')
+    pod = pod_document("web", namespace="shop", requests={"cpu": "1"})
+    assert json.loads(scene.parts.extender.filter(request(pod, NODES), NOW))["NodeNames"] == NODES
+
+
+def test_a_malformed_annotation_permits_nothing_new_and_stops_no_other_namespace():
+    scene = Scene('{"cpu": NaN}')
+    scene.bound("running")
+    text = "annotation koordinator.sh/mid-quota of namespace shop is malformed"
+    assert scene.filter("new") == f"{mid_guard.REASON_QUOTA}: {text}"
+    assert scene.filter("other", namespace="lab") == ""
+
+
+def test_a_pod_that_ends_or_is_deleted_frees_its_share_and_a_terminating_one_does_not():
+    scene = Scene()
+    scene.bound("all", cores=20)
+    terminating = pod_document("all", namespace="shop", requests=mid(20), node="n0", phase="Running", priority=7500)
+    terminating["metadata"]["deletionTimestamp"] = factories.moment(-3600)
+    scene.parts.cluster.pod_changed(msgspec.convert(terminating, pods.Pod), NOW)
+    assert scene.filter("next") != ""
+    scene.parts.cluster.pod_deleted("shop", "all")
+    assert scene.filter("next") == ""
+
+
+def test_a_pod_whose_author_calls_it_a_placeholder_counts():
+    scene = Scene()
+    scene.bound("hidden", cores=20, annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
+    assert scene.filter("next") == f"{HOLDS}20 of 20 cores of Mid"
+    assert scene.parts.cluster.entries["n0"].load.mid_cpu_millis == 20_000
+
+
+def test_a_repeated_attempt_does_not_count_twice():
+    scene = Scene()
+    assert [scene.filter("again", cores=20) for _ in range(3)] == ["", "", ""]
+
+
+def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
+    scene = Scene()
+    assert scene.filter("a", cores=20) == ""
+    assert scene.filter("b", cores=20) != ""
+    scene.clock.seconds += 1
+    given_up = factories.waiting_pod("a", scheduled="False")
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("b", cores=20) == ""
+
+
+def test_a_pod_that_its_author_annotates_meanwhile_keeps_its_share():
+    scene = Scene()
+    given_up = factories.waiting_pod("a", scheduled="False")
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("a", cores=20) == ""
+    scene.clock.seconds += 1
+    scene.parts.waiting.changed(given_up)
+    assert scene.filter("b", cores=20) != ""
+
+
+def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
+    scene = Scene()
+    scene.bound("victim", cores=20)
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-victim"}]} for name in NODES}}
+    answer = json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))
+    assert list(answer["NodeNameToMetaVictims"]) == ["n0"]  # elsewhere nothing of the namespace would be freed
+    scene.parts.cluster.pod_deleted("shop", "victim")
+    scene.clock.seconds += 1
+    scene.parts.waiting.changed(factories.waiting_pod("preemptor", scheduled="False", nominated="n0"))
+    assert scene.filter("third", cores=1) != ""
+    assert scene.filter("preemptor", cores=20) == ""
+
+
+def preempted(scene, cores=20, nodes=NODES):
+    """Return the nodes that stay candidates, where each could free `victim`."""
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(cores))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {node: {"Pods": [{"UID": "uid-victim"}]} for node in nodes}}
+    return list(json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))["NodeNameToMetaVictims"])
+
+
+def test_a_preemptor_does_not_count_against_itself_when_it_preempts_again():
+    scene = Scene()
+    scene.bound("victim", cores=20)
+    assert preempted(scene) == ["n0"]
+    scene.clock.seconds += 5
+    assert preempted(scene) == ["n0"]
+    assert scene.filter("third", cores=1) != "", "it counts for other pods"
+
+
+@pytest.mark.parametrize("nodes", [NODES, ["n0"]])
+def test_a_pod_that_passed_and_that_another_filter_rejected_may_preempt(nodes):
+    """Where one node passes, the pod counts there as well."""
+    scene = Scene()
+    scene.bound("victim", cores=4)
+    assert scene.filter("preemptor", cores=16, nodes=nodes) == ""
+    scene.parts.extender.reserve(NOW, scene.clock.seconds)
+    assert preempted(scene, cores=16) == NODES
+    assert len(scene.parts.reservations) == 0
+
+
+def test_a_pod_whose_binding_failed_does_not_count_against_itself_when_it_preempts():
+    scene = Scene()
+    assert scene.filter("preemptor", cores=20) == ""
+    binding = {"PodName": "preemptor", "PodNamespace": "shop", "PodUID": "uid-preemptor", "Node": "n0"}
+    scene.parts.extender.bind(json.dumps(binding).encode(), NOW)
+    assert preempted(scene) == NODES
+
+
+def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
+    scene = Scene()
+    for index in range(1025):
+        scene.bound(f"greedy-{index}", cores=2**53, node=f"absent-{index % 4}")
+    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
+    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-greedy-0"}]} for name in NODES}}
+    assert json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW)) == {"NodeNameToMetaVictims": {}}
+
+
+def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():
+    scene = Scene()
+    for index in range(5):
+        scene.bound(f"held-{index}")
+    for index in range(5):
+        assert scene.filter(f"waits-{index}")
+    assert scene.filter("elsewhere", cores=1, namespace="lab") == ""
+    assert scene.woken() == []
+    for index in range(2):
+        scene.parts.cluster.pod_deleted("shop", f"held-{index}")
+    assert scene.woken() == ["shop/waits-0", "shop/waits-1"]
+    assert scene.woken() == []
+
+
+def test_refused_pods_wake_when_the_annotation_is_raised():
+    scene = Scene()
+    scene.bound("held", cores=20)
+    scene.filter("waits")
+    scene.woken()
+    assert scene.parts.refused.begins_round(scene.clock.seconds)
+    scene.woken()
+    assert not scene.parts.refused.begins_round(scene.clock.seconds)
+    scene.quotas.namespace_changed("shop", '{"cpu": "24"}')
+    assert scene.parts.refused.begins_round(scene.clock.seconds)
+    assert scene.woken() == ["shop/waits"]
+
+
+def test_a_pod_of_a_full_namespace_does_not_keep_an_equal_one_of_another_namespace_waiting():
+    scene = Scene()
+    scene.quotas.namespace_changed("lab", '{"cpu": "0"}')
+    scene.bound("held", cores=20)
+    scene.filter("waits")
+    scene.filter("waits", namespace="lab")
+    scene.quotas.namespace_changed("lab", '{"cpu": "4"}')
+    assert scene.woken() == ["lab/waits"]
+
+
+def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
+    scene = Scene()
+    scene.quotas.is_known = False
+    assert scene.filter("early", namespace="lab") == mid_guard.REASON_QUOTA_UNKNOWN
+    scene.quotas.is_known = True
+    assert scene.filter("early", namespace="lab") == ""
+
+
+class SilentWatch(Scene):
+    """The watch of bound pods stops; kube-scheduler goes on."""
+
+    def place(self, name, namespace="shop", cores=4):
+        """Filter and bind a pod, and return whether it passed."""
+        if self.filter(name, cores, namespace):
+            return False
+        binding = {"PodName": name, "PodNamespace": namespace, "PodUID": f"uid-{name}", "Node": "n0"}
+        self.parts.extender.bind(json.dumps(binding).encode(), NOW)
+        return True
+
+    def wait(self, seconds, silent_since=None):
+        """Run the housekeeping of each second."""
+        for _ in range(seconds):
+            self.clock.seconds += 1
+            silent = 0.0 if silent_since is None else self.clock.seconds - silent_since
+            self.parts.cluster.expire_assumed(silent)
+
+
+def test_a_silent_watch_of_pods_frees_nothing_of_a_quota():
+    scene = SilentWatch()
+    placed = 0
+    for minute in range(11):
+        placed += sum(scene.place(f"pod-{minute}-{index}") for index in range(6))
+        scene.wait(60, silent_since=0)
+    assert placed == 5
+
+
+def test_pods_that_the_watch_shows_late_hold_their_quota_meanwhile_and_others_do_not():
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    scene.wait(600, silent_since=0)
+    scene.wait(29)
+    assert not scene.place("early")
+    for index in range(4):
+        scene.bound(f"pod-{index}")
+    scene.wait(2)
+    assert scene.place("next")
+    assert not scene.place("one-more")
+
+
+def test_a_bind_call_since_which_the_watch_shows_nothing_holds_its_quota_whatever_the_expiry():
+    scene = SilentWatch(expiry_seconds=10)
+    assert scene.place("pod", cores=20)
+    scene.wait(70, silent_since=-1)
+    assert not scene.place("next")
+    scene.wait(1)
+    assert scene.place("next")
+
+
+def test_only_bound_pods_of_namespaces_with_a_quota_are_kept_and_no_more_than_a_bound(monkeypatch):
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 3)
+    scene = SilentWatch()
+    assert all(scene.place(f"pod-{index}") for index in range(5))
+    assert scene.place("elsewhere", namespace="lab")
+    reserved = factories.pod("reserved", namespace="shop", requests=mid(4))
+    scene.parts.cluster.assume_pod(reserved, "n0", NOW, ttl_seconds=5)
+    scene.wait(600, silent_since=-1)
+    assert {key for entry in scene.parts.cluster.entries.values() for key in entry.load.pods} == {
+        "shop/pod-2",
+        "shop/pod-3",
+        "shop/pod-4",
+    }
+
+
+@pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
+def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(nodes):
+    scene = Scene()
+    scene.bound("held", cores=20)
+    assert scene.filter("next", cores=1, nodes=nodes) == f"{HOLDS}20 of 20 cores of Mid"
+    assert scene.filter("other", namespace="lab", nodes=nodes) == ""
+    scene.parts.cluster.pod_deleted("shop", "held")
+    assert scene.woken() == ["shop/next"]
+
+
+def test_victims_on_a_node_whose_object_is_not_known_yet_free_their_share():
+    scene = Scene()
+    scene.bound("victim", cores=20, node="new")
+    assert preempted(scene, nodes=["new", "n1", "newer"]) == ["new"]
+
+
+def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freeze_or_without_quotas():
+    scene = Scene()
+    scene.quotas.is_known = False
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_QUOTA_UNKNOWN
+    scene.parts.vectors.frozen = True
+    assert scene.filter("early", nodes=["new"]) == mid_guard.REASON_FROZEN
+    assert scene.filter("mid-without-requests", cores=0, nodes=["new"]) == mid_guard.REASON_FROZEN
+    web = pod_document("web", namespace="shop", requests={"cpu": "1"})
+    assert json.loads(scene.parts.extender.filter(request(web, ["new"]), NOW))["NodeNames"] == ["new"]
+
+
+def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
+    entries = [{"name": "MidGuard", "args": {"defaultQuota": {"cpu": "2", "memory": "8Gi"}}}]
+    configuration = loader.parse({"pluginConfig": entries})
+    parts = factories.assembly.Parts(configuration, assumed_ttl_seconds=120, monotonic=factories.Clock())
+    assert parts.vectors.mid_quotas.use_of("any").quota == (2_000, 8 << 30)
+
+
+@pytest.mark.parametrize("bad", [{"cpu": "-1"}, {"cpus": "1"}, {"cpu": "lots"}])
+def test_a_malformed_default_is_a_problem_of_the_configuration(bad):
+    with pytest.raises(loader.InvalidConfiguration, match="defaultQuota"):
+        loader.parse({"pluginConfig": [{"name": "MidGuard", "args": {"defaultQuota": bad}}]})

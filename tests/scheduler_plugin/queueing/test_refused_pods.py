@@ -2,17 +2,11 @@
 
 import itertools
 import json
-import tracemalloc
 
 import msgspec
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scheduler_plugin.queueing import refused_pods
-from scheduler_plugin.queueing.refused_pods import Cause, _RowSet
-from scheduler_plugin.state import pod_info
+from scheduler_plugin.queueing.refused_pods import Cause
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -47,48 +41,6 @@ def test_a_pod_is_woken_once_its_node_passes_again():
     scene.use("b", 10)
     assert scene.woken() == ["web"]
     assert scene.parts.refused.woken[Cause.COOLED] == 1
-
-
-def test_the_rows_of_thousands_of_pods_take_little_memory():
-    scene = Scene(a=90)
-    refused, rows = scene.parts.refused, np.arange(5000)
-    pod = pod_info.read(factories.pod("web"), scene.parts.estimator_args)
-    tracemalloc.start()
-    try:
-        for index in range(100):
-            refused.refuse(msgspec.structs.replace(pod, uid=f"u{index}"), rows)
-        bytes_each = tracemalloc.get_traced_memory()[0] / 100
-    finally:
-        tracemalloc.stop()
-    assert bytes_each < 2500, "of 4,096 pods 10 MiB"
-
-
-@given(st.sets(st.integers(0, 70)), st.sets(st.integers(0, 70)))
-def test_a_set_of_rows_contains_what_it_was_made_of(inside, asked):
-    rows = np.array(sorted(inside), dtype=np.intp)
-    found = _RowSet(rows).contains(np.array(sorted(asked), dtype=np.intp))
-    assert found.tolist() == [row in inside for row in sorted(asked)]
-
-
-def test_a_pod_that_is_bound_while_the_caller_pauses_is_not_woken():
-    scene = Scene(a=90)
-    for name in ("first", "second"):
-        scene.filter(name, ["a"])
-    scene.use("a", 10)
-    chosen = scene.parts.refused.choose(NOW, scene.monotonic + 1)
-    assert next(chosen).pod.key == "default/first"
-    scene.filter("second", ["a"])
-    assert list(chosen) == []
-
-
-def test_the_caller_may_pause_after_each_pod_that_was_compared_with_the_nodes():
-    scene = Scene(a=90, b=10)
-    for _attempt in range(2):
-        for index in range(5):
-            scene.filter(f"p{index}", ["a"], cores=1 + index)
-        if not _attempt:
-            assert len(scene.woken()) == 5
-    assert list(scene.parts.refused.choose(NOW, scene.monotonic + 0.1)) == [None] * 5  # they wait for their pause
 
 
 def test_a_woken_pod_is_not_woken_again_before_kube_scheduler_had_time_to_try_it():
@@ -197,14 +149,6 @@ def test_a_pod_takes_no_room_on_a_node_that_kube_scheduler_has_searched():
     assert len(scene.woken()) == 10
 
 
-def test_equal_hopeless_pods_cost_one_comparison():
-    scene = Scene(a=90)
-    for index in range(100):
-        scene.filter(f"p{index}", ["a"])
-    compared = list(scene.parts.refused.choose(NOW, scene.monotonic))
-    assert compared == [None]
-
-
 @pytest.mark.parametrize(("label", "priority"), [({}, 3500), ({"koordinator.sh/priority-class": "koord-prod"}, 0)])
 def test_a_mid_pod_that_closed_nodes_refuse_says_nothing_of_pods_of_other_classes(label, priority):
     """Its author may label it as Prod, and let it request what the pods of others request."""
@@ -229,17 +173,6 @@ def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
     assert (len(scene.parts.refused), scene.parts.refused.evicted) == (4, 5)
     scene.use("a", 10)
     assert scene.woken() == ["prod", "later", "modest/modest", "greedy/greedy0"]
-
-
-def test_pods_are_dropped_many_at_a_time():
-    scene = Scene(a=90)
-    pod = pod_info.read(factories.pod("web"), scene.parts.estimator_args)
-    refused, rows, most = scene.parts.refused, np.arange(1), refused_pods.MOST_PODS
-    for index in range(most + most // 16):
-        refused.refuse(msgspec.structs.replace(pod, uid=f"u{index}"), rows)
-    assert refused.evicted == 0
-    refused.refuse(msgspec.structs.replace(pod, uid="last"), rows)
-    assert (len(refused), refused.evicted) == (most, most // 16 + 1)
 
 
 def test_many_waiting_pods_take_turns():
@@ -277,21 +210,6 @@ def test_a_node_that_cools_once_wakes_its_pod_soon_whatever_else_waits():
         if scene.woken() == ["web"]:
             break
     assert 0 < rounds <= 10
-
-
-def test_rounds_go_on_until_every_pod_was_compared_though_nothing_changes():
-    scene = Scene(a=90)
-    refused = scene.parts.refused
-    for index in range(25):
-        scene.filter(f"web-{index}", ["a"])
-    scene.use("a", 10)
-    assert refused.begins_round(scene.monotonic)
-    first = scene.woken(0.0)
-    assert len(first) < 25
-    assert refused.begins_round(scene.monotonic)
-    second = scene.woken(1.0)
-    assert len({*first, *second}) == 25
-    assert not refused.begins_round(scene.monotonic)
 
 
 def test_a_namespace_whose_pods_never_pass_in_kube_scheduler_lets_others_be_woken():
@@ -344,38 +262,3 @@ def test_a_pod_that_no_longer_exists_waits_no_longer():
     scene.parts.refused.is_gone("uid-gone")
     assert len(scene.parts.refused) == 0
     assert scene.parts.refused.refusals == 1
-
-
-def test_no_node_counts_as_named_after_an_attempt_without_a_call():
-    scene = Scene(a=90)
-    scene.filter("web", ["a"])
-    scene.parts.refused.status_changed("uid-web", "0/1 nodes are available: 1 Insufficient cpu.")
-    scene.use("a", 10)
-    assert scene.woken() == ["web"]
-    assert scene.parts.refused.woken == {Cause.COOLED: 0, Cause.NOT_NAMED: 1, Cause.WAITED: 0}
-
-
-def test_the_first_pause_after_an_attempt_without_a_call_is_one_second():
-    scene = Scene(a=90)
-    scene.filter("web", ["a"])
-    scene.use("a", 10)
-    woken = []
-    for seconds in (0.25, 0.25, 0.75, 0.25):
-        woken.append(scene.woken(seconds))
-        scene.parts.refused.status_changed("uid-web", "0/1 nodes are available: 1 Insufficient cpu.")
-    assert woken == [["web"], ["web"], [], ["web"]]
-
-
-def test_a_pod_that_was_woken_counts_as_a_turn_of_its_namespace():
-    scene = Scene(a=90)
-    scene.filter("before", ["a"], namespace="greedy")
-    scene.use("a", 10)
-    assert scene.woken() == ["greedy/before"]
-    scene.parts.refused.forget("uid-before")
-    scene.use("a", 90)
-    for name in ("b0", "b1", "b2"):
-        scene.filter(name, ["a"])
-    for name in ("g0", "g1"):
-        scene.filter(name, ["a"], namespace="greedy")
-    scene.use("a", 10)
-    assert scene.woken() == ["b0", "b1", "greedy/g0", "b2", "greedy/g1"]

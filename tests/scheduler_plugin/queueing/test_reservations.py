@@ -1,13 +1,9 @@
 """A pod counts on its node from the scores on, and stops when it is clear that it does not run there."""
 
 import json
-from http import HTTPStatus
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.extender.dispatcher import Dispatcher
-from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.queueing import reservations
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
@@ -77,30 +73,6 @@ def test_a_burst_spreads_without_any_bind_call():
     assert sorted(scene.counted().values()) == ["a", "a", "a", "b", "b"]
 
 
-def test_a_pod_counts_for_the_next_call_though_its_follow_up_has_not_run():
-    """Two schedulers may call within one turn of the event loop, which runs what follows a response later."""
-    scene = Scene(a=10)
-    counted = RequestMetrics(CollectorRegistry())
-    dispatch = Dispatcher(scene.parts.extender, counted, list, lambda: scene.now)
-
-    def passed(name):
-        pod = pod_document(name, requests={"cpu": "40", "memory": "1Gi"})
-        response = dispatch("POST", "/filter", request(pod, ["a"]))
-        return json.loads(response.body)["NodeNames"]
-
-    assert (passed("first"), passed("second")) == (["a"], [])
-    assert scene.counted() == {"first": "a"}
-
-
-def test_a_pod_that_cannot_be_counted_costs_the_call_of_the_next_one_nothing(monkeypatch):
-    """kube-scheduler places a pod without the extender where a call has no answer."""
-    scene = Scene(a=10)
-    monkeypatch.setattr(scene.parts.cluster, "assume_pod", lambda *_rest, **_more: 1 // 0)
-    dispatch = Dispatcher(scene.parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: scene.now)
-    for name in ("first", "second"):
-        assert dispatch("POST", "/filter", request(pod_document(name), ["a"])).status == HTTPStatus.OK
-
-
 def test_a_reservation_lasts_five_seconds():
     scene = Scene(a=10, b=30)
     scene.schedule()
@@ -158,20 +130,6 @@ def test_podscheduled_false_ends_it_unless_it_belongs_to_the_attempt_before(afte
     assert scene.counted() == counted
 
 
-@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError"])
-def test_the_condition_of_an_earlier_attempt_does_not_end_it_when_the_pod_changes_for_another_reason(reason):
-    """An author who annotates a pod that waits for its volume must not free its share of the node and of the quota."""
-    scene = Scene(a=10, b=30)
-    shown = factories.waiting_pod("web", scheduled="False", reason=reason, message="timed out")
-    scene.parts.waiting.changed(shown)
-    scene.monotonic = 0.0  # the watch is followed by the clock of the process
-    scene.schedule(claims=["data"])
-    scene.parts.waiting.changed(shown)
-    assert scene.counted() == {"web": "a"}
-    scene.parts.waiting.changed(factories.waiting_pod("web", scheduled="False", reason=reason, message="another"))
-    assert scene.counted() == {}
-
-
 def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_node():
     scene = Scene(a=10, b=30)
     scene.schedule(claims=["data"])
@@ -185,23 +143,6 @@ def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_nod
             due.next_claims()
             scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
     assert scene.counted() == {}
-
-
-def test_claims_are_read_again_after_three_seconds_and_later_after_fifteen():
-    scene = Scene(a=10, b=30)
-    scene.schedule(claims=["data"])
-    read_at, began = [], scene.now
-    while scene.now < began + 70:
-        for due in scene.wait(1):
-            read_at.append(scene.now - began)
-            scene.parts.reservations.checked(due, "a", scene.now, scene.monotonic)
-    assert read_at == [*range(1, 32, 3), 46, 61]
-
-
-def test_claims_are_first_read_after_a_second_and_not_again_while_the_answer_is_awaited():
-    scene = Scene(a=10, b=30)
-    scene.schedule(claims=["data"])
-    assert [len(scene.wait(0.5)) for _ in range(8)] == [0, 1, 0, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("claims", "times"), [(1, [1, 2, 3, 4, 5]), (17, [1, 4, 5, 8])], ids=["one", "one too many"])
@@ -238,25 +179,6 @@ def test_claims_that_cannot_be_read_leave_the_pod_on_its_node():
             due.next_claims()
             scene.parts.reservations.unread(due, scene.now, scene.monotonic)
         assert scene.counted() == {"web": "a"}
-
-
-def test_of_more_claims_than_are_read_at_once_the_last_one_counts_too():
-    scene = Scene(a=10, b=30)
-    claims = [f"bound-{index}" for index in range(40)] + ["slow"]
-    scene.schedule(claims=claims)
-    seen = []
-    for _ in range(40):
-        for due in scene.wait(3):
-            part = due.next_claims()
-            seen += part
-            scene.parts.reservations.checked(due, "a" if "slow" in part else None, scene.now, scene.monotonic)
-        assert scene.counted() == {"web": "a"}
-    assert set(seen) == set(claims)
-    for _ in range(5):
-        for due in scene.wait(15):
-            due.next_claims()
-            scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
-    assert scene.counted() == {}
 
 
 def test_a_claim_corrects_the_node():

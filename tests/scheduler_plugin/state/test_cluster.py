@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_plugin.state import blindness
 from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -122,12 +123,6 @@ def test_a_repeated_update_does_not_renew_the_timestamp(cluster):
     assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW
 
 
-def test_a_new_condition_renews_the_record(cluster):
-    cluster.pod_changed(bound(scheduled=None), NOW)
-    cluster.pod_changed(bound(scheduled=-7), NOW + 500)
-    assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW - 7
-
-
 def test_a_deletion_removes_a_pod_from_any_node(cluster):
     cluster.pod_changed(bound("n2"), NOW)
     cluster.pod_deleted("default", "web-1", "uid-web-1")
@@ -175,29 +170,10 @@ def test_pods_wait_for_the_first_report_of_their_node():
     assert cpu(cluster) == 1_000 + 3_400
 
 
-def test_an_entry_is_deleted_with_its_object_report_and_pods(cluster):
-    cluster.pod_changed(bound(), NOW)
-    cluster.node_deleted("n1")
-    cluster.metric_deleted("n1")
-    assert "n1" in cluster.entries
-    cluster.pod_deleted("default", "web-1", "uid-web-1")
-    assert "n1" not in cluster.entries
-    assert cluster.counts() == {"nodes": 1, "node_metrics": 1, "pods": 0, "unconfirmed_pods": 0}
-
-
 def test_lists_of_nodes_and_reports_drop_missing_ones(cluster):
     keep_all(cluster.keep_nodes(["n2"]))
     keep_all(cluster.keep_metrics(["n2"]))
     assert list(cluster.entries) == ["n2"]
-
-
-def test_a_row_is_reused_for_another_node(cluster):
-    row = cluster.entries["n1"].row
-    keep_all(cluster.keep_nodes(["n2"]))
-    keep_all(cluster.keep_metrics(["n2"]))
-    cluster.node_changed(factories.node("n3"))
-    assert cluster.entries["n3"].row == row
-    assert list(cluster.vectors.find(["n1", "n3"])) == [-1, row]
 
 
 def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone(cluster):
@@ -209,26 +185,11 @@ def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone
     assert held_on(cluster) == {}
 
 
-def test_a_pod_of_that_name_in_another_namespace_is_another_pod(cluster):
-    cluster.pod_changed(bound(uid="one"), NOW)
-    cluster.pod_changed(bound("n2", uid="two", namespace="other"), NOW)
-    cluster.pod_deleted("other", "web-1")
-    assert held_on(cluster) == {"one": "n1"}
-
-
 def test_an_assumed_pod_replaces_the_previous_pod_of_its_name(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
     assert cluster.assume_pod(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
     assert held_on(cluster) == {"new": "n2"}
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
-
-
-def test_forgets_an_assumed_pod_only_by_its_uid(cluster):
-    cluster.assume_pod(factories.pod(uid="new"), "n1", NOW)
-    cluster.forget_assumed(factories.pod(uid="old"))
-    assert held_on(cluster) == {"new": "n1"}
-    cluster.forget_assumed(factories.pod(uid="new"))
-    assert held_on(cluster) == {}
 
 
 def test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_not(cluster, clock):
@@ -243,7 +204,11 @@ def test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_no
 
 
 pod_names, generations = st.sampled_from(["a", "b", "c"]), st.integers(0, 2)
+
+
 nodes = st.sampled_from(["n1", "n2", "n3"])
+
+
 events = st.lists(
     st.tuples(st.just("watch"), pod_names, generations, nodes, st.sampled_from(["Running", "Succeeded"]))
     | st.tuples(st.sampled_from(["assume", "retry", "delete", "delete name", "time"]), pod_names, generations, nodes),
@@ -389,3 +354,105 @@ def test_pods_whose_authors_scale_estimates_below_nothing_stop_no_event_of_their
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "90", "memory": "1Gi"}))
     body = factories.request(factories.pod_document("web", requests={"cpu": "1"}), ["n1"])
     assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == []
+
+
+MID = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
+
+
+TTL_SECONDS = 60
+
+
+CATCH_UP_SECONDS = 30
+
+
+@pytest.fixture
+def cluster_of_a_quota(clock):
+    made = factories.parts(monotonic=clock, assumed_ttl_seconds=TTL_SECONDS).cluster
+    made.node_changed(factories.node("n1"))
+    made.vectors.mid_quotas.namespace_changed("shop", '{"cpu": "20"}')
+    return made
+
+
+def assume(cluster_of_a_quota, name="batch", namespace="shop"):
+    assert cluster_of_a_quota.assume_pod(factories.pod(name, namespace=namespace, requests=MID), "n1", NOW)
+
+
+def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quota, clock):
+    assume(cluster_of_a_quota)
+    clock.seconds = 1_000
+    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 0
+    clock.seconds = 1_000 + CATCH_UP_SECONDS - 1
+    assert cluster_of_a_quota.expire_assumed() == 0
+    clock.seconds = 1_000 + CATCH_UP_SECONDS
+    assert cluster_of_a_quota.expire_assumed() == 1
+
+
+def test_a_watch_that_is_as_quiet_as_a_quiet_one_may_be_is_not_silent(cluster_of_a_quota, clock):
+    assume(cluster_of_a_quota)
+    clock.seconds = 1_000
+    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS) == 1
+
+
+def test_a_pod_that_was_bound_after_the_last_event_does_not_expire(cluster_of_a_quota, clock):
+    clock.seconds = 1_000
+    assume(cluster_of_a_quota)
+    clock.seconds = 1_000 + TTL_SECONDS
+    assert cluster_of_a_quota.expire_assumed(TTL_SECONDS + 1) == 0
+    assert cluster_of_a_quota.expire_assumed(TTL_SECONDS) == 1
+
+
+def test_a_pod_without_a_quota_expires_also_under_a_silent_watch(cluster_of_a_quota, clock):
+    assume(cluster_of_a_quota, namespace="lab")
+    clock.seconds = 1_000
+    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 1
+
+
+LAST, NEXT = factories.pod("db-0", uid="last", node="a", phase="Running"), factories.pod("db-0", uid="next")
+
+
+@pytest.fixture
+def with_successor():
+    with_successor = factories.parts().cluster
+    with_successor.pod_changed(LAST, NOW)
+    with_successor.assume_pod(NEXT, "b", NOW)
+    return with_successor
+
+
+def counted(with_successor):
+    return [(entry.name, pod.uid) for entry in with_successor.entries.values() for pod in entry.load.pods.values()]
+
+
+def retry(with_successor):
+    with_successor.forget_assumed(NEXT)
+    assert counted(with_successor) == []
+    with_successor.assume_pod(NEXT, "c", NOW)
+
+
+def test_a_retry_of_the_successor_keeps_late_events_of_the_last_pod_out(with_successor):
+    for _ in range(2):
+        retry(with_successor)
+        with_successor.pod_changed(LAST, NOW)
+        assert counted(with_successor) == [("c", "next")]
+    with_successor.pod_deleted("default", "db-0", "last")
+    assert counted(with_successor) == [("c", "next")]
+
+
+@pytest.mark.parametrize("uid", ["last", "another"])
+def test_only_its_own_deletion_is_the_last_event_of_a_pod(with_successor, uid):
+    with_successor.pod_deleted("default", "db-0", uid)
+    with_successor.pod_changed(LAST, NOW)
+    assert counted(with_successor) == ([("a", "last")] if uid == "last" else [("b", "next")])
+
+
+def test_a_new_list_ends_what_is_known_of_the_last_pod_of_a_successor_that_waits(with_successor):
+    with_successor.forget_assumed(NEXT)
+    list(with_successor.keep_pods(()))
+    with_successor.assume_pod(NEXT, "c", NOW)
+    with_successor.pod_changed(LAST, NOW)
+    assert counted(with_successor) == [("a", "last")]
+
+
+def test_a_new_list_keeps_late_events_out_while_the_successor_is_assumed(with_successor):
+    list(with_successor.keep_pods(()))
+    with_successor.pod_changed(LAST, NOW)
+    assert counted(with_successor) == [("b", "next")]

@@ -1,6 +1,5 @@
 """Sums of one node. The table of six pods has the values of Koordinator's own test."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,8 @@ from scheduler_plugin.state.pod_info import AssignedPod
 from tests.scheduler_plugin import factories
 
 GI = 1024**3
+
+
 NO_MID = mid_report.MidReport()
 
 
@@ -37,13 +38,6 @@ def load_of(*pods, given_report=None, system_in_prod=False):
 
 def sums(load):
     return load.plain(), load.prod(), tuple(load.node_estimated), tuple(load.node_delta), tuple(load.prod_delta)
-
-
-def test_the_delta_of_unreported_pods_is_added_to_the_predicted_peak():
-    fresh = assigned("new")
-    assert load_of(fresh, given_report=report(predicted=(8000, 900))).predicted() == (9000, 1000)
-    assert load_of(fresh, given_report=report()).predicted() is None
-    assert load_of(fresh).predicted() is None
 
 
 def test_the_upstream_table_of_six_pods():
@@ -73,23 +67,6 @@ def test_the_upstream_table_of_six_pods():
     assert (load.prod_usage, load.node_delta, load.prod_delta, load.node_estimated) == ([0, 0],) * 4
 
 
-@pytest.mark.parametrize(("scheduled_at", "delta"), [(-60.0, 0), (-59.0, 800)])
-def test_a_pod_younger_than_one_report_is_still_estimated(scheduled_at, delta):
-    load = load_of(assigned("a", at=scheduled_at), given_report=report({"a": (200, 100)}, ["a"]))
-    assert load.node_delta == [delta, 0]
-
-
-@pytest.mark.parametrize(("deadline", "delta"), [(0.0, 0), (1.0, 800)])
-def test_a_forced_estimate_ends_with_the_first_report_at_its_deadline(deadline, delta):
-    pod = assigned("a", at=-1000.0, forced_until=deadline)
-    assert load_of(pod, given_report=report({"a": (200, 100)}, ["a"])).node_delta == [delta, 0]
-
-
-def test_usage_above_the_estimate_lowers_nothing():
-    load = load_of(assigned("a", at=0.0), given_report=report({"a": (3000, 50)}, ["a"]))
-    assert load.node_delta == [0, 50]
-
-
 def test_a_report_without_time_keeps_the_time_before():
     load = load_of(assigned("a", at=-1000.0), given_report=report({"a": (1, 1)}))
     load.set_report(report({"a": (1, 1)}, updated=None))
@@ -105,23 +82,12 @@ def test_the_report_time_is_reset_when_the_entry_is_empty():
     assert load.update_time is None
 
 
-def test_system_usage_counts_as_prod_usage_if_configured():
-    pod = assigned("a", at=-1000.0)
-    assert load_of(pod, given_report=report({"a": (1, 2)}, ["a"]), system_in_prod=True).prod_usage == [71, 9]
-
-
-def test_an_unreported_window_gives_the_newest_usage():
-    load = load_of(assigned("a", (300, 30)), given_report=report())
-    assert load.aggregated("p95", 5) == load.plain()
-    assert load.aggregated("p95", 0) == load.plain()
-
-
-def test_without_usage_the_estimates_alone_count():
-    assert load_of(assigned("a", (300, 30)), given_report=report(usage=None)).plain() == (300, 30)
-
-
 names = st.sampled_from("abcde")
+
+
 vectors = st.tuples(st.integers(-50, 5000), st.integers(0, 5000))
+
+
 pods_strategy = st.builds(
     assigned,
     names,
@@ -131,6 +97,8 @@ pods_strategy = st.builds(
     forced_until=st.none() | st.sampled_from([-1.0, 0.0, 1.0]),
     mid=st.tuples(st.integers(0, 9), st.integers(0, 9)),
 )
+
+
 reports = st.builds(
     report,
     st.dictionaries(names, st.tuples(st.integers(0, 5000), st.integers(0, 5000))),
@@ -138,6 +106,8 @@ reports = st.builds(
     updated=st.none() | st.sampled_from([-30.0, 0.0, 30.0]),
     usage=st.none() | vectors,
 )
+
+
 steps = st.lists(
     st.tuples(st.just("assign"), pods_strategy)
     | st.tuples(st.just("remove"), names)

@@ -21,6 +21,8 @@ from tests.scheduler_plugin.plugins import mid_guard_reference
 from tests.scheduler_plugin.plugins.load_aware import reference as load_aware_reference
 from tests.scheduler_plugin.plugins.random_clusters import RandomCluster
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "400"))
 NODE_NAMES = ["n1", "n2", "n3", "n4"]
 PODS_PER_CLUSTER = 3

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_plugin.config import loader
-from scheduler_plugin.config.loader import InvalidConfiguration
-from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
 PLUGIN = "LowRiskOverCommitment"
@@ -26,16 +23,6 @@ def kep_example_1(formula: str) -> list[int]:
 @pytest.mark.parametrize(("formula", "scores"), [("kep", [13, 22]), ("upstream", [13, 17]), ("corrected", [13, 17])])
 def test_scores_the_first_example_of_kep_357(formula: str, scores: list[int]) -> None:
     assert kep_example_1(formula) == scores
-
-
-def test_limits_above_capacity_increase_the_risk() -> None:
-    cluster = MeasuredCluster(PLUGIN)
-    for name in ("overcommitted", "modest"):
-        cluster.node(name)
-        cluster.place(name, pod("1", "1Gi", limit_cpu="8" if name == "overcommitted" else "1"))
-    cluster.measure({name: metrics(20, 20, 2, 2) for name in ("overcommitted", "modest")})
-    overcommitted, modest = cluster.scores(pod("500m", "1Gi", limit_cpu="500m"), ["overcommitted", "modest"])
-    assert overcommitted < modest
 
 
 @pytest.mark.parametrize(("formula", "avoids"), [("corrected", True), ("upstream", False)])
@@ -62,20 +49,6 @@ def test_g18_ranks_nodes_for_a_best_effort_pod(formula: str, is_ranked: bool) ->
     assert is_ranked or overcommitted == modest == 0
 
 
-def test_weights_choose_between_limits_and_load() -> None:
-    def scores(weight: float) -> list[int]:
-        cluster = MeasuredCluster(PLUGIN, riskLimitWeights={"cpu": weight, "memory": weight})
-        for name in ("overcommitted", "busy"):
-            cluster.node(name)
-        cluster.place("overcommitted", pod("1", "1Gi", limit_cpu="12"))
-        cluster.place("busy", pod("1", "1Gi", limit_cpu="4"))
-        cluster.measure({"overcommitted": metrics(5, 5, 1, 1), "busy": metrics(80, 5, 10, 1)})
-        return cluster.scores(pod("100m", "100Mi", limit_cpu="100m"), ["overcommitted", "busy"])
-
-    assert scores(1.0)[0] < scores(1.0)[1]
-    assert scores(0.0)[0] > scores(0.0)[1]
-
-
 def test_g20_uses_the_smoothing_window_of_the_provider() -> None:
     def score(**args: object) -> int:
         cluster = MeasuredCluster(PLUGIN, riskLimitWeight=0, **args)
@@ -90,28 +63,6 @@ def test_g20_uses_the_smoothing_window_of_the_provider() -> None:
     assert score(smoothingWindowSizes={"SignalFx": 20}) == score(smoothingWindowSize=5)
 
 
-def test_accepts_the_name_and_the_scalar_weight_of_the_kep() -> None:
-    cluster = MeasuredCluster("LoadRiskAwareCommitment", riskLimitWeight=0.25)
-    assert cluster.plugin.weights.tolist() == [[0.25], [0.25]]
-
-
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        ({"smoothingWindowSize": 0}, "smoothingWindowSize: seen 0, want 1 or more"),
-        (
-            {"smoothingWindowSizes": {"Promtheus": 1}},
-            'smoothingWindowSizes: seen "Promtheus", want names of providers: ',
-        ),
-        ({"riskLimitWeights": {"cpu": 1.1}}, "riskLimitWeights.cpu: seen 1.1, want 0..1"),
-        ({"riskLimitWeights": {"gpu": 0.5}}, "riskLimitWeights.gpu: seen 0.5, want the keys cpu and memory only"),
-    ],
-)
-def test_rejects_an_argument_outside_its_range(args: dict[str, object], problem: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=problem):
-        MeasuredCluster(PLUGIN, **args)
-
-
 def test_recently_placed_pods_do_not_attract_more() -> None:
     scores = []
     for count in range(4):
@@ -123,65 +74,6 @@ def test_recently_placed_pods_do_not_attract_more() -> None:
         cluster.measure({"n": metrics(24, 12, 5, 1)})
         scores += cluster.scores(pod("100m", "1Gi", limit_cpu="100m"), ["n"])
     assert scores == [79, 78, 76, 55]  # without their expected usage 79, 94, 98, 79
-
-
-def test_deviations_of_single_samples_are_not_corrected_for_smoothing_unless_asked_for() -> None:
-    def sizes(**args: object) -> object:
-        found = LowRiskOverCommitmentArgs.model_validate(args).with_defaults()
-        return found.smoothing_window_size, found.smoothing_window_sizes
-
-    assert sizes() == (5, {"NodeMetric": 1, "InfluxDB": 1})
-    assert sizes(smoothingWindowSizes={"NodeMetric": 3}) == (5, {"NodeMetric": 3, "InfluxDB": 1})
-    assert sizes(smoothingWindowSize=4) == (4, None)
-    assert sizes(formula="upstream") == sizes(formula="kep") == (5, None)
-
-
-@pytest.mark.parametrize(
-    ("queries", "minutes"),
-    [("kube-prometheus", 5), ("openshift", 1), ("node-exporter", 2), ("koordlet", 1)],
-)
-def test_the_smoothing_of_prometheus_is_that_of_its_preset(queries: str, minutes: int) -> None:
-    def size(**args: object) -> object:
-        found = LowRiskOverCommitmentArgs.model_validate({"metricProvider": prometheus, **args}).with_defaults()
-        return (found.smoothing_window_sizes or {}).get("Prometheus", found.smoothing_window_size)
-
-    prometheus = {"type": "Prometheus", "address": "http://p", "queries": queries}
-    assert size() == minutes
-    assert size(smoothingWindowSizes={"Prometheus": 7}) == size(smoothingWindowSize=7) == 7
-    assert size(formula="upstream") == 5
-    # The providers of another plugin are read by this one as well.
-    other = {"name": "TargetLoadPacking", "args": {"metricProvider": prometheus}}
-    chosen = loader.parse(
-        {"plugins": {"score": {"enabled": [{"name": PLUGIN}, {"name": other["name"]}]}}, "pluginConfig": [other]}
-    )
-    completed = chosen.args[PLUGIN]
-    assert isinstance(completed, LowRiskOverCommitmentArgs)
-    assert (completed.smoothing_window_sizes or {})["Prometheus"] == minutes
-
-
-def test_an_unsmoothed_deviation_gives_less_risk() -> None:
-    def score(queries: str) -> int:
-        provider = {"type": "Prometheus", "address": "http://p", "queries": queries}
-        cluster = MeasuredCluster(PLUGIN, riskLimitWeight=0, metricProvider=provider)
-        cluster.node("n")
-        cluster.place("n", pod("2", "4Gi", limit_cpu="4"))
-        cluster.measure({"n": metrics(40, 10, 5, 0)})
-        return cluster.scores(pod("100m", "1Mi"), ["n"])[0]
-
-    assert score("koordlet") > score("node-exporter") > score("kube-prometheus")
-
-
-def test_both_risks_count_at_the_default_weight() -> None:
-    cluster = MeasuredCluster(PLUGIN)
-    for name in ("calm", "overcommitted", "busy", "both"):
-        cluster.node(name)
-        cluster.place(name, pod("1", "1Gi", limit_cpu="12" if name in ("overcommitted", "both") else "4"))
-    busy = metrics(80, 5, 10, 1)
-    cluster.measure({"calm": metrics(5, 5, 1, 1), "overcommitted": metrics(5, 5, 1, 1), "busy": busy, "both": busy})
-    names = ["calm", "overcommitted", "busy", "both"]
-    calm, overcommitted, busy_score, both = cluster.scores(pod("100m", "100Mi", limit_cpu="100m"), names)
-    assert calm > max(overcommitted, busy_score)
-    assert min(overcommitted, busy_score) > both
 
 
 @pytest.mark.parametrize("formula", ["kep", "upstream", "corrected"])

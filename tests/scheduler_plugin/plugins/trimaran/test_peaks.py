@@ -33,14 +33,6 @@ def test_b12_a_node_without_model_measurement_or_room_is_not_the_best(name: str)
     assert measured("upstream", **loads).scores(pod("1"), list(loads)) == [0, 100]
 
 
-def test_upstream_counts_overhead_only_together_with_a_request() -> None:
-    def scores(formula: str, cpu: str | None) -> list[int]:
-        return measured(formula, flat=50, steep=50).scores(pod(cpu, overhead={"cpu": "1"}), ["flat", "steep"])
-
-    assert scores("upstream", None) == [0, 0]  # no jump anywhere
-    assert scores("upstream", "1") == scores("corrected", None) == scores("corrected", "1") == [100, 0]
-
-
 def test_b12_uses_the_models_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"flat": FLAT, "steep": STEEP}))
@@ -56,18 +48,6 @@ def test_rejects_a_configuration_without_models(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv(power_models.VARIABLE, raising=False)
     with pytest.raises(InvalidConfiguration, match="nodePowerModel: seen null, want power models by node name"):
         MeasuredCluster("Peaks")
-
-
-def test_rejects_a_model_with_an_unknown_key_and_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "models.json"
-    file.write_text('{"n": {"k0": 1, "k9": 1}}')
-    monkeypatch.setenv(power_models.VARIABLE, str(file))
-    with pytest.raises(InvalidConfiguration, match=r"n\.k9: Extra inputs are not permitted"):
-        MeasuredCluster("Peaks")
-
-
-def test_accepts_upstreams_capitalised_keys() -> None:
-    assert MeasuredCluster("Peaks", NodePowerModel={"flat": FLAT}, WatcherAddress="http://watcher:2020")
 
 
 def test_b12_handles_a_jump_above_the_integer_range() -> None:

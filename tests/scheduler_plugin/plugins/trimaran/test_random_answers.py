@@ -29,6 +29,8 @@ from tests.scheduler_plugin.plugins.trimaran import kep_reference as reference
 from tests.scheduler_plugin.plugins.trimaran.kep_reference import KINDS, PlacedPod, Report, Round, Sample, Series
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster
 
+pytestmark = pytest.mark.slow
+
 QUERIES = tuple(Query(kind, MetricType(kind)) for kind in (*KINDS, "Bandwidth"))
 NODES = ("a", "b")
 ADDRESSES = {"a": "10.0.0.1", "b": "fd00::2"}

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugin.config.loader import InvalidConfiguration
-from scheduler_plugin.plugins.trimaran import target_load_packing
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGIN = "TargetLoadPacking"
@@ -16,20 +14,6 @@ def measured(percent: float = 20.0, **args: object) -> MeasuredCluster:
     cluster.node("n")
     cluster.measure({"n": metrics(percent)})
     return cluster
-
-
-@pytest.mark.parametrize(
-    ("spec", "score"),
-    [
-        (pod("400m", limit_cpu="800m"), 100),  # 20 % + 800m of 4 cores is the target of 40 %
-        (pod("400m"), 93),  # 20 % + 600m: 60 * 35 / 40 + 40 = 92.5
-        (pod(), 37),  # 20 % + a core: 45 %, above the target: 40 * 55 / 60
-        ({"containers": []}, 70),
-        (pod("0", overhead={"cpu": "800m"}), 100),
-    ],
-)
-def test_predicts_the_limit_else_a_multiple_of_the_request_else_the_default(spec: object, score: int) -> None:
-    assert measured().scores(spec, ["n"]) == [score]  # type: ignore[arg-type]
 
 
 def test_packs_onto_the_node_nearest_below_the_target() -> None:
@@ -102,18 +86,6 @@ def test_g12_predicts_a_recent_best_effort_pod_at_a_millicore_or_as_configured()
     assert measured(15.0, defaultRequests={"cpu": "1"}).scores(pod(), ["n"]) == [100]
 
 
-@pytest.mark.parametrize("target", [0, 101, -1])
-def test_b11_rejects_a_target_outside_1_to_100(target: int) -> None:
-    with pytest.raises(InvalidConfiguration, match=rf"targetUtilization: seen {target}, want 1..100"):
-        MeasuredCluster(PLUGIN, targetUtilization=target)
-
-
-@pytest.mark.parametrize("multiplier", ["NaN", "Inf", "-1", "0", "x", " "])
-def test_rejects_a_multiplier_that_is_not_a_positive_number(multiplier: str) -> None:
-    with pytest.raises(InvalidConfiguration, match="defaultRequestsMultiplier"):
-        MeasuredCluster(PLUGIN, defaultRequestsMultiplier=multiplier)
-
-
 @pytest.mark.parametrize(("formula", "score"), [("corrected", 0), ("upstream", 40)])
 def test_b13_a_node_without_cpu_scores_0(formula: str, score: int) -> None:
     cluster = MeasuredCluster(PLUGIN, formula=formula)
@@ -135,18 +107,3 @@ def test_b16_a_sidecar_is_predicted_too(formula: str, score: int) -> None:
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {"cpu": "800m"}}}
     spec = pod(limit_cpu="0", initContainers=[sidecar])
     assert measured(20.0, formula=formula).scores(spec, ["n"]) == [score]
-
-
-def test_a_recent_pod_with_unreadable_requests_is_predicted_at_nothing() -> None:
-    cluster = measured(40.0)
-    cluster.place("n", pod("much"), age_seconds=0)
-    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
-
-
-def test_predictions_for_more_and_more_sizes_of_pods_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_load_packing, "_MAX_PREDICTIONS", 2)
-    cluster = measured(0.0)
-    for limit_cpu, score in (("0", 40), ("400m", 55), ("800m", 70), ("1200m", 85), ("1600m", 100)):
-        assert cluster.scores(pod(limit_cpu=limit_cpu), ["n"]) == [score]
-    assert isinstance(cluster.plugin, target_load_packing.TargetLoadPacking)
-    assert len(cluster.plugin._predictions) <= 3
