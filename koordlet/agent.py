@@ -166,7 +166,7 @@ class Agent:
         try:
             return self.suppressor.plan()
         except Exception:
-            self.suppressor.counts.failures += 1
+            self.suppressor.failures += 1
             log.exception("suppression of Mid pods is not planned; limits stay; trying again in 1 s")
             return []
 
@@ -174,7 +174,7 @@ class Agent:
         try:
             await self.suppressor.send(api, changes)
         except Exception:
-            self.suppressor.counts.failures += 1
+            self.suppressor.failures += 1
             log.exception("limits of Mid pods are not sent; trying again in 1 s")
 
     def _train(self) -> None:

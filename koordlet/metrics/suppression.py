@@ -24,13 +24,13 @@ class SuppressionCollector(Collector):
             "Patches of CPU limits of Mid pods, by direction and outcome.",
             labels=["kind", "outcome"],
         )
-        for (direction, outcome), count in self._suppressor.counts.patches.items():
+        for (direction, outcome), count in self._suppressor.sender.patches.items():
             patches.add_metric([direction, outcome], count)
         yield patches
         yield CounterMetricFamily(
             "koordlet_suppression_failures",
             "Plans and patches of the suppression that failed by an error of the agent.",
-            self._suppressor.counts.failures,
+            self._suppressor.failures,
         )
         yield GaugeMetricFamily(
             "koordlet_suppression_lowered_pods",

@@ -26,8 +26,8 @@ _SLOW_SECONDS: Final = 20.0
 """Time constant of the slow mean."""
 
 
-class NodeUsage(NamedTuple):
-    """CPU usage in cores."""
+class CoresByPart(NamedTuple):
+    """CPU usage of a node in cores, and the parts of Prod pods and the system."""
 
     node: float
     prod: float
@@ -35,7 +35,7 @@ class NodeUsage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class SuppressionPods:
     """Pods of a node, as the usage of Prod counts them."""
 
     version: int
@@ -51,8 +51,8 @@ class Members:
     """Series of pods that count as another class than Prod by their label."""
 
     @classmethod
-    def of(cls, table: PodTable) -> Self:
-        """Sort the pods."""
+    def sort(cls, table: PodTable) -> Self:
+        """Sort the pods of the node."""
         pods = table.active()
         return cls(
             table.version,
@@ -70,7 +70,7 @@ class Members:
         )
 
 
-def of_samples(newest: Mapping[SeriesKey, UsageSample], members: Members) -> NodeUsage | None:
+def from_samples(newest: Mapping[SeriesKey, UsageSample], pods: SuppressionPods) -> CoresByPart | None:
     """Return the usage of one instant; None where that of the node, or of all pods, is unknown.
 
     The usage of a pod that is new, or has just ended, counts as that of the system, which is an upper bound: short
@@ -82,20 +82,20 @@ def of_samples(newest: Mapping[SeriesKey, UsageSample], members: Members) -> Nod
     if system is not None and prod is not None:
         cores, rest = prod.cpu_cores, system.cpu_cores
     else:
-        measured = {key: each.cpu_cores for key, each in newest.items() if key.kind is SeriesKind.POD}
+        measured = {key: sample.cpu_cores for key, sample in newest.items() if key.kind is SeriesKind.POD}
         if not measured:
             return None
-        cores = math.fsum(used for key, used in measured.items() if key not in members.of_other_classes)
+        cores = math.fsum(used for key, used in measured.items() if key not in pods.of_other_classes)
         rest = max(node.cpu_cores - math.fsum(measured.values()), 0.0)
-    cores -= sum(newest[key].cpu_cores for key in members.not_prod if key in newest)
-    cores += sum(newest[key].cpu_cores for key in members.not_mid if key in newest)
-    return NodeUsage(node.cpu_cores, max(cores, 0.0), rest)
+    cores -= sum(newest[key].cpu_cores for key in pods.not_prod if key in newest)
+    cores += sum(newest[key].cpu_cores for key in pods.not_mid if key in newest)
+    return CoresByPart(node.cpu_cores, max(cores, 0.0), rest)
 
 
 class _Sample(NamedTuple):
     begin_seconds: float
     end_seconds: float
-    usage: NodeUsage
+    usage: CoresByPart
 
 
 class RecentUsage:
@@ -106,7 +106,7 @@ class RecentUsage:
         self._slow: float | None = None
         self._above_since: float | None = None
 
-    def add(self, begin_seconds: float, end_seconds: float, usage: NodeUsage, threshold_cores: float) -> None:
+    def add(self, begin_seconds: float, end_seconds: float, usage: CoresByPart, threshold_cores: float) -> None:
         """Add a sample: the mean over its time, in relation to the threshold of that time."""
         seconds = end_seconds - begin_seconds
         if seconds <= 0:
@@ -126,16 +126,16 @@ class RecentUsage:
         """
         return self._above_since is not None and now_seconds - self._above_since >= LEAST_SECONDS - _TOLERANCE_SECONDS
 
-    def mean(self, now_seconds: float) -> NodeUsage | None:
+    def mean(self, now_seconds: float) -> CoresByPart | None:
         """Return the mean of the newest samples over at least 5 s; None where fewer of the last 10 s are known."""
         while self._samples and now_seconds - self._samples[0].end_seconds >= STALE_SECONDS:
             self._samples.popleft()
         covered, total = 0.0, (0.0, 0.0, 0.0)
         for begin, end, usage in reversed(self._samples):
             covered += end - begin
-            total = tuple(sum_ + (end - begin) * each for sum_, each in zip(total, usage, strict=True))  # type: ignore[assignment]
+            total = tuple(sum_ + (end - begin) * cores for sum_, cores in zip(total, usage, strict=True))  # type: ignore[assignment]
             if covered >= LEAST_SECONDS - _TOLERANCE_SECONDS:
-                return NodeUsage(*(each / covered for each in total))
+                return CoresByPart(*(sum_ / covered for sum_ in total))
         if not self._samples:
             self._above_since = self._slow = None
         return None

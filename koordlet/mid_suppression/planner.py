@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api_types.mid_pods.cpu_limits import MidContainer, MidPod
+from component_base.rate_limits import SlidingWindow
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression import shares
-from koordlet.mid_suppression.node_usage import NodeUsage, RecentUsage
+from koordlet.mid_suppression.node_usage import CoresByPart, RecentUsage
 
 CALM_SECONDS: Final = 30.0
 STEP_SECONDS: Final = 30.0
@@ -88,7 +89,7 @@ class Planner:
 
     started_at: float
     recent: RecentUsage = field(default_factory=RecentUsage)
-    usage: NodeUsage | None = None
+    usage: CoresByPart | None = None
     """Mean usage that decides; None while it is unknown."""
     is_busy: bool = False
     """Whether the node's usage is above the threshold."""
@@ -97,7 +98,8 @@ class Planner:
     _calm_since: float | None = None
     _off_since: float | None = None
     _pods: dict[str, _PodState] = field(default_factory=dict)
-    _sent: collections.deque[tuple[float, bool]] = field(default_factory=collections.deque)
+    _patches: SlidingWindow = field(default_factory=lambda: SlidingWindow(BUDGET_SECONDS))
+    _rises: SlidingWindow = field(default_factory=lambda: SlidingWindow(BUDGET_SECONDS))
 
     def __post_init__(self) -> None:
         """Start as if data had been known until now."""
@@ -111,24 +113,26 @@ class Planner:
             for state in self._pods.values():
                 state.may_rise_since = None
             return []
-        room = self._room(now, goal.most_rises)
-        if room.patches <= 0 and goal.rises_since is None:
+        room = max(MOST_PATCHES - self._patches.count(now), 0)
+        if not room and goal.rises_since is None:
             return []
-        found = self._changes(now, goal, pods)
+        changes = self._changes(now, goal, pods)
         lowering = sorted(
-            (each for each in found if each.is_lowering),
-            key=lambda each: (max(self._state(each.pod).patched_at, now - TURN_SECONDS), -sum(_differences(each))),
-        )
+            (change for change in changes if change.is_lowering),
+            key=lambda change: (max(self._state(change.pod).patched_at, now - TURN_SECONDS), -_difference(change)),
+        )[:room]
         rising = sorted(
-            (each for each in found if not each.is_lowering),
-            key=lambda each: (self._state(each.pod).patched_at, -sum(_differences(each))),
+            (change for change in changes if not change.is_lowering),
+            key=lambda change: (self._state(change.pod).patched_at, -_difference(change)),
         )
-        chosen = lowering[: room.patches]
-        return [*chosen, *rising[: max(min(room.patches - len(chosen), room.rises), 0)]]
+        room_to_rise = min(room - len(lowering), goal.most_rises - self._rises.count(now))
+        return [*lowering, *rising[: max(room_to_rise, 0)]]
 
     def sent(self, now: float, change: Change) -> None:
         """Record that a patch is sent, whatever its outcome."""
-        self._sent.append((now, change.is_lowering))
+        self._patches.add(now)
+        if not change.is_lowering:
+            self._rises.add(now)
         state = self._state(change.pod)
         state.patched_at, state.may_rise_since = now, None
 
@@ -150,8 +154,7 @@ class Planner:
 
     def _forget(self, pods: Sequence[PodOnNode]) -> None:
         if self._pods:
-            known = {pod.uid for pod in pods}
-            for gone in self._pods.keys() - known:
+            for gone in self._pods.keys() - {pod.uid for pod in pods}:
                 del self._pods[gone]
 
     def _state(self, pod: PodOnNode) -> _PodState:
@@ -191,20 +194,20 @@ class Planner:
         )
 
     def _changes(self, now: float, goal: _Goal, pods: Sequence[PodOnNode]) -> list[Change]:
-        limited = [(pod, each) for pod in pods if pod.mid is not None for each in pod.mid.containers]
-        containers = [each for _, each in limited]
+        limited = [(pod, container) for pod in pods if pod.mid is not None for container in pod.mid.containers]
+        containers = [container for _, container in limited]
         if goal.allowed_millis is None:
-            wanted = [each.original_millis for each in containers]
+            targets = [container.original_millis for container in containers]
         else:
-            wanted = shares.limits_millis(goal.allowed_millis, containers)
-        wanted_of: dict[str, dict[str, int]] = collections.defaultdict(dict)
-        for (pod, each), limit in zip(limited, wanted, strict=True):
-            wanted_of[pod.uid][each.key] = limit
+            targets = shares.limits_millis(goal.allowed_millis, containers)
+        targets_by_pod: dict[str, dict[str, int]] = collections.defaultdict(dict)
+        for (pod, container), limit in zip(limited, targets, strict=True):
+            targets_by_pod[pod.uid][container.key] = limit
         return [
             change
             for pod in pods
             if pod.mid is not None and self._is_ready(now, pod, pod.mid)
-            for change in self._change(now, goal, pod, wanted_of[pod.uid])
+            for change in self._change(now, goal, pod, targets_by_pod[pod.uid])
         ]
 
     def _is_ready(self, now: float, pod: PodOnNode, mid: MidPod) -> bool:
@@ -218,15 +221,19 @@ class Planner:
             and state.sent_version != mid.resource_version
         )
 
-    def _change(self, now: float, goal: _Goal, pod: PodOnNode, wanted: Mapping[str, int]) -> Iterator[Change]:
+    def _change(self, now: float, goal: _Goal, pod: PodOnNode, targets: Mapping[str, int]) -> Iterator[Change]:
         assert pod.mid is not None
         if goal.allowed_millis is not None:
             lower = {
-                each.key: limit
-                for each in pod.mid.containers
-                if (limit := wanted[each.key] if goal.may_lower else each.original_millis) < each.limit_millis
+                container.key: limit
+                for container in pod.mid.containers
+                if (limit := targets[container.key] if goal.may_lower else container.original_millis)
+                < container.limit_millis
             }
-            if any(_is_felt(each, lower.get(each.key, each.limit_millis)) for each in pod.mid.containers):
+            if any(
+                _is_felt(container, lower.get(container.key, container.limit_millis))
+                for container in pod.mid.containers
+            ):
                 yield Change(pod, lower, is_lowering=True)
                 return
         state = self._state(pod)
@@ -236,28 +243,14 @@ class Planner:
         since = now if state.may_rise_since is None else state.may_rise_since
         steps = 1 + int((now - since) / STEP_SECONDS)
         higher = {
-            each.key: limit
-            for each in pod.mid.containers
-            if (limit := _raised(each, steps, wanted[each.key])) > each.limit_millis
-            and (_is_felt(each, limit) or limit == each.original_millis)
+            container.key: limit
+            for container in pod.mid.containers
+            if (limit := _raised(container, steps, targets[container.key])) > container.limit_millis
+            and (_is_felt(container, limit) or limit == container.original_millis)
         }
         state.may_rise_since = since if higher else None
         if higher:
             yield Change(pod, higher, is_lowering=False)
-
-    def _room(self, now: float, most_rises: int) -> _Room:
-        while self._sent and now - self._sent[0][0] >= BUDGET_SECONDS:
-            self._sent.popleft()
-        rises = sum(not is_lowering for _, is_lowering in self._sent)
-        return _Room(MOST_PATCHES - len(self._sent), most_rises - rises)
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """Patches that the budget leaves."""
-
-    patches: int
-    rises: int
 
 
 def _is_felt(container: MidContainer, limit_millis: int) -> bool:
@@ -265,14 +258,16 @@ def _is_felt(container: MidContainer, limit_millis: int) -> bool:
     return abs(limit_millis - container.limit_millis) * 100 > DEAD_BAND_PERCENT * container.original_millis
 
 
-def _raised(container: MidContainer, steps: int, wanted_millis: int) -> int:
+def _raised(container: MidContainer, steps: int, most_millis: int) -> int:
     rise = math.ceil(container.original_millis * STEP_PERCENT / 100) * steps
-    return min(container.limit_millis + rise, wanted_millis)
+    return min(container.limit_millis + rise, most_millis)
 
 
-def _differences(change: Change) -> Iterator[int]:
-    """Yield how far each limit moves, in millicores."""
+def _difference(change: Change) -> int:
+    """Return how far the limits move in all, in millicores."""
     assert change.pod.mid is not None
-    for each in change.pod.mid.containers:
-        if each.key in change.limits:
-            yield abs(change.limits[each.key] - each.limit_millis)
+    return sum(
+        abs(change.limits[container.key] - container.limit_millis)
+        for container in change.pod.mid.containers
+        if container.key in change.limits
+    )

@@ -25,15 +25,15 @@ def allowed_millis(
 
 def limits_millis(allowed: int, containers: Sequence[MidContainer]) -> list[int]:
     """Return the limit of each container, in millicores. Their sum is at most `allowed`, unless floors exceed it."""
-    full = [each.original_millis for each in containers]
+    full = [container.original_millis for container in containers]
     if sum(full) <= allowed:
         return full
-    left, weights = allowed - sum(each.floor_millis for each in containers), 0
+    left, weights = allowed - sum(container.floor_millis for container in containers), 0
     for ratio, freed, weight in sorted(_bends(containers)):
         if weights * ratio > left:
             break
         left, weights = left + freed, weights + weight
-    return [_limit(each, left, weights) for each in containers]
+    return [_limit(container, left, weights) for container in containers]
 
 
 def _bends(containers: Sequence[MidContainer]) -> Iterator[tuple[float, int, int]]:
@@ -42,10 +42,10 @@ def _bends(containers: Sequence[MidContainer]) -> Iterator[tuple[float, int, int
     With it the amount that no longer is, or now is, taken whatever the ratio, and the weight that begins or ends to
     count.
     """
-    for each in containers:
-        weight = _weight(each)
-        yield each.floor_millis / weight, each.floor_millis, weight
-        yield each.original_millis / weight, -each.original_millis, -weight
+    for container in containers:
+        weight = _weight(container)
+        yield container.floor_millis / weight, container.floor_millis, weight
+        yield container.original_millis / weight, -container.original_millis, -weight
 
 
 def _limit(container: MidContainer, left: int, weights: int) -> int:

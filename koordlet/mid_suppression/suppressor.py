@@ -1,4 +1,4 @@
-"""Suppression of a node: reads what the agent knows, plans, sends, and keeps what went wrong for the report.
+"""Suppression of a node: measures what Mid pods may use, plans their CPU limits, and states what goes wrong.
 
 Nothing here holds up a tick: planning is arithmetic, and sending is a task of its own. While suppression is off and no
 limit is lowered, a tick costs a comparison.
@@ -7,55 +7,26 @@ limit is lowered, a tick costs a comparison.
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods import cpu_limits
-from apiserver_client import cluster_events, errors, objects, resources, session
+from apiserver_client import session
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
 from koordlet.cluster.view import ClusterView
 from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
-from koordlet.mid_suppression import node_usage, resize
-from koordlet.mid_suppression.node_usage import Members, RecentUsage
+from koordlet.mid_suppression import node_usage
+from koordlet.mid_suppression.node_usage import RecentUsage, SuppressionPods
 from koordlet.mid_suppression.planner import Change, Node, Planner
 from koordlet.mid_suppression.prod_waits import CpuWaits
-from koordlet.mid_suppression.resize import Outcome, Sent
+from koordlet.mid_suppression.resize import NOT_PERMITTED, Outcome, Sender
 from koordlet.node_observer import NodeObserver
 
-log = logging.getLogger(__name__)
-
-BLOCKED_SECONDS: Final = 300.0
-"""Pause after an answer that holds for every pod: no right, no such resource."""
-UNREACHABLE_SECONDS: Final = 10.0
-PLAN_SECONDS: Final = 10.0
-"""Age from which the rest of a plan is dropped."""
 _WAITS_SECONDS: Final = 5.0
-_OF_ALL_PODS: Final = {
-    Outcome.NOT_PERMITTED: (
-        "NotPermitted",
-        "the agent may not patch pods/resize: set the chart value koordlet.suppression.enabled",
-    ),
-}
-REPORTER: Final = "koordlet"
-_MANY_CONFLICTS: Final = 3
-"""Conflicts in a row that are a problem: a pod may change once in a while."""
 _MOST_NAMED: Final = 5
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counts of patches since the agent started."""
-
-    patches: dict[tuple[str, Outcome], int] = field(
-        default_factory=lambda: {(direction, outcome): 0 for direction in ("down", "up") for outcome in Outcome}
-    )
-    failures: int = 0
-    """Plans that failed by an error of the agent."""
 
 
 class Suppressor:
@@ -72,36 +43,29 @@ class Suppressor:
     ) -> None:
         self._is_enabled = is_enabled
         self.planner = Planner(monotonic())
-        self.counts = Counts()
+        self.sender = Sender(self.planner, monotonic, utc_now)
+        self.failures = 0
+        """Plans that failed by an error of the agent."""
         self._observer = observer
         self._view = view
         self._monotonic = monotonic
-        self._utc_now = utc_now
-        self._members = Members(-1, (), False, (), (), frozenset())
+        self._pods = SuppressionPods(-1, (), False, (), (), frozenset())
         self._sampled_at: float | None = None
         self._last_sample: float | None = monotonic()
         """Time of the newest sample; None after a time without any."""
         self._waits_at = 0.0
         self._is_prod_short = False
         self._cpu_waits = CpuWaits()
-        self._is_sending = False
-        self._blocked_until = 0.0
-        self._blocked: tuple[str, str] | None = None
-        self._refusals: dict[str, tuple[Outcome, str]] = {}
-        """UID of a pod -> why the API server refused its newest patch."""
-        self._logged: set[tuple[str, str]] = set()
-        self._autoscaled: set[str] = set()
-        """UIDs of pods with an Event that names their autoscaler."""
 
     @property
-    def mid_pods(self) -> Sequence[object]:
+    def mid_pods(self) -> Sequence[PodOnNode]:
         """Return the pods of the node whose priority is Mid."""
-        return self._members.mid
+        return self._pods.mid
 
     @property
     def lowered_pods(self) -> int:
         """Return the number of pods with a limit below its original."""
-        return sum(pod.mid is not None and pod.mid.is_lowered for pod in self._members.mid)
+        return sum(pod.mid is not None and pod.mid.is_lowered for pod in self._pods.mid)
 
     def threshold_percent(self) -> int | None:
         """Return the threshold in force, 0 where suppression is off, None before the cluster is known."""
@@ -118,42 +82,20 @@ class Suppressor:
         if threshold is None:
             self._last_sample = None
             return []
-        if self._members.version != self._view.pods.version:
-            self._members = Members.of(self._view.pods)
-            self._forget()
-        if threshold == 0 and not self._members.is_lowered:
-            self._blocked = self._last_sample = self.planner.allowed_millis = self.planner.usage = None
+        if self._pods.version != self._view.pods.version:
+            self._follow_pods()
+        if threshold == 0 and not self._pods.is_lowered:
+            self.sender.is_permitted = True
+            self._last_sample = self.planner.allowed_millis = self.planner.usage = None
             return []
         now = self._monotonic()
         node = self._node(now)
         self._sample(now, threshold, node)
-        if self._is_sending or now < self._blocked_until:
-            return []
-        return self.planner.plan(now, threshold, node, self._members.mid)
+        return self.planner.plan(now, threshold, node, self._pods.mid) if self.sender.is_ready(now) else []
 
     async def send(self, api: session.Session, changes: Sequence[Change]) -> None:
-        """Send a plan. Stops where the rest would be answered alike, is out of date, or suppression is off by now."""
-        self._is_sending = True
-        try:
-            await self._send(api, changes)
-        finally:
-            self._is_sending = False
-
-    async def _send(self, api: session.Session, changes: Sequence[Change]) -> None:
-        begin = self._monotonic()
-        for change in changes:
-            now = self._monotonic()
-            if now - begin >= PLAN_SECONDS or (change.is_lowering and not self.threshold_percent()):
-                return
-            self.planner.sent(now, change)
-            sent = await resize.send(api, change)
-            self._note(self._monotonic(), change, sent)
-            if sent.outcome is Outcome.QUOTA:
-                advice = cpu_limits.quota_advice(sent.quota, change.pod.namespace)
-                await self._record(api, change.pod, cpu_limits.NOT_RESTORED, advice)
-            await self._name_autoscaler(api, change.pod)
-            if self._monotonic() < self._blocked_until:
-                return
+        """Send a plan; lower no limit once suppression is off."""
+        await self.sender.send(api, changes, lambda: bool(self.threshold_percent()))
 
     def problems(self) -> list[tuple[str, str]] | None:
         """Return reason and message of each problem, the most severe first; None where there is nothing to do.
@@ -161,35 +103,32 @@ class Suppressor:
         While suppression is off there is nothing to do once every limit is restored.
         """
         threshold = self.threshold_percent()
-        if threshold is None or not (threshold or self._members.is_lowered):
+        if threshold is None or not (threshold or self._pods.is_lowered):
             return None
-        found = [self._blocked] if self._blocked else []
-        if threshold and self.planner.usage is None and self._members.mid:
-            found.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
-        names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._members.mid}
+        problems = [] if self.sender.is_permitted else [("NotPermitted", NOT_PERMITTED)]
+        if threshold and self.planner.usage is None and self._pods.mid:
+            problems.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
+        names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._pods.mid}
         for reason, outcome in (("QuotaExceeded", Outcome.QUOTA), ("ResizeRefused", Outcome.REFUSED)):
-            if of_kind := [uid for uid, (kind, _) in self._refusals.items() if kind is outcome and uid in names]:
-                found.append((reason, f"{_named([names[uid] for uid in of_kind])}: {self._refusals[of_kind[0]][1]}"))
-        stuck = [pod for pod in self._members.mid if pod.mid is not None and pod.mid.resize_problem]
-        if stuck:
-            text = [f"{names[pod.uid]} ({pod.mid.resize_problem})" for pod in stuck if pod.mid is not None]
-            found.append(("ResizeNotDone", f"the kubelet does not do the resize of {_named(text)}"))
-        autoscaled = [pod for pod in self._members.mid if pod.mid is not None and pod.mid.autoscaler]
-        if autoscaled:
-            text = [f"{names[pod.uid]} ({pod.mid.autoscaler})" for pod in autoscaled if pod.mid is not None]
-            found.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_named(text)}"))
-        return found
+            refused = {
+                uid: text for uid, (kind, text) in self.sender.refusals.items() if kind is outcome and uid in names
+            }
+            if refused:
+                problems.append((reason, f"{_first([names[uid] for uid in refused])}: {next(iter(refused.values()))}"))
+        pods = [(names[pod.uid], pod.mid) for pod in self._pods.mid if pod.mid is not None]
+        if stuck := [f"{name} ({mid.resize_problem})" for name, mid in pods if mid.resize_problem]:
+            problems.append(("ResizeNotDone", f"the kubelet does not do the resize of {_first(stuck)}"))
+        if autoscaled := [f"{name} ({mid.autoscaler})" for name, mid in pods if mid.autoscaler]:
+            problems.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_first(autoscaled)}"))
+        return problems
 
-    def _forget(self) -> None:
-        known = {pod.uid for pod in self._members.mid}
-        for gone in self._refusals.keys() - known:
-            del self._refusals[gone]
-        self._autoscaled &= known
-        self._logged = {each for each in self._logged if each[0] in known or not each[0]}
-        for pod in self._members.mid:
+    def _follow_pods(self) -> None:
+        self._pods = SuppressionPods.sort(self._view.pods)
+        self.sender.keep_only({pod.uid for pod in self._pods.mid})
+        for pod in self._pods.mid:
             if pod.mid is not None and pod.mid.resize_problem:
                 text = f"the kubelet reports {pod.mid.resize_problem}; its limits stay until that condition ends"
-                self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
+                self.sender.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
 
     def _node(self, now: float) -> Node | None:
         capacity, allocatable = self._view.capacity, self._view.allocatable
@@ -223,62 +162,12 @@ class Suppressor:
         if begin is None:  # the time that it covers is unknown, and earlier samples are of another time
             self.planner.recent = RecentUsage()
             return
-        usage = node_usage.of_samples(self._observer.newest, self._members)
+        usage = node_usage.from_samples(self._observer.newest, self._pods)
         if usage is not None and sampled_at is not None:
             threshold = node.capacity_millis * threshold_percent / 100_000
             self.planner.recent.add(max(begin, now - node_usage.STALE_SECONDS), now, usage, threshold)
 
-    def _note(self, now: float, change: Change, sent: Sent) -> None:
-        pod, outcome = change.pod, sent.outcome
-        self.counts.patches["down" if change.is_lowering else "up", outcome] += 1
-        if outcome is Outcome.PATCHED:
-            self.planner.done(change)
-            self._refusals.pop(pod.uid, None)
-            self._blocked = None
-            return
-        if outcome in _OF_ALL_PODS:
-            self._blocked, self._blocked_until = _OF_ALL_PODS[outcome], now + BLOCKED_SECONDS
-            self._log_once("", f"suppression of Mid pods: {self._blocked[1]}: {sent.problem}")
-        elif outcome is Outcome.UNREACHABLE:
-            self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
-        else:
-            in_a_row = self.planner.failed(now, change)
-            problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
-            if outcome in (Outcome.CONFLICT, Outcome.GONE):
-                if in_a_row < _MANY_CONFLICTS:
-                    return
-                outcome, problem = Outcome.REFUSED, f"the pod changes before each patch of it arrives: {problem}"
-            self._refusals[pod.uid] = outcome, problem
-            self._log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
 
-    def _log_once(self, uid: str, text: str) -> None:
-        if (uid, text) not in self._logged:
-            self._logged.add((uid, text))
-            log.warning("%s", text)
-
-    async def _name_autoscaler(self, api: session.Session, pod: PodOnNode) -> None:
-        """Record once that an autoscaler sets CPU of a pod that is suppressed."""
-        if pod.mid is not None and pod.mid.autoscaler and pod.uid not in self._autoscaled:
-            self._autoscaled.add(pod.uid)
-            await self._record(api, pod, cpu_limits.AUTOSCALED, cpu_limits.autoscaler_advice(pod.mid.autoscaler))
-
-    async def _record(self, api: session.Session, pod: PodOnNode, reason: str, message: str) -> None:
-        """Record an Event on a pod. An equal one of the last hour, or a missing right, is no fault."""
-        event = cluster_events.body(
-            cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
-            severity="Warning",
-            reason=reason,
-            message=message,
-            reporter=REPORTER,
-            now=self._utc_now(),
-        )
-        try:
-            await objects.create(api, resources.EVENTS, event, namespace=pod.namespace)
-        except errors.ApiServerError as error:
-            if not isinstance(error, errors.AlreadyExists):
-                log.debug("Event on pod %s/%s is not recorded: %s", pod.namespace, pod.name, error)
-
-
-def _named(names: Sequence[str]) -> str:
+def _first(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

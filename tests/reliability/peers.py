@@ -398,7 +398,7 @@ FAULTS: Final = (
             AGENT: proof(
                 "the missing rule is named, patches are tried once in five minutes, and watches go on with the rule",
                 _RESUMED_AGENT,
-                "tests/koordlet/mid_suppression/test_suppressor.py::test_without_right_or_resource_one_patch_in_five_minutes_and_a_condition",
+                "tests/koordlet/mid_suppression/test_suppressor.py::test_without_the_right_one_patch_in_five_minutes_and_a_condition",
                 "e2e/cases/chart/test_newcomer_errors.py::test_a_service_account_without_rbac",
                 within=314,
             ),

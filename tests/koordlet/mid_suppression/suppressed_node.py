@@ -7,7 +7,7 @@ import dataclasses
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods.cpu_limits import MidContainer, MidPod
 from koordlet.cluster.pods import PodOnNode
-from koordlet.mid_suppression.node_usage import NodeUsage
+from koordlet.mid_suppression.node_usage import CoresByPart
 from koordlet.mid_suppression.planner import Change, Node, Planner
 from tests.koordlet.one_node import bound_pod
 
@@ -31,14 +31,14 @@ class SuppressedNode:
         self.now = began
         self.planner = Planner(began)
         self.node: Node | None = Node(10_000, 0.5)
-        self.usage: NodeUsage | None = NodeUsage(2.0, 1.0, 0.5)
+        self.usage: CoresByPart | None = CoresByPart(2.0, 1.0, 0.5)
         self.is_followed = True
         """Whether the watch shows what was patched."""
         self.patches: list[tuple[float, Change]] = []
 
     def use(self, prod: float, mid: float = 0.0, system: float = 0.5) -> None:
         """Set the usage from now on, in cores."""
-        self.usage = NodeUsage(prod + mid + system, prod, system)
+        self.usage = CoresByPart(prod + mid + system, prod, system)
 
     def run(self, seconds: int) -> list[Change]:
         """Return what was changed in that time."""

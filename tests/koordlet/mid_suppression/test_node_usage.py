@@ -5,7 +5,7 @@ import pytest
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import PodTable
 from koordlet.mid_suppression import node_usage
-from koordlet.mid_suppression.node_usage import Members, NodeUsage, RecentUsage
+from koordlet.mid_suppression.node_usage import CoresByPart, RecentUsage, SuppressionPods
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
 from tests.koordlet.mid_suppression.suppressed_node import limited
 from tests.koordlet.one_node import bound_pod
@@ -17,7 +17,7 @@ def members(*pods):
     table = PodTable()
     for pod in pods:
         table.put(pod)
-    return Members.of(table)
+    return SuppressionPods.sort(table)
 
 
 def samples(prod=3.0, **pods):
@@ -27,20 +27,20 @@ def samples(prod=3.0, **pods):
 
 def test_a_mid_pod_that_labels_itself_prod_is_not_counted_as_prod():
     hidden = dataclasses.replace(limited("hidden", 1000), priority_class=PriorityClass.PROD)
-    found = node_usage.of_samples(samples(hidden=2.0), members(hidden, bound_pod("web")))
-    assert found == NodeUsage(8.0, 1.0, 1.0)
+    found = node_usage.from_samples(samples(hidden=2.0), members(hidden, bound_pod("web")))
+    assert found == CoresByPart(8.0, 1.0, 1.0)
 
 
 def test_a_prod_pod_that_labels_itself_mid_is_counted_as_prod():
-    found = node_usage.of_samples(samples(web=2.0), members(bound_pod("web", PriorityClass.MID)))
-    assert found == NodeUsage(8.0, 5.0, 1.0)
+    found = node_usage.from_samples(samples(web=2.0), members(bound_pod("web", PriorityClass.MID)))
+    assert found == CoresByPart(8.0, 5.0, 1.0)
 
 
 @pytest.mark.parametrize("missing", [NODE, SYSTEM, PROD])
 def test_nothing_is_known_while_the_node_or_all_pods_are_unknown(missing):
     some = samples()
     del some[missing]
-    assert node_usage.of_samples(some, members()) is None
+    assert node_usage.from_samples(some, members()) is None
 
 
 @pytest.mark.parametrize("missing", [{SYSTEM}, {PROD}, {SYSTEM, PROD}])
@@ -50,18 +50,18 @@ def test_usage_of_new_and_ended_pods_counts_as_that_of_the_system(missing):
     batch = bound_pod("batch", PriorityClass.BATCH)
     some = samples(web=1.0, static=0.5, mid=1.25, hidden=0.5, batch=0.25)
     some = {key: sample for key, sample in some.items() if key not in missing}
-    found = node_usage.of_samples(some, members(limited("mid", 1000), hidden, batch, bound_pod("web")))
-    assert found == NodeUsage(8.0, 1.5, 4.5)
+    found = node_usage.from_samples(some, members(limited("mid", 1000), hidden, batch, bound_pod("web")))
+    assert found == CoresByPart(8.0, 1.5, 4.5)
 
 
 def test_pods_that_use_more_than_the_node_leave_nothing_to_the_system():
     some = samples(web=9.0)
     del some[SYSTEM]
-    assert node_usage.of_samples(some, members(bound_pod("web"))) == NodeUsage(8.0, 9.0, 0.0)
+    assert node_usage.from_samples(some, members(bound_pod("web"))) == CoresByPart(8.0, 9.0, 0.0)
 
 
 def used(cores):
-    return NodeUsage(cores, 0.0, 0.0)
+    return CoresByPart(cores, 0.0, 0.0)
 
 
 def test_the_mean_is_over_five_seconds():
@@ -110,3 +110,23 @@ def test_one_sample_of_a_slow_agent_is_enough():
     recent = RecentUsage()
     recent.add(0, 20, used(9.0), 6.5)
     assert recent.is_busy(20)
+
+
+def test_after_a_busy_time_the_slow_mean_decides_until_it_falls_below_the_threshold():
+    """Its time constant is 20 s: 9 - 2.5 / e = 8.08 cores, then 8.08 * exp(-4 / 20) = 6.6 and exp(-5 / 20): 6.3."""
+    recent = RecentUsage()
+    recent.add(100.0, 120.0, used(9.0), 6.5)
+    for second in range(120, 124):
+        recent.add(second, second + 1, used(0.0), 6.5)
+        assert recent.is_busy(second + 1)
+    recent.add(124, 125, used(0.0), 6.5)
+    assert not recent.is_busy(125)
+
+
+def test_a_sample_of_ten_seconds_ago_does_not_count():
+    recent = RecentUsage()
+    recent.add(100.0, 105.0, used(9.0), 6.5)
+    assert recent.mean(114.75) == used(9.0)
+    assert recent.is_busy(114.75)
+    assert recent.mean(115.0) is None
+    assert not recent.is_busy(115.0)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import random
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types.mid_pods.cpu_limits import UNLIMITED_MILLIS
-from koordlet.mid_suppression.node_usage import NodeUsage
+from koordlet.mid_suppression.node_usage import CoresByPart
 from koordlet.mid_suppression.planner import Node
 from tests.koordlet.mid_suppression.suppressed_node import SuppressedNode, limited
 
@@ -293,15 +295,6 @@ def test_a_pod_deleted_and_created_again_under_its_name_has_no_history():
     assert [change.pod.uid for change in node.run(1)] == ["other"]
 
 
-def test_state_of_pods_that_are_gone_is_discarded():
-    node = fifty()
-    node.use(prod=9.0)
-    node.run(60)
-    node.pods.clear()
-    node.run(1)
-    assert node.planner._pods == {}
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 50))
 def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, count):
@@ -312,7 +305,7 @@ def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, 
         pods.append(limited(f"p{index}", *mid, originals=tuple(draw.randint(max(1, each // 2), each) for each in mid)))
     node = SuppressedNode(*pods, threshold=draw.choice((0, 1, 65, 100)))
     for _ in range(30):
-        node.usage = draw.choice((None, NodeUsage(*(draw.uniform(0, 10) for _ in range(3)))))
+        node.usage = draw.choice((None, CoresByPart(*(draw.uniform(0, 10) for _ in range(3)))))
         node.node = draw.choice((None, *[Node(10_000, 0.5, draw.random() < 0.5)] * 4))
         node.threshold = draw.choice((node.threshold, node.threshold, 0, 65))
         if draw.random() < 0.1:
@@ -339,3 +332,160 @@ def test_under_a_steady_load_limits_settle(prod):
     node.use(prod=prod, mid=0.1)
     node.run(900)
     assert node.run(900) == []
+
+
+def lowered(name="a", limit=10):
+    pod = limited(name, 4000)
+    containers = (dataclasses.replace(pod.mid.containers[0], limit_millis=limit),)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=containers))
+
+
+def fifty_that_are_lowered():
+    node = SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)))
+    node.use(prod=9.0)
+    node.run(200)
+    node.patches.clear()
+    return node
+
+
+def moments(node):
+    return sorted({time for time, _ in node.patches})
+
+
+def test_the_budget_of_twenty_patches_is_free_again_after_a_minute():
+    node = SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)))
+    node.use(prod=9.0)
+    node.run(200)
+    first = moments(node)[0]
+    assert moments(node) == [first, first + 60, first + 120]
+    assert [sum(time == moment for time, _ in node.patches) for moment in moments(node)] == [20, 20, 10]
+
+
+def test_a_rise_is_a_tenth_and_one_more_for_each_half_minute_of_waiting_for_the_budget():
+    """Ten pods a minute rise, from 10 m: the second ten have waited for two more tenths of 100 m, and so on."""
+    node = fifty_that_are_lowered()
+    node.use(prod=0.5)
+    node.run(300)
+    firsts = {}
+    for time, change in node.patches:
+        firsts.setdefault(change.pod.name, (time, change.limits["c0"]))
+    begin = moments(node)[0]
+    assert sorted(firsts.values()) == [
+        (begin + 60 * turn, limit) for turn, limit in enumerate((20, 40, 60, 80, 100)) for _ in range(10)
+    ]
+
+
+def test_limits_rise_after_30_s_of_calm_and_each_30_s_from_then_on():
+    """Usage is known after five samples."""
+    node = SuppressedNode(lowered())
+    assert node.run(34) == []
+    assert [change.limits for change in node.run(1)] == [{"c0": 410}]
+    assert node.run(29) == []
+    assert [change.limits for change in node.run(1)] == [{"c0": 810}]
+
+
+def test_limits_rise_five_minutes_after_the_start_of_an_agent_without_data():
+    node = SuppressedNode(lowered())
+    node.usage = None
+    assert node.run(299) == []
+    assert [change.limits for change in node.run(1)] == [{"c0": 410}]
+
+
+def test_calm_begins_again_after_a_busy_time():
+    node = SuppressedNode(lowered())
+    node.run(25)
+    node.use(prod=9.0)
+    node.run(6)
+    assert node.planner.is_busy
+    node.use(prod=0.5)
+    node.patches.clear()
+    calm = None
+    while not node.patches:
+        node.run(1)
+        if calm is None and not node.planner.is_busy:
+            calm = node.now
+    assert moments(node) == [calm + 30]
+
+
+def test_calm_begins_again_after_a_time_without_the_size_of_the_node():
+    node = SuppressedNode(lowered())
+    node.run(30)
+    node.node = None
+    assert node.run(10) == []
+    node.node = Node(10_000, 0.5)
+    assert node.run(30) == []
+    assert len(node.run(1)) == 1
+
+
+def test_a_node_is_not_busy_while_suppression_is_off_or_its_size_is_unknown():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(6)
+    assert node.planner.is_busy
+    known, node.node = node.node, None
+    node.run(1)
+    assert not node.planner.is_busy
+    node.node = known
+    node.run(1)
+    assert node.planner.is_busy
+    node.threshold = 0
+    node.run(1)
+    assert (node.planner.is_busy, node.planner.allowed_millis) == (False, None)
+
+
+def test_time_off_begins_again_after_suppression_was_on():
+    node = SuppressedNode(lowered(), threshold=0)
+    node.run(10)
+    node.threshold, node.usage = 65, None
+    node.run(15)
+    node.threshold = 0
+    assert node.run(30) == []
+    assert len(node.run(1)) == 1
+
+
+def test_a_pod_is_patched_again_after_ten_seconds():
+    node = SuppressedNode(limited("a", 4000))
+    node.use(prod=9.0)
+    node.run(6)
+    (first,) = moments(node)
+    again = limited("a", 4000)  # its author has set the limit again
+    node.pods["a"] = dataclasses.replace(again, mid=dataclasses.replace(again.mid, resource_version="9"))
+    node.run(12)
+    assert moments(node) == [first, first + 10]
+
+
+def test_a_change_of_a_twentieth_of_the_original_is_left_out():
+    """Of 8 cores below the threshold Prod uses 4.2, which leaves 3.8: 5 % less than 4."""
+    node = SuppressedNode(limited("a", 4000), threshold=80)
+    node.node = Node(10_000, 0.0, is_prod_short=True)
+    node.use(prod=4.2, system=0.0)
+    assert node.run(30) == []
+    node.use(prod=4.25, system=0.0)
+    node.run(10)
+    assert node.limits()[0] < 3800
+
+
+def at_limit(name, limit, version="1"):
+    """Return a pod with an original limit of 100 m and another limit now."""
+    pod = limited(name, 100)
+    containers = (dataclasses.replace(pod.mid.containers[0], limit_millis=limit),)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resource_version=version, containers=containers))
+
+
+def test_the_last_patch_of_the_budget_is_sent():
+    node = SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(19)))
+    node.use(prod=9.0)
+    node.run(6)
+    assert len(node.patches) == 19
+    node.pods |= {name: limited(name, 100) for name in ("new", "other")}
+    node.run(2)
+    assert len(node.patches) == 20
+
+
+def test_rises_take_what_reductions_leave_of_the_budget():
+    node = SuppressedNode(*(at_limit(f"low{index}", 10) for index in range(10)))
+    node.run(34)
+    assert node.patches == []
+    node.pods |= {f"high{index:02}": at_limit(f"high{index:02}", 9000) for index in range(15)}
+    changes = node.run(1)
+    assert [change.is_lowering for change in changes] == [True] * 15 + [False] * 5

@@ -31,4 +31,11 @@ def test_nothing_is_kept_of_a_pod_that_is_gone():
     waits = CpuWaits()
     read_each_minute(waits, 0.0, 60.0)
     assert waits.waiting(300.0, {}) == frozenset()
-    assert waits._changed == waits._ratios == {}
+    assert waits.waiting(360.0, {"a": 60.0}) == frozenset()
+
+
+def test_a_pod_that_waits_is_found_behind_one_whose_counter_stays():
+    waits = CpuWaits()
+    for second in (0, 60, 120):
+        found = waits.waiting(float(second), {"quiet": 5.0, "web": second / 2, "small": second / 5})
+    assert found == {"web"}

@@ -1,5 +1,7 @@
 """The suppressor against answers of an API server, second by second, without waiting."""
 
+from __future__ import annotations
+
 import asyncio
 import dataclasses
 import datetime as dt
@@ -15,6 +17,7 @@ from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.interface import Measurement
 from koordlet.mid_suppression import resize
+from koordlet.mid_suppression.resize import Outcome
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
@@ -233,23 +236,6 @@ def of_version(version):
     return dataclasses.replace(limited("a", 4000).mid, resource_version=str(version))
 
 
-@pytest.mark.parametrize("outcome", [resize.Outcome.CONFLICT, resize.Outcome.PATCHED])
-def test_pods_that_change_at_once_leave_the_budget_to_the_others(outcome):
-    """Their authors write an annotation before each patch, or raise the limit after it."""
-    greedy = [limited(f"g{index:02}", 4000) for index in range(40)]
-    node = Node(*greedy, *(limited(f"o{index}", 500) for index in range(8)))
-    for turn in range(240):
-        for change in node.plan():
-            node.suppressor.planner.sent(node.now, change)
-            name = change.pod.name
-            node.suppressor._note(node.now, change, resize.Sent(outcome if name[0] == "g" else resize.Outcome.PATCHED))
-            raised = dataclasses.replace(change.pod.mid, resource_version=str(turn + 2))
-            greedy_pod = dataclasses.replace(change.pod, mid=raised)
-            node.view.pods.put(greedy_pod if name[0] == "g" else patched(change.pod, change))
-    limits = {pod.name: pod.mid.containers[0].limit_millis for pod in node.view.pods.active()}
-    assert {limit for name, limit in limits.items() if name[0] == "o"} == {10}
-
-
 async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(server):
     server.on("PATCH", RESIZE, apiserver.status(429, "TooManyRequests", "busy", retry_after="30"), TAKEN)
     node = Node(limited("a", 4000))
@@ -278,19 +264,6 @@ async def test_while_a_plan_is_sent_samples_count_and_nothing_else_is_planned(mo
     node.use(9.0)
     assert node.plan(1) == []
     assert len(node.plan(5)) > 0
-
-
-async def test_the_rest_of_a_plan_that_took_too_long_is_dropped(server):
-    server.on("PATCH", RESIZE, TAKEN)
-    server.on("PATCH", "/api/v1/namespaces/shop/pods/b/resize", TAKEN)
-    node = Node(limited("a", 4000), limited("b", 2000))
-    changes = node.plan(5)
-    assert len(changes) == 2
-    times = iter((0.0, 0.0, 5.0, 5.0, 11.0))
-    node.suppressor._monotonic = lambda: next(times)
-    async with server.session() as api:
-        await node.suppressor.send(api, changes)
-    assert len(server.requests) == 1
 
 
 def test_switched_off_a_tick_plans_nothing_and_looks_at_no_sample():
@@ -441,3 +414,157 @@ def test_a_resize_that_the_kubelet_does_not_do_is_stated_and_logged_once(caplog)
         ("ResizeNotDone", "the kubelet does not do the resize of shop/a (Infeasible)")
     ]
     assert len(caplog.records) == 1
+
+
+def counted(node):
+    return {key: count for key, count in node.suppressor.sender.patches.items() if count}
+
+
+@pytest.mark.parametrize(("answer", "seconds"), [(RBAC, 310), (FENCE, 20)])
+async def test_a_missing_right_and_a_refusal_are_logged_once_although_the_pods_change(server, caplog, answer, seconds):
+    server.on("PATCH", RESIZE, answer)
+    node = Node(limited("a", 4000))
+    await node.run(server, 10)
+    node.view.pods.put(limited("b", 10))
+    await node.run(server, seconds)
+    assert len(server.requests) >= 2
+    assert len(caplog.records) == 1
+
+
+async def test_nothing_is_kept_of_a_pod_that_is_gone(server, caplog):
+    server.on("PATCH", RESIZE, FENCE)
+    node = Node(limited("a", 4000))
+    await node.run(server, 10)
+    assert [reason for reason, _ in node.suppressor.problems()] == ["ResizeRefused"]
+    node.view.pods.drop("shop", "a")
+    await node.run(server, 1)
+    assert node.suppressor.problems() == []
+    node.view.pods.put(limited("a", 4000))
+    await node.run(server, 1)
+    assert len(caplog.records) == 2, "it is another pod of that name"
+
+
+async def test_every_patch_is_counted_by_its_direction_and_outcome(server):
+    server.on("PATCH", RESIZE, apiserver.status(409, "Conflict", "modified", name="a"), TAKEN)
+    node = Node(limited("a", 4000))
+    await node.run(server, 20)
+    assert counted(node) == {("down", Outcome.CONFLICT): 1, ("down", Outcome.PATCHED): 1}
+
+
+async def test_a_patch_that_raises_a_limit_is_counted_as_up(server):
+    server.on("PATCH", RESIZE, TAKEN)
+    node = Node(half_lowered(), threshold=0)
+    await node.run(server, 40)
+    assert counted(node) == {("up", Outcome.PATCHED): 1}
+
+
+def test_pods_with_a_limit_below_their_original_are_counted():
+    node = Node(half_lowered(), limited("b", 4000))
+    assert (node.suppressor.lowered_pods, node.suppressor.mid_pods) == (0, ()), "before the first plan"
+    node.plan()
+    assert node.suppressor.lowered_pods == 1
+    assert [pod.name for pod in node.suppressor.mid_pods] == ["a", "b"]
+
+
+@pytest.mark.parametrize("unknown", ["capacity", "allocatable"])
+def test_nothing_is_planned_while_the_size_of_the_node_is_unknown(unknown):
+    node = Node(limited("a", 4000))
+    known = getattr(node.view, unknown)
+    setattr(node.view, unknown, None)
+    assert node.plan(20) == []
+    assert [reason for reason, _ in node.suppressor.problems()] == ["NoData"]
+    setattr(node.view, unknown, known)
+    assert node.plan(5) == [], "the time without a size counts as unknown, and 5 s of usage are wanted"
+    assert node.plan(5)
+
+
+@pytest.mark.parametrize(("prod", "is_lowered"), [(6.0, False), (6.01, True)])
+def test_usage_at_the_threshold_is_not_above_it(prod, is_lowered):
+    """Of ten cores, 65 % are 6.5, and the system uses 0.5."""
+    node = Node(limited("a", 4000))
+    node.use(prod)
+    assert bool(node.plan(20)) is is_lowered
+
+
+def test_what_the_node_reserves_is_left_to_the_system():
+    """Of 6.5 cores Prod uses 3 and the system reserves 2: 1.5 are left."""
+    node = Node(limited("a", 4000))
+    node.view.allocatable = node.view.allocatable._replace(cpu_millis=8_000)
+    node.use(3.0)
+    node.plan(10)
+    assert node.suppressor.planner.allowed_millis == 1500
+
+
+def test_after_a_time_without_the_cluster_earlier_samples_do_not_count():
+    node = Node(limited("a", 4000))
+    node.use(1.0)
+    node.plan(20)
+    node.view.pods.synced = False
+    node.use(9.0)
+    node.plan(3)
+    node.view.pods.synced = True
+    assert node.plan(5) == []
+    assert len(node.plan(1)) == 1, "five samples since then, after one whose time is unknown"
+
+
+async def test_the_pause_after_an_answer_of_no_server_is_ten_seconds(server):
+    server.on("PATCH", RESIZE, apiserver.status(500, "InternalError", "no"), TAKEN)
+    node = Node(limited("a", 4000))
+    await node.run(server, 14)
+    assert len(server.requests) == 1
+    await node.run(server, 2)
+    assert len(server.requests) == 2
+
+
+async def test_without_the_server_the_rest_of_a_plan_is_not_sent(server):
+    server.on("PATCH", RESIZE, apiserver.status(503, "ServiceUnavailable", "no"), TAKEN)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    await node.run(server, 10)
+    assert len(server.requests) == 1
+
+
+def stuck(name):
+    pod = limited(name, 4000)
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible"))
+
+
+@pytest.mark.parametrize(("count", "rest"), [(1, ""), (5, ""), (6, " and 1 more"), (8, " and 3 more")])
+def test_five_pods_are_named_and_the_others_counted(count, rest):
+    node = Node(*(stuck(f"p{number}") for number in range(count)))
+    node.plan(2)
+    message = dict(node.suppressor.problems())["ResizeNotDone"]
+    named = ", ".join(f"shop/p{number} (Infeasible)" for number in range(min(count, 5)))
+    assert message == f"the kubelet does not do the resize of {named}{rest}"
+
+
+@pytest.mark.parametrize("outcome", [resize.Outcome.CONFLICT, resize.Outcome.PATCHED])
+async def test_pods_that_change_at_once_leave_the_budget_to_the_others(monkeypatch, outcome):
+    """Their authors write an annotation before each patch, or raise the limit after it."""
+
+    async def send(_api, change):
+        is_greedy = change.pod.name.startswith("g")
+        raised = dataclasses.replace(change.pod.mid, resource_version=str(int(change.pod.mid.resource_version) + 1))
+        node.view.pods.put(dataclasses.replace(change.pod, mid=raised) if is_greedy else patched(change.pod, change))
+        return resize.Sent(outcome if is_greedy else resize.Outcome.PATCHED)
+
+    monkeypatch.setattr(resize, "send", send)
+    greedy_pods = [limited(f"g{index:02}", 4000) for index in range(40)]
+    node = Node(*greedy_pods, *(limited(f"o{index}", 500) for index in range(8)))
+    for _ in range(240):
+        await node.suppressor.send(None, node.plan())
+    limits = {pod.mid.containers[0].limit_millis for pod in node.view.pods.active() if pod.name.startswith("o")}
+    assert limits == {10}
+
+
+async def test_the_rest_of_a_plan_that_took_ten_seconds_is_dropped(monkeypatch):
+    pods = []
+
+    async def send_slowly(_api, change):
+        pods.append(change.pod.name)
+        node.now += 10
+        return resize.Sent(resize.Outcome.PATCHED)
+
+    monkeypatch.setattr(resize, "send", send_slowly)
+    node = Node(limited("a", 4000), limited("b", 2000))
+    await node.suppressor.send(None, node.plan(5))
+    assert pods == ["a"]
