@@ -12,6 +12,8 @@ from koordlet.samples import PROD_AND_UNRESERVED_SYSTEM, SYSTEM, UNRESERVED_SYST
 from tests.host_trees.plain_files import V1, V2
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 
+pytestmark = pytest.mark.slow
+
 SUMS = {PROD, SYSTEM, UNRESERVED_SYSTEM, PROD_AND_UNRESERVED_SYSTEM}
 WARM_AT_ONCE = {"predictPolicy": {"coldStartPeriodSeconds": 0}}
 

@@ -26,7 +26,17 @@ CODE = (
     "tests/host_trees",
     *TESTS,
 )
-PYTEST = ("--import-mode=importlib", "--color=no", "-p", "no:cacheprovider", "-ra", "--durations=5", "-W", "error")
+PYTEST = (
+    "--override-ini=markers=slow",
+    "--import-mode=importlib",
+    "--color=no",
+    "-p",
+    "no:cacheprovider",
+    "-ra",
+    "--durations=5",
+    "-W",
+    "error",
+)
 
 needs_debian = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("apt-get") is None or platform.machine() != "x86_64",

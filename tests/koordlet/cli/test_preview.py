@@ -22,6 +22,8 @@ from koordlet.prediction.packages import installed
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import MIB, PlainHost
 
+pytestmark = pytest.mark.slow
+
 BURN_HALF_A_CORE = """
 import time
 while True:

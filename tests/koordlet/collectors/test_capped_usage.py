@@ -129,3 +129,11 @@ def test_a_new_pod_is_compared_with_its_first_reading():
     usage.resources(0.0, [waits(old=0.0)], pods)
     assert not usage.resources(60.0, [waits(old=0.0, new=50.0)], pods)
     assert usage.resources(120.0, [waits(old=0.0, new=100.0)], pods)
+
+
+@pytest.mark.parametrize(("passed", "is_short"), [(58.9, False), (59.0, True)])
+def test_waits_of_pods_are_compared_after_59_seconds(passed, is_short):
+    usage, pods = CappedUsage(), usage_of({}, {"a": 1.0})
+    usage.resources(100.0, [waits(a=0.0)], pods)
+    found = usage.resources(100.0 + passed, [waits(a=6.0)], pods)
+    assert found == ({Resource.MEMORY} if is_short else set())

@@ -29,7 +29,7 @@ from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
 from tests.host_trees.live_cgroups import LiveCgroups
 from tests.host_trees.plain_files import TICKS_PER_SECOND, V1, V2
 
-pytestmark = live_cgroups.needed
+pytestmark = [live_cgroups.needed, pytest.mark.slow]
 
 UID = "11111111-2222-3333-4444-555555555555"
 ONE, TWO = "1" * 64, "2" * 64

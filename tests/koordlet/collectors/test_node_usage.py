@@ -73,14 +73,6 @@ def test_psutil_reads_the_process_own_proc_again_afterwards(host):
     assert psutil.PROCFS_PATH == "/proc"
 
 
-def test_a_tick_does_without_psutil_which_parses_every_line(host, node, clock, monkeypatch):
-    for name in ("virtual_memory", "cpu_times"):
-        monkeypatch.delattr(psutil, name)
-    node.measure()
-    clock.advance(1.0)
-    assert node.measure().usage is not None
-
-
 def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(node):
     assert node.measure() == NodeMeasurement(None, ())
 
@@ -159,3 +151,17 @@ def test_reads_failures_and_time_are_counted(host, clock, tmp_path):
     source = statistics.sources["node usage"]
     assert (source.reads, source.failures) == (2, 1)
     assert 0 < source.last_seconds <= source.total_seconds
+
+
+@pytest.fixture
+def proc(tmp_path):
+    host = PlainHost(tmp_path)
+    host.set_node(busy_ticks=1000, used_bytes=1 << 30)
+    return host.host_root.proc_root
+
+
+@pytest.mark.parametrize("available", [2049, 4096])
+def test_more_available_memory_than_there_is_is_refused(proc, available):
+    (proc / "meminfo").write_text(f"MemTotal: 2048 kB\nMemFree: 0 kB\nMemAvailable: {available} kB\n")
+    with pytest.raises(node_usage.UnreadableProc, match="bytes are available of"):
+        node_usage.memory(proc)

@@ -77,10 +77,6 @@ def test_another_file_under_the_same_path_has_another_inode_when_reopened(tmp_pa
     assert file.inode != before
 
 
-def test_a_negative_budget_keeps_no_descriptor_open():
-    assert DescriptorBudget(-5).left == 0
-
-
 def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     code = (
@@ -103,13 +99,47 @@ def test_a_file_that_cannot_be_read_is_not_left_open(tmp_path):
     assert (descriptors(), budget.left, budget.open_files) == (before, 1, 0)
 
 
-def test_a_low_soft_limit_is_raised_for_the_budget():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
-    try:
-        left = DescriptorBudget.of_process().left
-        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    assert (left, raised) == (wanted - 256, wanted)
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Return a function that sets the limits, and returns the list of those that are set then."""
+
+    def with_limits(soft, hard, problem=None):
+        changed = []
+
+        def set_limits(_kind, wanted):
+            if problem is not None:
+                raise problem
+            changed.append(wanted)
+
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind: (soft, hard))
+        monkeypatch.setattr(resource, "setrlimit", set_limits)
+        return changed
+
+    return with_limits
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted"),
+    [
+        (1024, 4096, [(4096, 4096)]),
+        (1024, 1 << 20, [(65536, 1 << 20)]),
+        (1024, INFINITE, [(65536, INFINITE)]),
+        (4096, 4096, []),
+        (1 << 19, 1 << 20, []),
+        (INFINITE, INFINITE, []),
+    ],
+)
+def test_a_limit_is_raised_and_never_lowered(limits, soft, hard, wanted):
+    changed = limits(soft, hard)
+    budget = DescriptorBudget.of_process()
+    assert changed == wanted
+    assert budget.left == (4096 if hard == 4096 else 65536) - 256
+
+
+@pytest.mark.parametrize("problem", [PermissionError(1, "no"), ValueError("no")])
+def test_where_a_sandbox_forbids_it_the_limit_in_force_counts(limits, problem):
+    limits(1024, 4096, problem)
+    assert DescriptorBudget.of_process().left == 1024 - 256

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from koordlet.collectors import pod_pressure
-from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
@@ -71,19 +70,6 @@ def test_a_pod_without_limits_has_no_ratio(host):
     host.set_pod("a", own=(0, 0), container=(0, 0))
     host.tick(2 * POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio is None
-
-
-def test_groups_without_limits_are_read_in_every_fifth_turn_only(host, monkeypatch):
-    parsed = []
-    monkeypatch.setattr(
-        cpu_stat, "cpu_periods", lambda text, parse=cpu_stat.cpu_periods: parsed.append(1) or parse(text)
-    )
-    host.set_pod("unlimited", own=(0, 0), container=(0, 0))
-    host.set_pod("limited", own=(0, 0), container=(50, 5))
-    host.tick(1 + POD_PRESSURE_TICKS)  # at the first reading a group may not have worked yet
-    parsed.clear()
-    host.tick(UNLIMITED_TURNS * POD_PRESSURE_TICKS)
-    assert len(parsed) == UNLIMITED_TURNS + (UNLIMITED_TURNS + 1 + 2)  # by probes, and of the two pods
 
 
 def test_a_group_that_gets_a_limit_has_a_ratio_after_five_turns_at_most(host):
@@ -204,3 +190,31 @@ def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(hos
     file.mkdir()
     assert host.tick() == (NoData("pod pressure", str(file), "Is a directory"),)
     assert host.pressure.pods["a"].waited_seconds.keys() == {"cpu", "memory"}
+
+
+def test_a_pod_that_is_there_again_begins_without_a_ratio(host):
+    host.set_pod("a", own=(100, 10), container=(50, 5))
+    host.tick()
+    host.pressure.measure(None)
+    assert host.pressure.pods == {}
+    host.set_pod("a", own=(200, 20), container=(150, 15))
+    host.tick()
+    assert host.pressure.pods["a"].throttled_ratio is None
+    host.set_pod("a", own=(300, 70), container=(250, 25))
+    host.tick(POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio == 0.5
+
+
+def test_each_file_that_is_wrong_is_one_problem_until_the_next_reading(host):
+    host.set_pod("a", own=(1, 1), container=(1, 1))
+    folder = host.files.cpu_mount / host.files.pod("a")
+    for resource in ("cpu", "io"):
+        (folder / f"{resource}.pressure").write_text("nothing\n")
+    wrong = host.tick()
+    assert [each.path for each in wrong] == [f"{folder}/cpu.pressure", f"{folder}/io.pressure"]
+    assert host.statistics.source("pod pressure").failures == 2
+    assert host.tick() == wrong
+    for resource in ("cpu", "io"):
+        (folder / f"{resource}.pressure").write_text(PRESSURE.format(total=3_000_000))
+    assert host.tick(POD_PRESSURE_TICKS) == ()
+    assert host.pressure.pods["a"].waited_seconds["cpu"] == {"some": 3.0}

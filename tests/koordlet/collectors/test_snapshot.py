@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -156,3 +157,20 @@ def test_a_kernel_without_pressure_and_throttling_is_not_a_fault(node):
     sources = node.collector.statistics.sources
     absent = {name for name, source in sources.items() if not source.supported}
     assert (snapshot.no_data, absent) == ((), {"NUMA usage", "node pressure", "pod pressure", "pod throttling"})
+
+
+@pytest.fixture
+def plain_host(tmp_path):
+    return PlainHost(tmp_path)
+
+
+def test_another_size_of_the_machine_is_seen_after_a_minute(plain_host):
+    clock = Clock()
+    plain_host.set_node(1000, GIB, total_bytes=16 * GIB, cpus=4)
+    with contextlib.closing(SnapshotCollector(plain_host.host_root, clock)) as collector:
+        assert collector.machine_facts() == (4, 16 * GIB)
+        plain_host.set_node(1000, GIB, total_bytes=32 * GIB, cpus=8)
+        clock.advance(59)
+        assert collector.machine_facts() == (4, 16 * GIB)
+        clock.advance(1)
+        assert collector.machine_facts() == (8, 32 * GIB)

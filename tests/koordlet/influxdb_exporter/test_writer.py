@@ -1,13 +1,17 @@
 """The writer turn by turn with a simulated clock, and its thread against a destination that never answers."""
 
+from __future__ import annotations
+
 import logging
 import threading
 
 import pytest
 
-from apiserver_client.backoff import Backoff
+from apiserver_client.backoff import DEFAULT, Backoff
+from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.queue import DropReason, PointQueue
 from koordlet.influxdb_exporter.writer import Failure, WriteFailed, Writer
+from koordlet.samples import NODE, UsageSample
 
 AWAY = WriteFailed(Failure.UNREACHABLE, "http://influx cannot be reached")
 
@@ -84,12 +88,6 @@ def test_points_that_can_never_be_written_are_dropped_and_the_next_are_tried_at_
     assert it.turn() is None
     assert destination.batches == [["good"]]
     assert queue.dropped[DropReason.REFUSED] == 2
-
-
-def test_an_unexpected_error_is_one_more_failure():
-    queue, it = writer(Scripted(RuntimeError("a bug")), ["a"])
-    assert it.turn() == 0.5
-    assert (it.failures[Failure.UNEXPECTED], queue.depth) == (1, 1)
 
 
 def test_a_change_is_logged_once_however_long_it_lasts(caplog):
@@ -185,11 +183,6 @@ def test_a_destination_that_never_answers_keeps_neither_adding_nor_the_end_waiti
     release.set()
 
 
-@pytest.mark.parametrize("failure", list(Failure))
-def test_every_failure_is_counted_from_zero(failure):
-    assert writer(Scripted())[1].failures[failure] == 0
-
-
 def test_after_a_failure_the_thread_waits_unless_the_agent_ends():
     attempts, another = [], threading.Event()
 
@@ -209,3 +202,77 @@ def test_after_a_failure_the_thread_waits_unless_the_agent_ends():
     it.join()
     assert attempts == [["a"], ["a"]]
     assert queue.dropped[DropReason.SHUTDOWN] == 1
+
+
+def test_after_a_write_that_succeeds_the_pauses_begin_again():
+    destination = Scripted(AWAY, AWAY)
+    _, it = writer(destination, ["a", "b", "c", "d"])
+    pauses = [it.turn() for _ in range(3)]
+    destination.failures = [AWAY]
+    assert [*pauses, it.turn()] == [0.5, 1.0, 0.0, 0.5]
+
+
+def test_a_pause_is_no_shorter_than_that_of_the_backoff():
+    _, it = writer(Scripted(WriteFailed(Failure.OVERLOADED, "busy", 0.25)), ["a"])
+    assert it.turn() == 0.5
+
+
+def test_nothing_is_written_once_the_time_to_drain_is_over():
+    destination, clock = Scripted(), Clock()
+    _, it = writer(destination, ["a"], monotonic=clock)
+    it.request_drain(3.0)
+    clock.now += 3.0
+    it.drain()
+    assert destination.batches == []
+
+
+@pytest.mark.parametrize(("left_seconds", "timeout_ms"), [(6.0, 5000), (5.0, 5000), (2.5, 2500), (0.0004, 1)])
+def test_a_write_of_the_drain_may_take_what_is_left_and_no_more_than_usual(left_seconds, timeout_ms):
+    destination = Scripted()
+    _, it = writer(destination, ["a"], monotonic=Clock())
+    it.request_drain(left_seconds)
+    it.drain()
+    assert destination.timeouts == [timeout_ms]
+
+
+REFUSED = WriteFailed(Failure.REFUSED, "a field of another type")
+
+
+def test_after_points_that_are_dropped_the_pauses_begin_again():
+    _, it = writer(Scripted(AWAY, AWAY, REFUSED, AWAY), ["a", "b", "c"])
+    assert [it.turn() for _ in range(4)] == [0.5, 1.0, 0.0, 0.5]
+
+
+def test_an_export_wakes_a_writer_that_found_no_points(monkeypatch):
+    taken, written, batches = threading.Semaphore(0), threading.Semaphore(0), []
+    take = PointQueue.take
+
+    def take_and_signal(queue, most):
+        lines = take(queue, most)
+        taken.release()
+        return lines
+
+    class Destination:
+        def write(self, lines, _timeout_ms):
+            batches.append(list(lines))
+            written.release()
+
+    monkeypatch.setattr(PointQueue, "take", take_and_signal)
+    queue = PointQueue(100)
+    it = Writer(queue, Destination(), batch_points=10, timeout_ms=100, backoff=DEFAULT)
+    exporter = InfluxDbExporter("n1", queue, it, interval_seconds=10, first_seconds=0.0)
+    it.start()
+    assert taken.acquire(timeout=10)
+    exporter.export(7.0, {NODE: UsageSample(1.0, 2.0)}, {}, None)
+    is_written = written.acquire(timeout=5)
+    it.request_drain(10.0)
+    it.join()
+    assert is_written
+    assert batches == [["koordlet_usage,kind=node,node=n1 cpu_cores=1.0,memory_bytes=2.0 7"]]
+
+
+def test_a_drain_that_was_not_requested_writes_nothing_however_soon_after_boot():
+    destination = Scripted()
+    _, it = writer(destination, ["a"], monotonic=lambda: 0.5)
+    it.drain()
+    assert destination.batches == []

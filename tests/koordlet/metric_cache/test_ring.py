@@ -212,3 +212,25 @@ def test_rows_change_hands_without_a_trace(lives):
             for name in range(7):
                 values = cpu(cache, pod(name), float(second), 100.0)
                 assert {value for value in values if not math.isnan(value)} <= {float(name)}
+
+
+ONE = UsageSample(1.0, 1.0)
+
+
+def test_samples_between_those_of_a_window_that_the_clock_stepped_out_of_are_left_out():
+    cache = RingCache(window_seconds=10)
+    for stamp in (10.0, 100.0, 50.0, 101.0, 20.0):
+        cache.append(stamp, {NODE: UsageSample(stamp, 1.0), SYSTEM: UsageSample(2 * stamp, 1.0)})
+    found = cache.samples([NODE, SYSTEM], Window(101.0, 5.0))
+    assert found.at_seconds.tolist() == [100.0, 101.0]
+    assert found.values[0].tolist() == [[100.0, 101.0], [200.0, 202.0]]
+
+
+def test_only_the_kept_series_have_rows():
+    cache = RingCache(max_series=2)
+    cache.append(1.0, {pod("a"): ONE, pod("b"): ONE, NODE: ONE})
+    cache.keep_only([pod("b"), NODE])
+    assert cache.keys() == [pod("b"), NODE]
+    cache.append(2.0, {pod("c"): ONE, pod("d"): ONE})
+    assert cache.keys() == [pod("b"), NODE, pod("c")]
+    assert cache.refused_samples == 1

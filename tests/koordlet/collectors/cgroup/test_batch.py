@@ -84,3 +84,60 @@ def test_groups_without_a_memory_group_are_no_fault_and_hide_none(tmp_path, lack
     assert sorted(batch.batch.partial) == list(lacking)
     assert list(batch.batch.no_data) == [spoilt]
     assert list(batch.batch.readers) == list(PODS)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_group_that_begins_again_has_none_of_the_memory_of_the_last_one(tmp_path, version):
+    """Memory is read in every third tick, so the last value of another group would be repeated."""
+    host, clock = PlainHost(tmp_path, version), Clock()
+    batch = CgroupBatch(CollectStatistics(), memory_ticks=3)
+    layout = cgroup_layout.probe(host.host_root.cgroup_root)
+
+    def begin(mib):
+        for name in "abc":
+            host.set_group(host.pod(name), 1.0, mib * MIB)
+            batch.readers[name] = CgroupReader(layout, str(host.pod(name)), DescriptorBudget(0))
+
+    def read():
+        clock.advance(1.0)
+        return {name: each.memory_bytes / MIB for name, each in batch.usage(batch.cpu_cores(clock, 4), None).items()}
+
+    begin(100)
+    assert [read(), read()] == [{}, dict.fromkeys("abc", 100.0)]
+    batch.keep_only({})
+    assert batch.readers == {}
+    begin(200)
+    assert [read(), read()] == [{}, dict.fromkeys("abc", 200.0)]
+    batch.keep_only({})
+
+
+def test_a_memory_group_that_is_there_again_is_no_problem_any_more(tmp_path):
+    batch = Batch(tmp_path, V1)
+    shutil.rmtree(batch.host.memory_mount / batch.host.pod("a"))
+    batch.read()
+    assert list(batch.batch.partial) == ["a"]
+    batch.host.set_group(batch.host.pod("a"), 2.0, 100 * MIB)
+    assert batch.read().keys() == {"a", "b", "c"}
+    assert batch.batch.partial == {}
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_groups_that_failed_together_take_different_turns_afterwards(tmp_path, version):
+    host, clock = PlainHost(tmp_path, version), Clock()
+    batch = CgroupBatch(CollectStatistics(), memory_ticks=3)
+    layout = cgroup_layout.probe(host.host_root.cgroup_root)
+
+    def read(mib):
+        for name in "abc":
+            host.set_group(host.pod(name), 1.0, mib * MIB)
+            if not mib:
+                host.write(host.pod(name), "memory.stat", "spoilt\n")
+            if name not in batch.readers:
+                batch.readers[name] = CgroupReader(layout, str(host.pod(name)), DescriptorBudget(0))
+        clock.advance(1.0)
+        return {name: each.memory_bytes / MIB for name, each in batch.usage(batch.cpu_cores(clock, 4), None).items()}
+
+    assert [len(read(mib)) for mib in (100, 100, 0, 0, 0)] == [0, 3, 2, 1, 0]
+    assert read(200) == dict.fromkeys("abc", 200)
+    found = [read(mib) for mib in (300, 400, 500)]
+    assert [sorted(each.values()) for each in found] == [[200, 200, 300], [200, 300, 400], [300, 400, 500]]

@@ -116,3 +116,46 @@ def test_a_root_of_pods_that_goes_away_takes_its_pods_with_it(host, discovery, t
     (host.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
     assert discovery.refresh(1.0).pods == {}
     assert isinstance(discovery.refresh(FULL_SCAN_SECONDS + 1), NoData)
+
+
+@pytest.fixture
+def two_pods(tmp_path):
+    two_pods = PlainHost(tmp_path / "two_pods")
+    for name in ("a", "b"):
+        two_pods.set_group(two_pods.pod(name), 1.0, 1)
+    return two_pods
+
+
+@pytest.fixture
+def two_pods_discovery(two_pods):
+    return CgroupDiscovery(two_pods.host_root.cgroup_root)
+
+
+def take_away(two_pods, tmp_path):
+    (two_pods.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
+
+
+def test_while_the_root_is_away_nothing_changes(two_pods, two_pods_discovery, tmp_path):
+    two_pods_discovery.refresh(0.0)
+    take_away(two_pods, tmp_path)
+    without = two_pods_discovery.refresh(1.0)
+    assert without.pods == {}
+    assert two_pods_discovery.refresh(2.0) is without
+
+
+def test_a_root_that_is_there_again_brings_its_pods_back(two_pods, two_pods_discovery, tmp_path):
+    two_pods_discovery.refresh(0.0)
+    take_away(two_pods, tmp_path)
+    two_pods_discovery.refresh(1.0)
+    (tmp_path / "away").rename(two_pods.host_root.cgroup_root / "kubepods")
+    assert two_pods_discovery.refresh(2.0).pods.keys() == {"a", "b"}
+
+
+def test_a_pod_whose_group_failed_is_found_again_with_its_containers(two_pods, two_pods_discovery):
+    container = two_pods.container("a", "c" * 64)
+    two_pods.set_group(container, 1.0, 1)
+    before = two_pods_discovery.refresh(0.0)
+    two_pods_discovery.invalidate(before.pods["a"].path)
+    after = two_pods_discovery.refresh(1.0)
+    assert after.pods.keys() == {"a", "b"}
+    assert after.pods["a"].containers == {"c" * 64: str(container)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import psutil
@@ -12,8 +13,12 @@ from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.cgroup.layout import CgroupLayout, ControllerMount
 from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.interface import Tick
+from koordlet.collectors.numa import attribution
+from koordlet.collectors.numa.attribution import CpuTimes
 from koordlet.collectors.numa.collector import NUMA_TICKS, NumaUsage
 from koordlet.collectors.statistics import CollectStatistics
+from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.clock import Clock
 
@@ -153,3 +158,42 @@ def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     assert worked - rounding <= sum(measured.cpu_cores.values()) <= at_most + rounding
     memory = psutil.virtual_memory()
     assert sum(measured.memory_bytes.values()) == pytest.approx(memory.total - memory.available, abs=0.1 * memory.total)
+
+
+def test_a_machine_is_read_from_two_nodes_on(machine):
+    source = machine.statistics.source("NUMA usage")
+    assert set(machine.read().nodes) == {0, 1}
+    assert source.supported is True
+    shutil.rmtree(machine.host.numa_root / "node1")
+    assert machine.read() is None
+    assert source.supported is False
+
+
+@pytest.mark.parametrize("name", ["node", "nodes", "node2x", "2", "0002", "edon2", "has_cpu"])
+def test_other_names_in_the_folder_are_no_nodes(machine, name):
+    (machine.host.numa_root / name).mkdir()
+    assert set(machine.read().nodes) == {0, 1}
+    assert machine.usage.no_data == ()
+
+
+@pytest.mark.parametrize("system", [None, UsageSample(0.75, 5e7)])
+def test_a_node_has_a_system_series_where_the_system_is_known(machine, system):
+    machine.read()
+    machine.clock.advance(10.0)
+    machine.ticks[0] += 1000
+    numa_tree.set_cpu_ticks(machine.host, machine.ticks)
+    tick = Tick(1.7e9, system=system, groups=machine.groups, are_pods_complete=True)
+    found = machine.usage.collect(tick)
+    nodes = {SeriesKey(SeriesKind.NUMA_NODE, name) for name in "01"}
+    systems = {SeriesKey(SeriesKind.NUMA_SYSTEM, name) for name in "01"} if system else set()
+    assert found.keys() == nodes | systems
+    assert found[SeriesKey(SeriesKind.NUMA_NODE, "0")].cpu_cores == 1.0
+    if system:
+        assert found[SeriesKey(SeriesKind.NUMA_SYSTEM, "0")].cpu_cores == 0.75, "only node 0 worked"
+    assert all(machine.usage.collect(tick) == {} for _ in range(NUMA_TICKS - 1))
+
+
+@pytest.mark.parametrize(("before", "now"), [({0: 1, 1: 1}, {0: 2}), ({0: 1}, {0: 2, 1: 2}), ({0: 1}, {0: 2})])
+def test_a_node_with_a_cpu_that_is_missing_from_a_reading_has_no_rate(before, now):
+    found = attribution.cpu_cores(CpuTimes(before, 0), CpuTimes(now, 1), {0: {0}, 1: {1}})
+    assert found == {0: 1.0}
