@@ -18,6 +18,8 @@ listed in [compatibility](koordinator-compatibility.md#nodemetric). Absent means
 `kubectl get nodemetrics` shows these columns:
 """
 _OMITTED: Final = frozenset({"apiVersion", "kind", "metadata"})
+_CONFIGURED: Final = frozenset({"PredictPolicy", "MidColocationPolicy", "MidEviction"})
+"""Objects whose fields are keys of the configuration."""
 
 
 def page() -> str:
@@ -32,7 +34,9 @@ def page() -> str:
         schema_tables.section("Object", schema, definitions, _OMITTED),
     ]
     parts += [
-        schema_tables.section(name, definitions[name], definitions)
+        f"\n## {name}\n\nIts fields are keys of the [configuration](configuration.md), with the values of this node.\n"
+        if name in _CONFIGURED
+        else schema_tables.section(name, definitions[name], definitions)
         for name in schema_tables.in_order(schema, definitions)
     ]
     return "".join(parts)
