@@ -119,7 +119,7 @@ def test_lists_of_an_annotation_are_bounded():
 
 def test_a_cached_strategy_holds_nothing_that_no_controller_reads():
     known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
-    found = known.of({}, {STRATEGY: '{"enable": true, "extensions": {"a": 1}}'})
+    found = known.merged({}, {STRATEGY: '{"enable": true, "extensions": {"a": 1}}'})
     assert (found.strategy.extensions, found.layers, found.strategy.enable) == (None, (), True)
 
 
@@ -127,14 +127,14 @@ def test_strategies_are_kept_by_digest_and_the_oldest_is_dropped(monkeypatch, wo
     monkeypatch.setattr(strategy, "MOST_KNOWN", 4)
     known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
     texts = [json.dumps({"degradeTimeMinutes": number}) for number in range(1, 7)]
-    first = known.of({}, {STRATEGY: texts[0]})
+    first = known.merged({}, {STRATEGY: texts[0]})
     for text in texts[1:4]:
-        known.of({}, {STRATEGY: text})
-    assert known.of({}, {STRATEGY: texts[0]}) is first
+        known.merged({}, {STRATEGY: text})
+    assert known.merged({}, {STRATEGY: texts[0]}) is first
     decoded = work["decoded"]
     for text in texts[4:]:
-        known.of({}, {STRATEGY: text})
-    assert known.of({}, {STRATEGY: texts[0]}) is first, "it was used last"
+        known.merged({}, {STRATEGY: text})
+    assert known.merged({}, {STRATEGY: texts[0]}) is first, "it was used last"
     assert work["decoded"] == decoded + len(texts[4]) + len(texts[5])
     assert len(known._known) == 4
     assert not any(text in repr(list(known._known)) for text in texts)
@@ -142,7 +142,7 @@ def test_strategies_are_kept_by_digest_and_the_oldest_is_dropped(monkeypatch, wo
 
 def test_all_annotations_that_are_too_long_share_one_strategy(work):
     known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
-    found = {id(known.of({}, {STRATEGY: hostile_nodes.longest_text(number)})) for number in range(5)}
+    found = {id(known.merged({}, {STRATEGY: hostile_nodes.longest_text(number)})) for number in range(5)}
     assert (len(found), work["decoded"]) == (1, 0)
 
 
