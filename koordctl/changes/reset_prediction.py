@@ -44,9 +44,9 @@ async def _reset(reader: Reader, options: Namespace) -> Answer:
     name = options.node
     metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
     prediction = metric.status.prediction if metric.status else None
-    known = f"{prediction.warm_pods} pods with a history by {prediction.predictor}" if prediction else "no prediction"
+    history = f"{prediction.warm_pods} pods with a history by {prediction.predictor}" if prediction else "no prediction"
     plan = [
-        f"the agent of {name} forgets its history ({known}) and its live evaluation",
+        f"the agent of {name} forgets its history ({history}) and its live evaluation",
         "for the cold start period Prod pods then count with their full request, so the node offers less Mid resources",
     ]
     if options.dry_run:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from api_types import names
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
 from component_base import logs
@@ -17,8 +16,6 @@ from koordctl.cli import command
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import Document
 from manager.cli import cleanup, uninstall
-
-_ANNOTATIONS: Final = tuple(cleanup.CLEAN_NODE["metadata"]["annotations"])
 
 
 class Uninstall(Document):
@@ -47,16 +44,16 @@ def run(options: Namespace) -> int:
 
 
 async def _uninstall(reader: Reader, options: Namespace) -> Answer:
-    left = await _left(reader, options.namespace)
+    traces = await _left(reader, options.namespace)
     if options.dry_run:
-        return _answer(left, "would be removed", FINE)
-    if not asking.is_agreed(options, [f"removes {len(found)} {what}" for what, found in left.items()]):
-        return _answer(left, "not changed", NOTHING)
+        return _answer(traces, "would be removed", FINE)
+    if not asking.is_agreed(options, [f"removes {len(names)} {what}" for what, names in traces.items()]):
+        return _answer(traces, "not changed", NOTHING)
     logs.configure(logs.LogFormat.TEXT, logs.LogLevel.INFO)
     chosen = uninstall.UninstallSettings(namespace=options.namespace, timeout_seconds=options.timeout)
     code = await uninstall.uninstall(reader.api.connection, chosen)
     is_done = code == uninstall.DONE
-    return _answer(left, "removed" if is_done else "not all removed", FINE if is_done else NOTHING)
+    return _answer(traces, "removed" if is_done else "not all removed", FINE if is_done else NOTHING)
 
 
 async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
@@ -65,41 +62,33 @@ async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
     metrics = list[dict[str, Any]]()
     with reader.attempt("nodemetrics"):
         metrics = (await objects.list_all(reader.api, resources.NODE_METRICS, metadata_only=True)).items
+    marked = [node.metadata.name for node in nodes if cleanup.carries_traces(node)]
     return {
         "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
-        "nodes with Mid resources or annotations": [node.metadata.name for node in nodes if _is_marked(node)],
+        "nodes with Mid resources or annotations": marked,
         "NodeMetrics": [_name(each) for each in metrics],
         "Leases": await _existing(reader, resources.LEASES, namespace),
     }
 
 
 async def _existing(reader: Reader, resource: resources.Resource, namespace: str) -> list[str]:
-    found = []
+    existing = []
     for name in (MANAGER, SCHEDULER):
         with reader.attempt(f"{resource.plural}/{name}"):
-            found.append(_name(await objects.get(reader.api, resource, name, namespace=namespace)))
-    return found
+            existing.append(_name(await objects.get(reader.api, resource, name, namespace=namespace)))
+    return existing
 
 
 def _name(item: Mapping[str, Any]) -> str:
     return str(item["metadata"]["name"])
 
 
-def _is_marked(node: pods.Node) -> bool:
-    annotations = pods.annotations_of(node.metadata)
-    amounts = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
-    return any(each in annotations for each in _ANNOTATIONS) or any(each in amounts for each in names.MID_RESOURCES)
-
-
-def _answer(left: Mapping[str, list[str]], result: str, exit_code: int) -> Answer:
+def _answer(traces: Mapping[str, list[str]], result: str, exit_code: int) -> Answer:
+    columns = [Column("WHAT"), Column("COUNT", right=True)]
     return Answer(
-        Uninstall(result, {what: list(found) for what, found in left.items()}),
-        [
-            Table(
-                [Column("WHAT"), Column("COUNT", right=True)], [(what, str(len(found))) for what, found in left.items()]
-            )
-        ],
-        [f"{what}/{name}" for what, found in left.items() for name in found],
+        Uninstall(result, {what: list(objects) for what, objects in traces.items()}),
+        [Table(columns, [(what, str(len(objects))) for what, objects in traces.items()])],
+        [f"{what}/{name}" for what, objects in traces.items() for name in objects],
         tail=["", result],
         exit_code=exit_code,
     )

@@ -15,7 +15,7 @@ from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import NodeState
 from fleet.snapshot import Installation, Snapshot
 from koordctl.check import rights
-from koordctl.check.results import Result, Verdict, found, passed, skipped
+from koordctl.check.results import Result, Verdict, failed, passed, skipped
 from koordctl.check.seen import Seen
 from koordctl.cli.answer import age
 from manager.mid_resource.reasons import Reason
@@ -33,85 +33,87 @@ _SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
 """Where every agent reports, such a node has none, as a virtual node: no fault of the installation."""
 
 
-def results(seen: Seen, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[Result]:
+def results(state: Seen, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[Result]:
     """Yield the results of all checks; `required` are the workloads that have to be installed."""
-    snapshot = seen.snapshot
+    snapshot = state.snapshot
     installed = snapshot.installation or Installation("")
     yield kubernetes(installed.kubernetes)
-    yield _rights(seen, installed.namespace)
-    yield from _crd(seen, crd_dropped)
+    yield _rights(state, installed.namespace)
+    yield from _crd(state, crd_dropped)
     yield from _workloads(snapshot, installed, required)
     if MANAGER in installed.workloads or snapshot.is_unread(f"leases/{MANAGER}"):
-        yield _leader(seen, installed)
+        yield _leader(state, installed)
     yield from _versions(installed)
-    yield _priority_classes(seen)
+    yield _priority_classes(state)
     yield from _configuration(snapshot, installed)
     yield from _reports(snapshot, installed)
-    yield _waiting(seen)
+    yield _waiting(state)
 
 
 def kubernetes(version: str) -> Result:
     """Check the version of the cluster."""
     oldest = ".".join(map(str, OLDEST_KUBERNETES))
     numbers = version.split(".")[:2]
-    if not all(each.isdigit() for each in numbers) or len(numbers) < 2:
+    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
         return skipped("KubernetesVersion", "not read")
     if tuple(map(int, numbers)) < OLDEST_KUBERNETES:
-        return found("KubernetesVersion", f"Kubernetes {version}, want {oldest} or newer")
+        return failed("KubernetesVersion", f"Kubernetes {version}, want {oldest} or newer")
     return passed("KubernetesVersion", f"Kubernetes {version} is {oldest} or newer")
 
 
-def _rights(seen: Seen, namespace: str) -> Result:
-    if seen.missing_rights:
-        return found("Permissions", f"you may not: {rights.named(seen.missing_rights, namespace)}")
+def _rights(state: Seen, namespace: str) -> Result:
+    if state.missing_rights:
+        return failed("Permissions", f"you may not: {rights.named(state.missing_rights, namespace)}")
     return passed("Permissions", "you may read everything that the commands show")
 
 
-def _crd(seen: Seen, dropped: Sequence[str]) -> Iterator[Result]:
-    if seen.served is None:
-        why = _why(seen.snapshot, "openapi")
-        yield skipped("CustomResourceDefinition", why) if why else found("CustomResourceDefinition", "it is not served")
+def _crd(state: Seen, dropped: Sequence[str]) -> Iterator[Result]:
+    if state.served is None:
+        why = _why(state.snapshot, "openapi")
+        code = "CustomResourceDefinition"
+        yield skipped(code, why) if why else failed(code, "it is not served")
         return
     yield passed("CustomResourceDefinition", "the CRD of NodeMetric is served")
     if dropped:
-        yield found("NodeMetricFieldsDropped", f"the CRD drops {', '.join(dropped)}; Mid resources stay correct")
+        yield failed("NodeMetricFieldsDropped", f"the CRD drops {', '.join(dropped)}; Mid resources stay correct")
     else:
         yield passed("NodeMetricFieldsDropped", "the CRD has every field")
 
 
 def _why(snapshot: Snapshot, what: str) -> str:
-    return next((f"not read: {each.why}" for each in snapshot.unread if each.what == what), "")
+    return next((f"not read: {unread.why}" for unread in snapshot.unread if unread.what == what), "")
 
 
 def _workloads(snapshot: Snapshot, installed: Installation, required: Collection[str]) -> Iterator[Result]:
     """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
-    is_right = {each.what.partition("/")[2] for each in snapshot.unread if each.is_right}
+    is_right = {unread.what.partition("/")[2] for unread in snapshot.unread if unread.is_right}
     is_empty = not installed.workloads and not is_right & set(_CODES)
     for name, code in _CODES.items():
         workload, what = installed.workloads.get(name), f"{_KINDS[name]} {name}"
         if workload is None:
             absent = f"{what} is not in namespace {installed.namespace}"
-            why = next((each.why for each in snapshot.unread if each.what.endswith(f"/{name}") and each.is_right), "")
+            lacks = (unread for unread in snapshot.unread if unread.is_right)
+            why = next((unread.why for unread in lacks if unread.what.endswith(f"/{name}")), "")
             if name in required or is_empty:
-                yield found(code, why or absent)
+                yield failed(code, why or absent)
             else:
                 yield skipped(code, why or f"{absent} (optional)")
             continue
         ready, wanted = workload.ready, workload.wanted
         text = f"{what}: ready on {ready} of {wanted} nodes" if name == AGENT else f"{what}: {ready} of {wanted} ready"
         works = 0 < wanted == ready if name == AGENT else ready > 0
-        yield passed(code, text) if works else found(code, text)
+        yield passed(code, text) if works else failed(code, text)
 
 
-def _leader(seen: Seen, installed: Installation) -> Result:
+def _leader(state: Seen, installed: Installation) -> Result:
     """Check that a leader renews the Lease, by two reads: the clock of another machine is not used."""
-    if why := _why(seen.snapshot, f"leases/{MANAGER}"):
+    if why := _why(state.snapshot, f"leases/{MANAGER}"):
         return skipped("Leader", why)
     if not installed.leader:
-        return found("Leader", f"the Lease {MANAGER} has no holder")
-    if seen.renewed_again is None or seen.renewed_again == installed.renewed:
+        return failed("Leader", f"the Lease {MANAGER} has no holder")
+    if state.renewed_again is None or state.renewed_again == installed.renewed:
         since = times.format_rfc3339(installed.renewed) if installed.renewed else "ever"
-        return found("Leader", f"{installed.leader} has not renewed the Lease since {since}")
+        return failed("Leader", f"{installed.leader} has not renewed the Lease since {since}")
     return passed("Leader", f"{installed.leader} leads, and renewed the Lease meanwhile")
 
 
@@ -119,15 +121,15 @@ def _versions(installed: Installation) -> Iterator[Result]:
     versions = installed.versions()
     if len(set(versions.values())) > 1:
         parts = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-        yield found("VersionSkew", parts)
+        yield failed("VersionSkew", parts)
     elif versions:
         yield passed("VersionSkew", f"all parts are of version {next(iter(versions.values()))}")
 
 
-def _priority_classes(seen: Seen) -> Result:
-    if seen.priority_classes is None:
-        return skipped("PriorityClasses", _why(seen.snapshot, "priorityclasses"))
-    values = {each.metadata.name: each.value for each in seen.priority_classes}
+def _priority_classes(state: Seen) -> Result:
+    if state.priority_classes is None:
+        return skipped("PriorityClasses", _why(state.snapshot, "priorityclasses"))
+    values = {priority_class.metadata.name: priority_class.value for priority_class in state.priority_classes}
     wrong = []
     for band in (PriorityClass.PROD, PriorityClass.MID):
         low, high = BANDS[band]
@@ -136,7 +138,7 @@ def _priority_classes(seen: Seen) -> Result:
         elif not low <= values[band.value] <= high:
             wrong.append(f"{band.value} is {values[band.value]}, want {low} to {high}")
     if wrong:
-        return found("PriorityClasses", "; ".join(wrong))
+        return failed("PriorityClasses", "; ".join(wrong))
     shown = ", ".join(f"{band.value} {values[band.value]}" for band in (PriorityClass.PROD, PriorityClass.MID))
     return passed("PriorityClasses", shown)
 
@@ -153,13 +155,13 @@ def _configuration(snapshot: Snapshot, installed: Installation) -> Iterator[Resu
 
 
 def _of_finding(finding: Finding) -> Result:
-    return found(finding.kind.code, finding.sentence, finding.fix)
+    return failed(finding.kind.code, finding.sentence, finding.fix)
 
 
 def _of_nodes(snapshot: Snapshot, category: Category) -> Iterator[Result]:
-    for each in findings.by_severity(findings.of_nodes(snapshot.nodes or ())):
-        if each.kind.category is category and each.kind.severity is not Severity.NOTE:
-            yield _of_finding(each)
+    for finding in findings.by_severity(findings.of_nodes(snapshot.nodes or ())):
+        if finding.kind.category is category and finding.kind.severity is not Severity.NOTE:
+            yield _of_finding(finding)
 
 
 def _reports(snapshot: Snapshot, installed: Installation) -> Iterator[Result]:
@@ -170,20 +172,20 @@ def _reports(snapshot: Snapshot, installed: Installation) -> Iterator[Result]:
         return
     agent = installed.workloads.get(AGENT)
     fresh = [node for node in nodes if is_fresh(node)]
-    wanted = max(agent.status.number_ready, 1) if agent else 0
+    expected = max(agent.status.number_ready, 1) if agent else 0
     limit = max(map(fresh_seconds, nodes), default=FRESH_SECONDS)
     agents = f", {agent.status.number_ready} agents ready" if agent else ""
     text = f"{len(fresh)} of {len(nodes)} nodes measured within {limit:g} s{agents}"
-    if len(fresh) < wanted:
-        yield found("Reports", f"{text}{_oldest(nodes)}")
+    if len(fresh) < expected:
+        yield failed("Reports", f"{text}{_oldest(nodes)}")
     elif agent or fresh:
         yield passed("Reports", text)
     else:
         yield skipped("Reports", "no agent is installed")
     for category in (Category.REPORTS, Category.SCHEDULING, Category.PREDICTION):
-        for each in _of_nodes(snapshot, category):
-            has_no_agent = each.kind.code in _SILENT and len(fresh) >= wanted
-            yield replace(each, verdict=Verdict.WARNING) if has_no_agent else each
+        for result in _of_nodes(snapshot, category):
+            has_no_agent = result.kind.code in _SILENT and len(fresh) >= expected
+            yield replace(result, verdict=Verdict.WARNING) if has_no_agent else result
     predicted = sum(node.prod_peak.cpu is not None for node in fresh)
     if fresh and predicted == len(fresh):
         yield passed("NoPrediction", f"the reports of all {predicted} measured nodes carry a prediction")
@@ -201,19 +203,19 @@ def is_fresh(node: NodeState) -> bool:
 
 def _oldest(nodes: Sequence[NodeState]) -> str:
     old = sorted((node for node in nodes if not is_fresh(node)), key=lambda node: -(node.sample_age_seconds or 0.0))
-    named = [f"{each.name} {age(each.sample_age_seconds)}" for each in old[:_MOST_NAMED]]
+    named = [f"{node.name} {age(node.sample_age_seconds)}" for node in old[:_MOST_NAMED]]
     return f"; not: {', '.join(named)}" + (f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else "")
 
 
-def _waiting(seen: Seen) -> Result:
-    if seen.waiting_mid_pods is None:
-        return skipped("MidPodsWait", _why(seen.snapshot, "pods"))
-    long = [pod for pod in seen.waiting_mid_pods if _waits_long(pod, seen.snapshot.time)]
+def _waiting(state: Seen) -> Result:
+    if state.waiting_mid_pods is None:
+        return skipped("MidPodsWait", _why(state.snapshot, "pods"))
+    long = [pod for pod in state.waiting_mid_pods if _waits_long(pod, state.snapshot.time)]
     if not long:
         return passed("MidPodsWait", "no Mid pod waits for a node for more than 5 minutes")
     named = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in long[:_MOST_NAMED])
     more = f" and {len(long) - _MOST_NAMED} more" if len(long) > _MOST_NAMED else ""
-    return found("MidPodsWait", f"{len(long)} Mid pods: {named}{more}")
+    return failed("MidPodsWait", f"{len(long)} Mid pods: {named}{more}")
 
 
 def _waits_long(pod: pods.Pod, now: dt.datetime) -> bool:

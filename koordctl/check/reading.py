@@ -94,9 +94,9 @@ def dropped(served: Mapping[str, Any] | None) -> tuple[str, ...]:
     return crd_schema.dropped_fields(served) if served is not None else ()
 
 
-async def missing_rights(api: session.Session, wanted: Iterable[Right], namespace: str) -> list[Right]:
+async def missing_rights(api: session.Session, candidates: Iterable[Right], namespace: str) -> list[Right]:
     """Return the rights that the caller lacks; every authenticated client may ask for its own."""
-    return [right for right in wanted if not await _has(api, right, namespace)]
+    return [right for right in candidates if not await _has(api, right, namespace)]
 
 
 async def _has(api: session.Session, right: Right, namespace: str) -> bool:
@@ -135,9 +135,9 @@ async def read_before(api: session.Session, now: dt.datetime, namespace: str) ->
     for resource, name, is_in_namespace in _OWNED:
         with reader.attempt(f"{resource.plural}/{name}"):
             where = namespace if is_in_namespace else None
-            found = await objects.get(api, resource, name, namespace=where, decode=Labelled)
-            owned[f"{resource.kind} {name}"] = found.metadata.labels or {}
+            labelled = await objects.get(api, resource, name, namespace=where, decode=Labelled)
+            owned[f"{resource.kind} {name}"] = labelled.metadata.labels or {}
     missing = await missing_rights(api, INSTALLER, namespace)
     served = await _served(api, reader)
-    unread = [f"{each.what}: {each.why}" for each in reader.unread if each.is_right]
+    unread = [f"{unread.what}: {unread.why}" for unread in reader.unread if unread.is_right]
     return SeenBefore(await reader.kubernetes(), served, missing, labels, owned, unread)

@@ -88,7 +88,7 @@ def skipped(code: str, text: str) -> Result:
     return Result(KINDS[code], Verdict.SKIPPED, text)
 
 
-def found(code: str, text: str, fix: str | None = None) -> Result:
+def failed(code: str, text: str, fix: str | None = None) -> Result:
     """Return the result of a check that finds what its kind states."""
     kind = KINDS[code]
     return Result(kind, _OF_SEVERITY[kind.severity], text, kind.fix if fix is None else fix)
@@ -96,27 +96,28 @@ def found(code: str, text: str, fix: str | None = None) -> Result:
 
 def exit_code(results: Iterable[Result], fail_on: str) -> int:
     """Return 1 where a check failed, or with `fail_on` warning where one warns."""
-    return NOTHING if any(each.is_bad(fail_on) for each in results) else FINE
+    return NOTHING if any(result.is_bad(fail_on) for result in results) else FINE
 
 
 def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:
     """Return the answer: one line for each check, then what to do about those that did not pass."""
     order = list(Category)
-    ordered = sorted(results, key=lambda each: order.index(each.kind.category))
+    ordered = sorted(results, key=lambda result: order.index(result.kind.category))
     rows = [
-        (each.kind.category, f"{SIGNS[each.verdict]} {each.verdict}", each.kind.code, each.text) for each in ordered
+        (result.kind.category, f"{SIGNS[result.verdict]} {result.verdict}", result.kind.code, result.text)
+        for result in ordered
     ]
     columns = [Column(title) for title in ("CATEGORY", "RESULT", "CHECK", "FOUND")]
-    counts = Counter(each.verdict for each in ordered)
+    counts = Counter(result.verdict for result in ordered)
     code = exit_code(ordered, fail_on)
     return Answer(
         Check(
             works=code == FINE,
             counts={verdict.value: counts[verdict] for verdict in Verdict},
-            checks=[_document(each, namespace) for each in ordered],
+            checks=[_document(result, namespace) for result in ordered],
         ),
-        [Table(columns, rows, [_STYLES.get(each.verdict, "") for each in ordered])],
-        [f"check/{each.kind.code}" for each in ordered],
+        [Table(columns, rows, [_STYLES.get(result.verdict, "") for result in ordered])],
+        [f"check/{result.kind.code}" for result in ordered],
         tail=[*_details(ordered, namespace), "", _summary(counts)],
         exit_code=code,
     )
@@ -127,17 +128,17 @@ def _summary(counts: Counter[Verdict]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
 
 
-def page_of(kind: FindingKind) -> str:
+def page(kind: FindingKind) -> str:
     """Return the section of the documentation about a code."""
     return f"{PAGE}#{kind.code.lower()}"
 
 
 def _details(ordered: Sequence[Result], namespace: str) -> list[str]:
     lines = []
-    for each in ordered:
-        if each.verdict in _STYLES:
-            lines += ["", f"{each.kind.code}: {each.text}"]
-            lines += [f"  do   {_fix(each, namespace)}", f"  see  {page_of(each.kind)}"]
+    for result in ordered:
+        if result.verdict in _STYLES:
+            lines += ["", f"{result.kind.code}: {result.text}"]
+            lines += [f"  do   {_fix(result, namespace)}", f"  see  {page(result.kind)}"]
     return lines
 
 
@@ -152,5 +153,5 @@ def _document(result: Result, namespace: str) -> CheckResult:
         verdict=result.verdict,
         text=result.text,
         fix=_fix(result, namespace),
-        page=page_of(result.kind),
+        page=page(result.kind),
     )

@@ -76,7 +76,7 @@ INSTALLER: Final = (
 
 def with_config_map(rights: Iterable[Right], name: str) -> list[Right]:
     """Return rights in which the ConfigMap of the configuration has another name."""
-    return [each._replace(name=name) if each.name == names.SLO_CONTROLLER_CONFIG else each for each in rights]
+    return [right._replace(name=name) if right.name == names.SLO_CONTROLLER_CONFIG else right for right in rights]
 
 
 def named(rights: Iterable[Right], namespace: str) -> str:

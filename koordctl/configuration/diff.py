@@ -80,8 +80,8 @@ class Comparison:
     @property
     def changed(self) -> list[NodeChange]:
         """Return the nodes whose amounts change, the largest change of CPU first."""
-        found = [node for node in self.nodes if any(node.change)]
-        return sorted(found, key=lambda node: (-abs(node.change.cpu or 0), -abs(node.change.memory or 0), node.name))
+        nodes = [node for node in self.nodes if any(node.change)]
+        return sorted(nodes, key=lambda node: (-abs(node.change.cpu or 0), -abs(node.change.memory or 0), node.name))
 
 
 def key_changes(before: Sequence[Value], after: Sequence[Value]) -> list[KeyChange]:
@@ -94,49 +94,51 @@ def key_changes(before: Sequence[Value], after: Sequence[Value]) -> list[KeyChan
     ]
 
 
-def answer(given: Comparison, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
+def answer(comparison: Comparison, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
     """Return the answer: no where something would change. At most `most_nodes` nodes that only gain are shown."""
-    changed = given.changed
-    is_empty = not changed and not given.keys and not any(node.predicts_otherwise for node in given.nodes)
+    changed = comparison.changed
+    is_empty = not changed and not comparison.keys and not any(node.predicts_otherwise for node in comparison.nodes)
     shown = [node for place, node in enumerate(changed) if not most_nodes or place < most_nodes or node.takes]
-    tail = list(_honesty(given))
+    tail = list(_honesty(comparison))
     if len(shown) < len(changed):
         tail.insert(0, f"and {len(changed) - len(shown)} more nodes that only gain (--nodes 0 shows all)")
     tables = [_node_table(shown)]
-    if given.keys:
-        tables.append(_key_table(given.keys))
+    if tail and comparison.apply:
+        tail.append(f"to apply it: {comparison.apply}")
+    if comparison.keys:
+        tables.append(_key_table(comparison.keys))
     return Answer(
-        _document(given),
+        _document(comparison),
         [table for table in tables if table.rows] if not is_empty else [],
         [f"node/{node.name}" for node in changed],
-        [f"{given.subject}: nothing would change"] if is_empty else [f"{given.subject}:", *_head(given)],
-        ["", *tail, *([f"to apply it: {given.apply}"] if given.apply else [])] if tail and not is_empty else [],
+        [f"{comparison.subject}: nothing would change"] if is_empty else [f"{comparison.subject}:", *_head(comparison)],
+        ["", *tail] if tail and not is_empty else [],
         FINE if is_empty else NOTHING,
         notes,
     )
 
 
-def _sums(given: Comparison) -> tuple[Amounts, Amounts]:
-    known = [node for node in given.nodes if node.is_known]
-    return total(node.before.mid for node in known), total(node.after.mid for node in known)
+def _sums(comparison: Comparison) -> tuple[Amounts, Amounts]:
+    nodes = [node for node in comparison.nodes if node.is_known]
+    return total(node.before.mid for node in nodes), total(node.after.mid for node in nodes)
 
 
-def _head(given: Comparison) -> Iterator[str]:
-    before, after = _sums(given)
+def _head(comparison: Comparison) -> Iterator[str]:
+    before, after = _sums(comparison)
     for name, old, new, shown, unit in (
         ("CPU", before.cpu, after.cpu, cores, "cores"),
         ("memory", before.memory, after.memory, gib, "GiB"),
     ):
         yield f"  Mid {name} {shown(old)} -> {shown(new)} {unit}{_share(old, new)}"
-    changed = given.changed
+    changed = comparison.changed
     losers, short = [node for node in changed if node.takes], [node for node in changed if node.is_short]
-    yield f"  {len(changed)} of {len(given.nodes)} nodes change, {len(losers)} of them have less"
+    yield f"  {len(changed)} of {len(comparison.nodes)} nodes change, {len(losers)} of them have less"
     if short:
         yield (
             f"  {WARNING_SIGN} less than the Mid pods request on {_named(short)}: "
             "no new Mid pod fits there, and running ones may be evicted"
         )
-    if unknown := [node for node in given.nodes if not node.is_known]:
+    if unknown := [node for node in comparison.nodes if not node.is_known]:
         yield f"  {WARNING_SIGN} left out, because requests or the report are not known: {_named(unknown)}"
 
 
@@ -149,29 +151,29 @@ def _named(nodes: Sequence[NodeChange]) -> str:
     return f"{', '.join(node.name for node in nodes[:3])}{more}"
 
 
-def _honesty(given: Comparison) -> Iterator[str]:
+def _honesty(comparison: Comparison) -> Iterator[str]:
     """Yield what the numbers do not contain, and the risk."""
     yield "the numbers are of the present reports; a limited rise (midMaxIncreasePercent) takes several reports"
-    if others := [node for node in given.nodes if node.predicts_otherwise]:
+    if others := [node for node in comparison.nodes if node.predicts_otherwise]:
         yield (
             f"nodePredictPolicy changes on {len(others)} nodes: their numbers have the peak of the present prediction; "
             f"the accuracy of the predictors is in {_ACCURACY}"
         )
-    if given.gated_nodes:
+    if comparison.gated_nodes:
         eviction = (
-            f"{given.evicting_nodes} of them evict, if the manager has the right to"
-            if given.evicting_nodes
+            f"{comparison.evicting_nodes} of them evict, if the manager has the right to"
+            if comparison.evicting_nodes
             else "midEviction.mode is not evict"
         )
         yield (
-            f"the take-back gate holds on {given.gated_nodes} nodes unless Mid pods are evicted ({eviction}): "
+            f"the take-back gate holds on {comparison.gated_nodes} nodes unless Mid pods are evicted ({eviction}): "
             "then the larger peak of calibrated and n-sigma-v2 counts"
         )
-    warm, cold = (sum(getattr(node, name) for node in given.nodes) for name in ("warm_pods", "cold_pods"))
+    warm, cold = (sum(getattr(node, name) for node in comparison.nodes) for name in ("warm_pods", "cold_pods"))
     if cold:
         yield f"{cold} of {warm + cold} measured pods are cold: each counts with its full request until it is warm"
-    if given.risk:
-        yield f"risk: {given.risk}"
+    if comparison.risk:
+        yield f"risk: {comparison.risk}"
 
 
 def _node_table(nodes: Sequence[NodeChange]) -> Table:
@@ -219,7 +221,7 @@ def _signed(amount: int | None, unit: int) -> str:
 
 def _key_table(keys: Sequence[KeyChange]) -> Table:
     columns = (Column("KEY"), Column("NOW"), Column("THEN"), Column("FROM"))
-    return Table(columns, [(each.key, _text(each.before), _text(each.after), each.layer) for each in keys])
+    return Table(columns, [(key.key, _text(key.before), _text(key.after), key.layer) for key in keys])
 
 
 def _text(value: Any) -> str:
@@ -228,10 +230,10 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _document(given: Comparison) -> ConfigDiff:
-    before, after = _sums(given)
+def _document(comparison: Comparison) -> ConfigDiff:
+    before, after = _sums(comparison)
     return ConfigDiff(
-        subject=given.subject,
+        subject=comparison.subject,
         before=amounts(before),
         after=amounts(after),
         nodes=[
@@ -245,9 +247,9 @@ def _document(given: Comparison) -> ConfigDiff:
                 less_than_requested=node.is_short,
                 predicts_otherwise=node.predicts_otherwise,
             )
-            for node in given.nodes
+            for node in comparison.nodes
         ],
-        changed_nodes=len(given.changed),
-        keys=list(given.keys),
-        remarks=list(_honesty(given)),
+        changed_nodes=len(comparison.changed),
+        keys=list(comparison.keys),
+        remarks=list(_honesty(comparison)),
     )

@@ -63,16 +63,16 @@ class ConfigExplanation(Document, forbid_unknown_fields=True):
     """By the path of the key."""
 
 
-def answer(found: Explanation, notes: Sequence[str] = ()) -> Answer:
+def answer(explained: Explanation, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain config`; it is no where no configuration is in force."""
     columns = (Column("KEY"), Column("VALUE"), Column("FROM"))
-    compared = explanation.comparison(found)
+    compared = explanation.comparison(explained)
     return Answer(
-        msgspec.convert(explanation.as_json(found), ConfigExplanation),
-        [Table(columns, list(explanation.value_rows(found.values)))] if found.strategy else [],
-        [f"node/{found.node}"] if found.node else [],
-        list(explanation.head(found)),
+        msgspec.convert(explanation.as_json(explained), ConfigExplanation),
+        [Table(columns, list(explanation.value_rows(explained.values)))] if explained.strategy else [],
+        [f"node/{explained.node}"] if explained.node else [],
+        list(explanation.head(explained)),
         ["", compared] if compared else [],
-        FINE if found.strategy else NOTHING,
+        FINE if explained.strategy else NOTHING,
         notes,
     )

@@ -53,22 +53,22 @@ def groups(
 
     `message` is of kube-scheduler, `rejected` and `estimate` of the decision, `mid` is what the pod requests of Mid.
     """
-    found = list(_of_record(rejected, estimate, mid))
-    known = {group.reason for group in found}
+    reasons = list(_of_record(rejected, estimate, mid))
+    codes = {group.reason for group in reasons}
     for count, reason in _of_message(message):
-        if reason not in known:
-            found.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, count, mid, nodes)))
-    return sorted(found, key=lambda group: -group.nodes)
+        if reason not in codes:
+            reasons.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, count, mid, nodes)))
+    return sorted(reasons, key=lambda group: -group.nodes)
 
 
 def _of_message(message: str) -> Iterator[tuple[int, str]]:
     """Yield the groups of a message: `0/3 nodes are available: 2 Insufficient cpu, 1 node(s) were unschedulable.`."""
     reasons = message[:_LONGEST_MESSAGE].partition("nodes are available: ")[2].partition(" preemption: ")[0]
-    for each in _GROUP.finditer(reasons):
-        yield int(each[1]), each[2]
+    for match in _GROUP.finditer(reasons):
+        yield int(match[1]), match[2]
 
 
-def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeState]) -> Miss:
+def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeState]) -> Miss:
     """Return the node with most of a Mid resource left; none for another reason.
 
     A node with enough left does not take the pod for another reason, unless fewer nodes than `count` are short by now.
@@ -76,12 +76,12 @@ def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeS
     resource = reason.removeprefix(_INSUFFICIENT)
     if not reason.startswith(_INSUFFICIENT) or resource not in names.MID_RESOURCES:
         return Miss()
-    left = [(amount, node.name) for node in nodes if (amount := _left(node, resource)) is not None]
-    if not left:
+    amounts = [(amount, node.name) for node in nodes if (amount := _left(node, resource)) is not None]
+    if not amounts:
         return Miss()
-    request = _of(wanted, resource) or 0
-    too_little = [each for each in left if each[0] < request]
-    most, name = max(too_little if len(too_little) >= count else left)
+    request = _of(mid, resource) or 0
+    too_little = [amount for amount in amounts if amount[0] < request]
+    most, name = max(too_little if len(too_little) >= count else amounts)
     short = request - most
     if short <= 0:
         return Miss(name, f"{name} has {_shown(resource, most)} left now: enough")
@@ -89,9 +89,9 @@ def _nearest_mid(reason: str, count: int, wanted: Amounts, nodes: Sequence[NodeS
     return Miss(name, text, _fits_if(name, resource, most))
 
 
-def _fits_if(name: str, resource: str, left: int) -> str:
+def _fits_if(name: str, resource: str, amount: int) -> str:
     """Return the request that fits, rounded down to what is shown; empty where less than a tenth is left."""
-    tenths = 10 * left // _SHOWN_UNITS[resource]
+    tenths = 10 * amount // _SHOWN_UNITS[resource]
     fits = _shown(resource, tenths * _SHOWN_UNITS[resource] / 10)
     return f"the pod requested at most {fits} of {resource} ({name} now)" if tenths > 0 else ""
 
@@ -149,12 +149,12 @@ def _over_limit(name: str, inputs: Mapping[str, Any], estimate: Mapping[str, int
         yield excess, Miss(name, text, f"{name} used {excess:.0f} % less of its {resource}")
 
 
-def _short_of_mid(name: str, inputs: Mapping[str, Any], wanted: Amounts) -> Iterator[tuple[float, Miss]]:
+def _short_of_mid(name: str, inputs: Mapping[str, Any], mid: Amounts) -> Iterator[tuple[float, Miss]]:
     """Yield the Mid resource that is short on a node by its newest report."""
-    left = inputs.get("midLeft") or {}
+    remaining = inputs.get("midLeft") or {}
     short = []
     for resource in names.MID_RESOURCES:
-        amount, request = left.get(resource), _of(wanted, resource)
+        amount, request = remaining.get(resource), _of(mid, resource)
         if amount is not None and request and amount < request:
             short.append(((request - amount) / request, resource, max(int(amount), 0), request))
     if short:

@@ -83,7 +83,7 @@ class Explained:
     """Everything that explains one node."""
 
     state: NodeState
-    found: explanation.Explanation
+    mid: explanation.Explanation
     layers: Mapping[str, str]
     """Layer that sets each key of the strategy; empty where the configuration was not read."""
 
@@ -98,9 +98,9 @@ class _Row(NamedTuple):
     """Whether the amount is part of the sum, and has a bar; a bound has none."""
 
 
-def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
+def answer(explained: Explained, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain node`."""
-    rows = [row for mid in names.MID_RESOURCES for row in _resource_rows(given, mid)]
+    rows = [row for mid in names.MID_RESOURCES for row in _resource_rows(explained, mid)]
     columns = (
         Column("RESOURCE"),
         Column("TERM"),
@@ -108,25 +108,25 @@ def answer(given: Explained, notes: Sequence[str] = ()) -> Answer:
         Column("", is_drawing=True),
         Column("FROM"),
     )
-    found = given.found
+    found = explained.mid
     return Answer(
-        _document(given),
+        _document(explained),
         [Table(columns, rows)] if rows else [],
         [f"node/{found.node}"],
-        [_summary(given), *explanation.head(found)],
+        [_summary(explained), *explanation.head(found)],
         ["", f"pods: koordctl top pods --node {found.node} --sort slack:desc"],
         notes=notes,
     )
 
 
-def _summary(given: Explained) -> str:
+def _summary(explained: Explained) -> str:
     parts = []
-    state = given.state
+    state = explained.state
     for name, mid in (("CPU", names.MID_CPU), ("memory", names.MID_MEMORY)):
-        whole = given.found.resources[mid].published
+        whole = explained.mid.resources[mid].published
         requested = state.mid_requests.cpu if mid == names.MID_CPU else state.mid_requests.memory
         parts.append(f"{_shown(mid, whole)} of Mid {name}, {_shown(mid, requested)} of it requested")
-    return f"{given.found.node} has {'; '.join(parts)}; sample {age(state.sample_age_seconds)} old"
+    return f"{explained.mid.node} has {'; '.join(parts)}; sample {age(state.sample_age_seconds)} old"
 
 
 def _shown(mid: str, value: int | None) -> str:
@@ -139,8 +139,8 @@ def _number(mid: str, value: int) -> str:
     return f"{value / (1_000 if mid == names.MID_CPU else _GIB):.2f}"
 
 
-def _resource_rows(given: Explained, mid: str) -> Iterator[tuple[str, ...]]:
-    rows = list(_rows(given, mid))
+def _resource_rows(explained: Explained, mid: str) -> Iterator[tuple[str, ...]]:
+    rows = list(_rows(explained, mid))
     whole = max((row.value for row in rows if row.in_sum), default=0)
     title = "CPU cores" if mid == names.MID_CPU else "memory GiB"
     for row in rows:
@@ -148,19 +148,19 @@ def _resource_rows(given: Explained, mid: str) -> Iterator[tuple[str, ...]]:
         yield title, row.term, _number(mid, row.value), drawn, row.origin
 
 
-def _rows(given: Explained, mid: str) -> Iterator[_Row]:
-    terms = {term.term: term for term in given.found.resources[mid].terms}
+def _rows(explained: Explained, mid: str) -> Iterator[_Row]:
+    terms = {term.term: term for term in explained.mid.resources[mid].terms}
 
     def value(name: str) -> int:
         return terms[name].value if name in terms else 0
 
     def origin(name: str) -> str:
-        return mid_terms.origin(name, terms, given.layers)
+        return mid_terms.origin(name, terms, explained.layers)
 
     if "static_percent" in terms:
         yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin("reclaimable"))
     elif "peak_prod" in terms:
-        yield from _reclaimable(given, terms)
+        yield from _reclaimable(explained, terms)
     elif "reclaimable" in terms:
         yield _Row("  reclaimable", value("reclaimable"), origin("reclaimable"))
     if "cap" in terms:
@@ -174,10 +174,10 @@ def _rows(given: Explained, mid: str) -> Iterator[_Row]:
         yield _Row("  at most what nothing but Mid uses", value("unused"), origin("unused"), in_sum=False)
     if "calculated" in terms:
         yield _Row("= calculated", value("calculated"), "new Mid pods are admitted up to it")
-    yield from _published(given, terms)
+    yield from _published(explained, terms)
 
 
-def _reclaimable(given: Explained, terms: Terms) -> Iterator[_Row]:
+def _reclaimable(explained: Explained, terms: Terms) -> Iterator[_Row]:
     requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
     if requests is not None:
         yield _Row("  Prod pods request", requests.value, requests.source)
@@ -185,11 +185,11 @@ def _reclaimable(given: Explained, terms: Terms) -> Iterator[_Row]:
         yield _Row(
             f"  counted of that: {ratio.value} %",
             (requests.value if requests else 0) * ratio.value // 100,
-            mid_terms.origin("reclaim_ratio_percent", terms, given.layers),
+            mid_terms.origin("reclaim_ratio_percent", terms, explained.layers),
             in_sum=False,
         )
     if peak is not None:
-        state = given.state
+        state = explained.state
         cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
         predictor = f"{state.predictor}{cold}; " if state.predictor else ""
         yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{peak.source}")
@@ -197,21 +197,21 @@ def _reclaimable(given: Explained, terms: Terms) -> Iterator[_Row]:
         yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
 
 
-def _published(given: Explained, terms: Terms) -> Iterator[_Row]:
+def _published(explained: Explained, terms: Terms) -> Iterator[_Row]:
     for name, title in (
         ("floor", "  at least the floor: Mid pods request"),
         ("rise_limit", "  at most the rise of one update"),
     ):
         if name in terms and terms[name].value:
-            yield _Row(title, terms[name].value, mid_terms.origin(name, terms, given.layers), in_sum=False)
+            yield _Row(title, terms[name].value, mid_terms.origin(name, terms, explained.layers), in_sum=False)
     if "published" in terms:
         published = terms["published"]
-        title = "= Mid resources, were they published" if given.found.shadow else "= Mid resources"
+        title = "= Mid resources, were they published" if explained.mid.shadow else "= Mid resources"
         yield _Row(title, published.value, published.source)
 
 
-def _document(given: Explained) -> NodeExplanation:
-    found, state = given.found, given.state
+def _document(explained: Explained) -> NodeExplanation:
+    found, state = explained.mid, explained.state
     return NodeExplanation(
         node=found.node,
         status=found.status,
@@ -228,19 +228,19 @@ def _document(given: Explained) -> NodeExplanation:
         predictor=state.predictor,
         mid_requests=amounts(state.mid_requests),
         resources={
-            mid: NodeResource(resource.published, [_term_document(given, term) for term in resource.terms])
+            mid: NodeResource(resource.published, [_term_document(explained, term) for term in resource.terms])
             for mid, resource in found.resources.items()
         },
         eviction=list(found.eviction),
     )
 
 
-def _term_document(given: Explained, term: explanation.Term) -> NodeTerm:
+def _term_document(explained: Explained, term: explanation.Term) -> NodeTerm:
     return NodeTerm(
         term=camel_case(term.term),
         value=term.value,
         sentence=term.sentence,
         source=term.source,
         time=term.time,
-        layer=given.layers.get(mid_terms.key(term)),
+        layer=explained.layers.get(mid_terms.key(term)),
     )

@@ -73,7 +73,7 @@ def backtest():
 
 
 def check():
-    made = [results.passed("AgentsReady", "all are ready"), results.found("SampleTooOld", "worker-3: 21 minutes")]
+    made = [results.passed("AgentsReady", "all are ready"), results.failed("SampleTooOld", "worker-3: 21 minutes")]
     return to_wire(results.answer(made, "koordinator-system", "error").data)
 
 

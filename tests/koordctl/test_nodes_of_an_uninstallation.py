@@ -10,6 +10,7 @@ from apiserver_client import session
 from fleet.reading import Reader
 from koordctl.changes import uninstall
 from koordctl.cli import output
+from manager.cli import cleanup
 from tests.fakes import cluster
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -41,9 +42,9 @@ async def test_a_mid_resource_in_the_capacity_or_the_allocatable_marks_a_node(re
 
 
 async def test_an_annotation_that_the_cleanup_removes_marks_a_node():
-    assert uninstall._ANNOTATIONS
+    annotations = cleanup.CLEAN_NODE["metadata"]["annotations"]
     nodes = [{"metadata": {"name": f"n{number}", "annotations": {key: "{}"}}, "status": {}}
-             for number, key in enumerate(uninstall._ANNOTATIONS)]  # fmt: skip
+             for number, key in enumerate(annotations)]  # fmt: skip
     answer = await dry_run(*nodes, {"metadata": {"name": "other", "annotations": {"example.com/x": "y"}}, "status": {}})
     assert answer.data.objects[MARKED] == [each["metadata"]["name"] for each in nodes]
     text = io.StringIO()

@@ -74,6 +74,6 @@ def test_an_unknown_part_or_category_is_wrong_usage(flag, known, capsys):
 
 
 def test_a_finding_has_the_fix_of_its_kind_or_another_one():
-    assert results.found("Leader", "x").fix == KINDS["Leader"].fix != ""
-    assert results.found("Leader", "x", "restart it").fix == "restart it"
-    assert results.found("Leader", "x", "").fix == ""
+    assert results.failed("Leader", "x").fix == KINDS["Leader"].fix != ""
+    assert results.failed("Leader", "x", "restart it").fix == "restart it"
+    assert results.failed("Leader", "x", "").fix == ""
