@@ -24,8 +24,6 @@ SLOW = (
     "mutants",
     "reliability",
     "apiserver_client/test_sockets.py",
-    "component_base/test_http_endpoint.py",
-    "component_base/test_slow_clients.py",
     "e2e/test_running_cluster.py",
     "koordctl/backtest",
     "koordctl/changes",
