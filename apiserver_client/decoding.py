@@ -46,6 +46,11 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = ""
 
 
+def version_number(version: str) -> int:
+    """Return a resource version as a number, 0 where it is none. Kubernetes compares them as numbers too (KEP-5504)."""
+    return int(version) if version.isdecimal() else 0
+
+
 class Envelope(msgspec.Struct, frozen=True):
     """Any object, decoded for its identity only."""
 

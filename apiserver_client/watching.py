@@ -6,6 +6,7 @@ The stream guarantees:
 - changes arrive in the order of the apiserver, deletions as `Deleted`; a list repeats known objects;
 - nothing is lost: a broken watch resumes from the last version; when the apiserver no longer has that version (410)
   everything is listed again, and an object deleted meanwhile is missing from `Synced`;
+- so it is where a bookmark or a list goes back in version, as after a restore of etcd: then `Synced.restored` is set;
 - the stream never ends and never raises for external failures. A missing CRD and a missing permission are retried
   like a broken connection, and show in `WatchState`, which metrics, readiness and liveness read.
 
@@ -75,6 +76,8 @@ class Synced(msgspec.Struct, frozen=True):
     """Keys, or the results of `remember` for them."""
     resource_version: str
     """Version of the list: an object that is missing here may have been created after it."""
+    restored: bool = False
+    """Whether this version is below an earlier one: etcd was restored from a backup, and versions come again."""
 
 
 Event = Changed[T] | Deleted[T] | Unreadable | Synced
@@ -183,6 +186,8 @@ class _Watch(Generic[T]):
     uniform: Callable[[], float]
     version: str | None = None
     """Version to resume from; None when everything must be listed first."""
+    newest: int = 0
+    """Highest version that was received since the last restore of etcd."""
     failures: int = 0
     """Failed steps since the last activity."""
     expired: bool = False
@@ -220,9 +225,17 @@ class _Watch(Generic[T]):
                 yield self._changed(key, item)
         if not version:
             raise errors.DecodeError(f"list of {self.resource.plural}: seen no resourceVersion, want one to watch from")
-        self.version, self.from_cache = version, False
+        number, before = decoding.version_number(version), self.newest
+        self.version, self.newest, self.from_cache = version, number, False
         self.state.lists += 1
-        yield Synced(keys, version)
+        if restored := number < before:
+            logger.warning(
+                "versions of %s went back from %d to %s, as after a restore of etcd",
+                self.resource.plural,
+                before,
+                version,
+            )
+        yield Synced(keys, version, restored)
         self.state.synced = True  # only now: the consumer has processed the whole list and requests the next event
         self.on_state(self.state)
 
@@ -250,18 +263,25 @@ class _Watch(Generic[T]):
                     self._alive()
                     if event is not None:
                         yield event
+                    elif self.version is None:
+                        return
         if self.now() - began < SHORTEST_WATCH_SECONDS:
             raise errors.Unreachable(f"{call}: {self.api.server} ended the watch at once")
 
     def _event(self, call: errors.Call, line: bytes) -> Event[T] | None:
+        """Return the event of a line; None for a bookmark, with `version` None where that went back."""
         received = decoding.decode(call, line, decoding.WatchEvent)
         if received.type == "ERROR":
             status = decoding.decode(call, received.object, errors.Status)
             raise errors.refusal_of(call, status.code, status)
         identity = decoding.identify(received.object, self.resource.kind)
         self.version = identity.metadata.resource_version or self.version
+        number = decoding.version_number(identity.metadata.resource_version)
         if received.type == "BOOKMARK":
+            if number < self.newest:
+                self.version = None  # list again
             return None
+        self.newest = max(self.newest, number)
         event = self._changed(identity.key, received.object)
         if received.type == "DELETED":
             return Deleted(identity.key, event.object if isinstance(event, Changed) else None)

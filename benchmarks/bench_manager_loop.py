@@ -28,8 +28,7 @@ from benchmarks import replay_apiserver, synthetic_cluster
 from component_base import clock, gauge_rows
 from manager import assembly, leader
 from manager.cache.store import Availability
-from manager.cache.watch_health import WatchAges
-from manager.metrics.telemetry import WATCHED, Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config import controller
@@ -171,8 +170,7 @@ async def run(url: str, nodes: int, hostile: int) -> None:
     telemetry = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
     to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
     async with session.connect(to, user_agent="bench/1") as api:
-        ages = WatchAges(WATCHED, time.monotonic)
-        parts = assembly.assemble(api, ManagerSettings(), telemetry, ages, clock=clock.utc_now)
+        parts = assembly.assemble(api, ManagerSettings(), telemetry, clock=clock.utc_now)
         parts.cache.config_maps.update(await controller.read(api, NAMESPACE, "slo-controller-config"))
         await parts.config.work(controller.Step.DECIDE)
         node, metric = await read_seed(parts, api)

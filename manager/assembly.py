@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from apiserver_client import session
 from manager.cache.event_sink import EventSink
-from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
-from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
 from manager.events.recorder import QueuedRecorder
 from manager.metrics.telemetry import Telemetry
@@ -43,7 +41,6 @@ class Components:
     """Nodes whose NodeMetric is reconciled. A queue of its own: Mid resources wait for no NodeMetric."""
     sink: EventSink
     events: QueuedRecorder
-    resync: Resync
     schema: SchemaWatch
     evictor: Evictor
 
@@ -52,12 +49,11 @@ def assemble(
     api: session.Session,
     settings: ManagerSettings,
     telemetry: Telemetry,
-    ages: WatchAges,
     *,
     clock: Callable[[], dt.datetime],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Components:
-    """Wire the components. `clock` returns aware time, `sleep` waits between two resyncs."""
+    """Wire the components. `clock` returns aware time, `sleep` waits."""
     cache = ClusterStore(clock)
     recorder = QueuedRecorder(api, telemetry, clock)
     queue: WorkQueue
@@ -100,14 +96,9 @@ def assemble(
     telemetry.set_evaluations(cache.node_metrics.evaluations)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     spec_queue = WorkQueue(reconciler.reconcile_node_metric, workers=settings.workers)
-    resync = Resync(
-        api, cache=cache, settings=settings, add=add, add_config=add_config, ages=ages, telemetry=telemetry, sleep=sleep
-    )
     sink = EventSink(cache, add=queue.add, add_config=add_config)
     schema = SchemaWatch(api, recorder, telemetry, sleep, node_metrics.retry_dropped)
-    return Components(
-        cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema, evictor
-    )
+    return Components(cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, schema, evictor)
 
 
 def _mid_resources(

@@ -12,7 +12,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from api_types.kubernetes import pods
 from apiserver_client import connection, errors, resources, session
@@ -22,8 +22,6 @@ from manager.cache import config_watch
 from manager.cache.config_watch import ConfigWatch
 from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability
-from manager.cache.watch_health import WatchAges
-from manager.cache.watches import Watch
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.settings import ManagerSettings
@@ -32,6 +30,7 @@ from manager.slo_config.controller import Step
 log = logging.getLogger(__name__)
 
 _HEARTBEAT_SECONDS = 0.2
+_SCHEMA_SECONDS = 300.0
 _STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
 
 
@@ -39,7 +38,7 @@ class Leadership:
     """Health of a leader, for probes in another thread."""
 
     def __init__(self) -> None:
-        self.watch_ages = WatchAges(WATCHED, time.monotonic)
+        self._last_events = dict.fromkeys(WATCHED, time.monotonic())
         self.last_heartbeat = time.monotonic()
         self.config_watch: ConfigWatch | None = None
         self._problems = {"start": "starting"}
@@ -56,16 +55,21 @@ class Leadership:
         else:
             self._problems[part] = problem
 
-    def trouble(self, watch_silence_seconds: float) -> str | None:
+    def seen(self, resource: str) -> None:
+        """Record an event of a watch."""
+        self._last_events[resource] = time.monotonic()
+
+    def watch_age_seconds(self, resource: str) -> float:
+        """Return the time since the last event of a watch, or since the start where there was none."""
+        return time.monotonic() - self._last_events[resource]
+
+    def trouble(self) -> str | None:
         """Return a fault that only a restart repairs; None while the leader works."""
         silence = time.monotonic() - self.last_heartbeat
         if silence > _STUCK_SECONDS:
             return f"the event loop has not run for {silence:.0f} s"
         if self.config_watch is not None and self.config_watch.has_ended:
             return "kopf has ended: no edit of the ConfigMap is seen"
-        watch = self.watch_ages.silent()
-        if watch is not None and watch.seconds > watch_silence_seconds:
-            return f"the watch of {watch.resource} misses changes and has delivered nothing for {watch.seconds:.0f} s"
         return None
 
 
@@ -81,23 +85,18 @@ async def lead(
 ) -> None:
     """Lead until `stop` is set; `may_write` is checked before each write."""
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
-        ages = leadership.watch_ages
-        parts = assembly.assemble(api, settings, telemetry, ages, clock=clock.utc_now)
-        export_gauges(telemetry, parts.queue, ages)
+        parts = assembly.assemble(api, settings, telemetry, clock=clock.utc_now)
+        export_gauges(telemetry, parts.queue, leadership)
 
         def count_event(resource: str) -> None:
             telemetry.events_seen.labels(resource).inc()
-            ages.seen(resource)
+            leadership.seen(resource)
 
         nodes, reports = object_watches(api, parts, count_event, leadership)
         leadership.config_watch = ConfigWatch(to, settings, parts.sink, on_event=count_event, identity=identity)
-        config = functools.partial(leadership.config_watch.follow, lambda: leadership.show("start", None))
-        watches = [Watch(each) for each in (nodes.follow, reports.follow, config)]
-        parts.resync.restart_watches = functools.partial(_restart, watches)
         parts.cache.node_metrics_are = Availability.UNREAD
         async with asyncio.TaskGroup() as group:
-            *of_objects, of_config = watches
-            reading = [group.create_task(each) for each in (_heartbeat(leadership), *(w.run() for w in of_objects))]
+            reading = [group.create_task(work) for work in (_heartbeat(leadership), nodes.follow(), reports.follow())]
             await _until(nodes.listed, stop)
             await _until(reports.answered, stop)
             if stop.is_set():
@@ -110,16 +109,14 @@ async def lead(
                 group.create_task(each)
                 for each in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
-                    parts.resync.run(settings.resync_seconds), parts.schema.run(settings.resync_seconds),
-                    parts.evictor.run(),
+                    parts.schema.run(_SCHEMA_SECONDS), parts.evictor.run(),
+                    config_watch.read_hourly(
+                        api, settings, parts.cache.config_maps, functools.partial(add_everything, parts)
+                    ),
                 )
             ]  # fmt: skip
-            reads = config_watch.read_hourly(
-                api, settings, parts.cache.config_maps,
-                restart=of_config.restart, add_config=functools.partial(parts.config_queue.add, Step.DECIDE),
-            )  # fmt: skip
-            writing.append(group.create_task(reads))
-            following = group.create_task(of_config.run())
+            config = leadership.config_watch.follow(lambda: leadership.show("start", None))
+            following = group.create_task(config)
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
             for task in (*reading, *writing, stopping):
@@ -132,25 +129,25 @@ def object_watches(
     """Wire the watches of Nodes and of NodeMetrics."""
     nodes = ObjectWatch(
         api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, seen=count_event,
-        show_problem=leadership.show, resync=parts.resync.request,
+        show_problem=leadership.show,
     )  # fmt: skip
-    reports = NodeMetricWatch(
-        api, parts.cache, sink=parts.sink, seen=count_event, show_problem=leadership.show, resync=parts.resync.request
-    )
+    reports = NodeMetricWatch(api, parts.cache, sink=parts.sink, seen=count_event, show_problem=leadership.show)
     return nodes, reports
 
 
-def _restart(watches: Iterable[Watch]) -> None:
-    for watch in watches:
-        watch.restart()
+def add_everything(parts: assembly.Components) -> None:
+    """Decide on the configuration again, and queue every node."""
+    parts.config_queue.add(Step.DECIDE)
+    for name in parts.cache.nodes.names():
+        parts.queue.add(name)
 
 
-def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
+def export_gauges(telemetry: Telemetry, queue: WorkQueue, leadership: Leadership) -> None:
     """Export the depth of the queue and the ages of the watches, read at each scrape."""
     for lane in Lane:
         telemetry.set_queue_depth(lane, functools.partial(queue.depth, lane))
     for resource in WATCHED:
-        telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
+        telemetry.set_watch_age(resource, functools.partial(leadership.watch_age_seconds, resource))
 
 
 async def _read_config(api: session.Session, settings: ManagerSettings, parts: assembly.Components) -> None:

@@ -104,7 +104,7 @@ class Program:
         if not self._election.is_alive():
             return http_endpoint.ProbeResult(False, "the leader election has ended")
         if self._elector.role is Role.LEADER:
-            trouble = self._leadership.trouble(self._settings.watch_silence_seconds)
+            trouble = self._leadership.trouble()
             if trouble is not None:
                 return http_endpoint.ProbeResult(False, trouble)
         return http_endpoint.ProbeResult(True, f"alive as {self._elector.role.value}")

@@ -32,10 +32,6 @@ class ManagerSettings(settings.Settings):
     """Namespaces in which the manager has the right to evict Mid pods, separated by commas; * for all."""
     autoscaling: Literal["none", "karpenter", "cluster-autoscaler"] = "none"
     """Autoscaler of the nodes. Beside one, nodes that only Mid pods keep are emptied by default."""
-    resync_seconds: int = pydantic.Field(300, ge=10, le=86400)
-    """How often the store is compared with the apiserver and every node is reconciled, whatever the watches deliver."""
-    watch_silence_seconds: int = pydantic.Field(180, ge=30, le=3600)
-    """How long a watch that is known to miss changes may deliver nothing before /healthz fails."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
     """Lease of the leader election."""
     lease_duration_seconds: float = pydantic.Field(15.0, ge=1.0, le=120.0)

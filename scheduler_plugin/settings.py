@@ -56,9 +56,6 @@ class SchedulerPluginSettings(Settings):
     measurement_file: str | None = None
     """SQLite file of the last hour of measurements, which a restarted process uses at once. None: memory only. Each
     replica needs its own file."""
-    resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 0.0
-    """Interval of the resync, which lists all objects again and repairs differences: a search for bugs of this program,
-    at the cost of seconds of CPU and of a list of all pods. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
     """Largest request body. 15,000 node names of 253 characters take 3.7 MiB."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT

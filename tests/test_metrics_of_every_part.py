@@ -61,9 +61,7 @@ def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
     for collector in parts.collectors():
         registry.register(collector)
     watches = {"pods": watching.WatchState()}
-    metrics.register_state(
-        registry, parts.cluster.counts, watches, lambda: {"node": 0}, blindness=str, unfiltered_pods=int
-    )
+    metrics.register_state(registry, parts.cluster.counts, watches, blindness=str, unfiltered_pods=int)
     metrics.RequestMetrics(registry)
 
 

@@ -80,11 +80,6 @@ ALERTS: Final = (
         0, Severity.WARNING, "another-client-changes-mid-resources-back",
     ),
     Alert(
-        "KoordWatchMissesChanges", "a watch misses changes",
-        "increase(koord_manager_missed_changes_total[1h]) > 0 or increase(koord_scheduler_plugin_drift_total[1d]) > 0",
-        0, Severity.WARNING, "connection-to-the-api-server-is-lost",
-    ),
-    Alert(
         "KoordWritesFail", "writes of the manager fail",
         'rate(koord_manager_writes_total{result="error"}[5m]) > 0',
         10, Severity.WARNING, "connection-to-the-api-server-is-lost", "or RBAC",

@@ -80,7 +80,6 @@ def scheduler_plugin_registry() -> CollectorRegistry:
         registry,
         parts.cluster.counts,
         {"pods": watching.WatchState()},
-        lambda: {"node": 0},
         blindness=str,
         unfiltered_pods=int,
     )

@@ -1,1 +1,1 @@
-"""Watches, store, work queue and periodic resync."""
+"""Watches, store and work queue."""

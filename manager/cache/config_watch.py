@@ -14,9 +14,10 @@ import kopf
 import msgspec
 
 from apiserver_client import connection, errors, objects, resources, session
+from apiserver_client.decoding import version_number
 from manager import kopf_thread
 from manager.cache.event_sink import EventSink
-from manager.cache.store import ConfigMap, ConfigMapStore, version_number
+from manager.cache.store import ConfigMap, ConfigMapStore
 from manager.kopf_thread import KopfThread
 from manager.settings import ManagerSettings
 
@@ -85,8 +86,8 @@ class ConfigWatch:
             log.warning("cannot decode ConfigMap %s: %s", metadata["name"], error)
 
 
-async def read(api: session.Session, settings: ManagerSettings, store: ConfigMapStore) -> bool:
-    """Read the ConfigMap; return whether its version went back, as after a restore of etcd. Raises ApiServerError."""
+async def read(api: session.Session, settings: ManagerSettings, store: ConfigMapStore) -> None:
+    """Read the ConfigMap, whatever version of it is stored. Raises ApiServerError."""
     name, newest = settings.config_map, store.newest_version
     before = store.get(name)
     try:
@@ -94,28 +95,24 @@ async def read(api: session.Session, settings: ManagerSettings, store: ConfigMap
     except errors.NotFound:
         store.remove(name, before.metadata.uid if before else None)
         store.note_list()
-        return False
-    if version_number(config_map.metadata.resource_version) < newest:
+        return
+    if version_number(config_map.metadata.resource_version) < newest:  # etcd was restored
         store.replace([config_map])
-        return True
-    store.update(config_map)
-    return False
+    else:
+        store.update(config_map)
 
 
 async def read_hourly(
     api: session.Session,
     settings: ManagerSettings,
     store: ConfigMapStore,
-    *,
-    restart: Callable[[], None],
-    add_config: Callable[[], None],
+    on_read: Callable[[], None],
 ) -> None:
-    """Read the ConfigMap each hour; `restart` begins the watch again, `add_config` decides on what was read."""
+    """Read the ConfigMap each hour; `on_read` decides on what was read."""
     while True:
         await asyncio.sleep(READ_SECONDS)
         try:
-            if await read(api, settings, store):
-                restart()
+            await read(api, settings, store)
         except errors.ApiServerError as error:
             log.warning("cannot read ConfigMap %s: %s; trying again in an hour", settings.config_map, error)
-        add_config()
+        on_read()

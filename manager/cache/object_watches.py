@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from apiserver_client import backoff, errors, resources, session, watching
 from manager.cache.event_sink import EventSink
-from manager.cache.store import Availability, ClusterStore, NodeMetric, Store, version_number
+from manager.cache.store import Availability, ClusterStore, NodeMetric, Store
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,14 @@ RETRIES: Final = backoff.Backoff(first_seconds=0.8, longest_seconds=10.0)
 """Delays after failures; the last one is how often NodeMetrics are requested while their CRD is missing."""
 
 
+class VersionsWentBack(Exception):
+    """etcd was restored from a backup: whatever is stored may be of a future that did not happen."""
+
+
 class ObjectWatch:
     """Watch of the objects of one kind, `decode` their type; `follow` watches until it is cancelled.
 
-    `sink` gets each change, `seen` is called for it; `show_problem` gets why the watch fails, None where it works;
-    `resync` is called where the versions of the apiserver went back.
+    `sink` gets each change, `seen` is called for it; `show_problem` gets why the watch fails, None where it works.
     """
 
     def __init__(
@@ -46,7 +49,6 @@ class ObjectWatch:
         sink: EventSink,
         seen: Callable[[str], None],
         show_problem: Callable[[str, str | None], None],
-        resync: Callable[[], None],
     ) -> None:
         self._api = api
         self._resource = resource
@@ -55,17 +57,16 @@ class ObjectWatch:
         self._sink = sink
         self._seen = seen
         self._show_problem = show_problem
-        self._resync = resync
-        self._newest = 0
-        """Highest version that the watch delivered."""
         self.listed = asyncio.Event()
         """Set once a whole list is in the store."""
         self.answered = asyncio.Event()
         """Set once a whole list is in the store, or the first attempt has failed."""
 
     async def follow(self) -> None:
-        """List and watch until cancelled; an object that cannot be decoded or stored delays no other."""
-        self._newest = 0
+        """List and watch until cancelled; an object that cannot be decoded or stored delays no other.
+
+        Raises VersionsWentBack: the process begins again, as Kubernetes recommends for all that watch a restored etcd.
+        """
         events = watching.list_then_watch(
             self._api,
             self._resource,
@@ -77,6 +78,11 @@ class ObjectWatch:
         )
         async with contextlib.aclosing(events):
             async for event in events:
+                if isinstance(event, watching.Synced) and event.restored:
+                    raise VersionsWentBack(
+                        f"the versions of {self._resource.plural} went back, as after a restore of etcd: "
+                        "restarting, to read everything again"
+                    )
                 try:
                     self._apply(event)
                 except Exception:
@@ -90,7 +96,6 @@ class ObjectWatch:
         plural = self._resource.plural
         self._seen(plural)
         if isinstance(event, watching.Changed):
-            self._newest = max(self._newest, version_number(event.object.metadata.resource_version))
             self._sink.updated(plural, event.object)
         elif isinstance(event, watching.Deleted):
             self._sink.deleted(plural, event.key.name, event.object.metadata.uid if event.object else None)
@@ -102,10 +107,6 @@ class ObjectWatch:
         """Drop what the list no longer has."""
         for name in self._store.gone(event.keys, event.resource_version):
             self._sink.deleted(self._resource.plural, name, None)
-        version = version_number(event.resource_version)
-        if version < self._newest:
-            self._resync()
-        self._newest = version
         self.listed.set()
 
     def _note(self, state: watching.WatchState) -> None:

@@ -23,6 +23,7 @@ from api_types.node_metric import evaluation_report, mid_status, reader
 from api_types.node_metric.evaluation_report import Packed, WirePrediction
 from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
+from apiserver_client.decoding import version_number
 from component_base import clock
 
 READ_ANNOTATIONS: Final = (
@@ -117,14 +118,6 @@ class Store(Generic[StoredT]):
         """Return the object of this name, None where there is none."""
         return self._objects.get(name)
 
-    def stale(self, listed: Mapping[str, str], as_of: str) -> list[str]:
-        """Return the names that a list has in a newer version, or no longer has.
-
-        `listed` has the version of each name, `as_of` is the version of the list.
-        """
-        behind = [name for name, version in listed.items() if self._stored_version(name) < version_number(version)]
-        return behind + self.gone(listed, as_of)
-
     def gone(self, listed: Container[str], as_of: str) -> list[str]:
         """Return the names that a list of the version `as_of` no longer has; an object of a later one may be new."""
         version = version_number(as_of)
@@ -136,7 +129,7 @@ class Store(Generic[StoredT]):
 
     @property
     def newest_version(self) -> int:
-        """Return the highest version that was stored; a list that is requested later is never below it."""
+        """Return the highest version that was stored."""
         return self._newest
 
     def decode(self, wire: Mapping[str, Any]) -> StoredT:
@@ -172,9 +165,6 @@ class Store(Generic[StoredT]):
         self._newest = 0
         for item in listed:
             self.update(item)
-
-    def note_list(self) -> None:
-        """Note that the store agrees with a list."""
 
 
 class NodeStore(Store[Node]):
@@ -298,11 +288,6 @@ class ConfigMapStore(Store[ConfigMap]):
 
 def _version(item: Stored) -> int:
     return version_number(item.metadata.resource_version)
-
-
-def version_number(version: str) -> int:
-    """Return a version as a number, 0 where it is none."""
-    return int(version) if version.isdecimal() else 0
 
 
 class Availability(enum.Enum):

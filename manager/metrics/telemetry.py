@@ -138,7 +138,7 @@ class Telemetry:
         )
 
     def _add_watch_metrics(self, registry: CollectorRegistry) -> None:
-        """Define the metrics of watches, queue, resync and Events."""
+        """Define the metrics of watches, queue and Events."""
         self.events_lost = Counter(
             "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
         )
@@ -153,14 +153,6 @@ class Telemetry:
             "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.",
             ["resource"], registry=registry,
         )  # fmt: skip
-        self.resyncs = Counter(
-            "koord_manager_resyncs", "Comparisons of the store with the apiserver, by result.",
-            ["result"], registry=registry,
-        )  # fmt: skip
-        self.missed_changes = Counter(
-            "koord_manager_missed_changes", "Changes that a watch did not deliver and a resync found.", ["resource"],
-            registry=registry,
-        )  # fmt: skip
 
     def _start_at_zero(self, reasons: Iterable[str]) -> None:
         """Create every series: a counter that appears with its first increment hides that increment from rate()."""
@@ -172,11 +164,8 @@ class Telemetry:
             for result in ("ok", "error"):
                 self.writes.labels(kind, result)
             self._write_seconds.labels(kind)
-        for result in ("ok", "error"):
-            self.resyncs.labels(result)
         for resource in WATCHED:
             self.events_seen.labels(resource)
-            self.missed_changes.labels(resource)
 
     def show_config_in_force(self, at: dt.datetime, report_interval_seconds: int) -> None:
         """Record that another configuration is put in force, and the longest interval of reports in it."""

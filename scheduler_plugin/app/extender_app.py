@@ -27,7 +27,7 @@ from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
-from scheduler_plugin.state import informer, resync
+from scheduler_plugin.state import informer
 from scheduler_plugin.state.emergency import EmergencyWatch
 from scheduler_plugin.state.namespace_watch import NamespaceWatch
 
@@ -62,7 +62,6 @@ class ExtenderApp:
         )
         self._watches = informer.new_watches()
         self._namespaces = watching.WatchState()
-        self._drift = resync.no_drift()
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
@@ -75,7 +74,6 @@ class ExtenderApp:
             self._registry,
             self._parts.cluster.counts,
             self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {}),
-            lambda: self._drift,
             blindness=lambda: self._parts.vectors.blindness,
             unfiltered_pods=lambda: self._parts.cluster.unfiltered_pods,
         )
@@ -114,7 +112,6 @@ class ExtenderApp:
                     watches.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
                 await self._until_stopped(
                     watches,
-                    resync.Resync(api, self._parts.cluster, self._drift, time.time),
                     QueueingTasks(api, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
                     tls,
@@ -174,14 +171,11 @@ class ExtenderApp:
     async def _until_stopped(
         self,
         watches: Sequence[Coroutine[Any, Any, None]],
-        resyncing: resync.Resync,
         queueing: QueueingTasks,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
         work = [*watches, self._housekeeping(), queueing.wake(), queueing.follow_claims()]
-        if self._settings.resync_interval_seconds:
-            work.append(resyncing.run_every(self._settings.resync_interval_seconds))
         if measuring is not None:
             work.append(measuring)
         if tls is not None:

@@ -54,13 +54,12 @@ class RequestMetrics:
 
 
 class _StateCollector(registry.Collector):
-    """Collector of the objects in memory, the state of the watches, and the drift."""
+    """Collector of the objects in memory, and the state of the watches."""
 
     def __init__(
         self,
         counts: Callable[[], Mapping[str, int]],
         watches: Mapping[str, watching.WatchState],
-        drift: Callable[[], Mapping[str, int]],
         *,
         blindness: Callable[[], str],
         unfiltered_pods: Callable[[], int],
@@ -68,7 +67,6 @@ class _StateCollector(registry.Collector):
     ) -> None:
         self._counts = counts
         self._watches = watches
-        self._drift = drift
         self._blindness = blindness
         self._unfiltered_pods = unfiltered_pods
         self._now = now
@@ -87,13 +85,6 @@ class _StateCollector(registry.Collector):
             "Seconds since the last event or bookmark of a watch (a bookmark comes about once a minute); NaN before.",
             labels=["watch"],
         )
-        drift = metrics_core.CounterMetricFamily(
-            f"{_PREFIX}drift",
-            "Objects that differed from the apiserver, and wrong sums, found and repaired by a resync; want 0.",
-            labels=["kind"],
-        )
-        for kind, count in self._drift().items():
-            drift.add_metric([kind], count)
         blind = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}expired_nodes_pass",
             "1 while nodes with expired reports pass, because this process does not see the reports; /readyz has the "
@@ -111,7 +102,7 @@ class _StateCollector(registry.Collector):
             silence.add_metric([watch], math.nan if last is None else self._now() - last)
             for name, family in counters.items():
                 family.add_metric([watch], getattr(state, name))
-        yield from (tracked, silence, drift, blind, unfiltered, *counters.values())
+        yield from (tracked, silence, blind, unfiltered, *counters.values())
 
 
 _WATCH_COUNTERS: Final = {
@@ -130,15 +121,12 @@ def register_state(
     into: CollectorRegistry,
     counts: Callable[[], Mapping[str, int]],
     watches: Mapping[str, watching.WatchState],
-    drift: Callable[[], Mapping[str, int]],
     *,
     blindness: Callable[[], str],
     unfiltered_pods: Callable[[], int],
 ) -> None:
-    """Register the version, and the tracked objects, the watches, the drift by kind, blindness and unfiltered pods."""
+    """Register the version, and the tracked objects, the watches, blindness and unfiltered pods."""
     build_info.register(into, "koord_scheduler_plugin")
     into.register(
-        _StateCollector(
-            counts, watches, drift, blindness=blindness, unfiltered_pods=unfiltered_pods, now=time.monotonic
-        )
+        _StateCollector(counts, watches, blindness=blindness, unfiltered_pods=unfiltered_pods, now=time.monotonic)
     )

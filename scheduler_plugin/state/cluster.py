@@ -195,11 +195,6 @@ class Cluster:
         known = self._held(key)
         return None if known is None or known.uid != pod.metadata.uid else (self._node_of[key].name, known)
 
-    def shows_pod(self, namespace: str, name: str) -> bool:
-        """Return whether a pod of that name counts on a node, confirmed by the watch."""
-        known = self._held(pod_info.pod_key(namespace, name))
-        return known is not None and known.observed
-
     def mid_requests(self, node_name: str, uids: Container[str], namespace: str = "") -> tuple[int, int]:
         """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node.
 

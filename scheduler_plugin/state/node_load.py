@@ -102,16 +102,6 @@ class NodeLoad:
             result.set_report(self.report)
         return result
 
-    def from_scratch(self) -> Self:
-        """Return a NodeLoad of the same pods and report, with all sums computed again."""
-        result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
-        result.update_time = self.update_time
-        for pod in self.pods.values():
-            result.assign(pod)
-        if self.report is not None:
-            result.set_report(self.report)
-        return result
-
     def sums(self) -> tuple[Vector, ...]:
         """Return every sum, for comparison."""
         vectors = (self.node_estimated, self.prod_usage, self.node_delta, self.prod_delta)

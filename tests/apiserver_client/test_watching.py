@@ -45,8 +45,8 @@ async def take(count, api, **options):
 
 def text(event):
     match event:
-        case watching.Synced(keys):
-            return "synced " + ",".join(sorted(name for _, name in keys))
+        case watching.Synced(keys, _, restored):
+            return ("restored " if restored else "synced ") + ",".join(sorted(name for _, name in keys))
         case watching.Unreadable(key):
             return f"unreadable {key.name}"
         case watching.Changed(key):

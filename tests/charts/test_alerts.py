@@ -58,10 +58,6 @@ CASES = {
     ),
     "KoordNodeClockWrong": one_series('koord_manager_node_clock_wrong{node="n1"}', ONE, ZERO),
     "KoordMidOverwritten": one_series("koord_manager_node_status_reverts_total", RISING, "0x80 1+1x5 6x150"),
-    "KoordWatchMissesChanges": Case(
-        {'koord_scheduler_plugin_drift_total{kind="pods"}': "0x40 1x200"},
-        {'koord_scheduler_plugin_drift_total{kind="pods"}': STILL, "koord_manager_missed_changes_total": STILL},
-    ),
     "KoordWritesFail": Case(
         {'koord_manager_writes_total{kind="node", result="error"}': RISING},
         {

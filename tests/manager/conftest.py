@@ -129,7 +129,7 @@ class World:
                 known.update(known.decode(item))
 
     def sync_config(self):
-        """Update the stored ConfigMap from the cluster, as events and the resync would."""
+        """Update the stored ConfigMap from the cluster, as events and the hourly read would."""
         name, known = self.settings.config_map, self.cache.config_maps
         try:
             known.update(known.decode(self.server.get("configmaps", name, NAMESPACE)))

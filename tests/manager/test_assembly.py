@@ -5,9 +5,9 @@ import re
 import prometheus_client
 import pytest
 
-from manager import assembly
-from manager.cache.watch_health import WatchAges
-from manager.metrics.telemetry import WATCHED
+from manager import assembly, leader
+from manager.cache import config_watch
+from manager.cache.work_queue import Lane
 from manager.mid_resource import decision
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import Step
@@ -16,9 +16,7 @@ from tests.manager.conftest import allocated, amounts, worked_off
 
 @pytest.fixture
 async def parts(world):
-    made = assembly.assemble(
-        world.api, ManagerSettings(workers=1), world.telemetry, WatchAges(WATCHED, lambda: 0.0), clock=world.clock
-    )
+    made = assembly.assemble(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
     world.cache = made.cache
     world.configure({"enable": True})
     world.add_node()
@@ -160,3 +158,12 @@ async def test_misconfigured_nodes_are_exported(world, parts):
     world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}})
     await reconcile(world, parts)
     assert value("koord_manager_misconfigured_nodes") == 1
+
+
+async def test_reads_an_edit_of_the_configuration_that_no_watch_delivered(world, parts):
+    world.configure({"enable": False})
+    await config_watch.read(world.api, ManagerSettings(workers=1), parts.cache.config_maps)
+    leader.add_everything(parts)
+    await worked_off(parts.config_queue)
+    assert parts.config.strategies.configuration.cluster.enable is False
+    assert parts.queue.depth(Lane.NORMAL) == 1

@@ -13,7 +13,7 @@ from apiserver_client import backoff
 from component_base import clock
 from manager import kopf_thread
 from manager import leader as leading
-from manager.cache import object_watches, resync
+from manager.cache import object_watches
 from manager.cache.work_queue import Lane
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
@@ -28,7 +28,6 @@ PAGE = object_watches._PAGE_SIZE
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
     """Let the watches try again at once, and lists follow soon; the delays have tests of their own."""
-    monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(object_watches, "RETRIES", backoff.Backoff(0.1, 0.1))
     monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 0.2)
 
@@ -299,26 +298,6 @@ async def test_continues_after_a_list_that_expires_between_two_pages():
             await until(lambda: server.get("nodemetrics", "late"))
 
 
-async def test_follows_edits_and_reports_after_etcd_was_restored():
-    async with cluster.running() as server:
-        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
-        server._version = 1_000_000
-        add_node(server, "n1")
-        add_node(server, "n2")
-        configure(server, {"enable": True})
-        async with leader(server, resync_seconds=1):
-            await until(lambda: server.get("nodemetrics", "n1"))
-            report(server, "n1", "2")
-            await until(lambda: mid_cpu(server, "n1") == "6000")
-            server.restore(1_000)
-            server.remove("nodes", "n2")
-            await until(lambda: server.get("nodemetrics", "n1"))
-            report(server, "n1", "4")
-            await until(lambda: mid_cpu(server, "n1") == "4000")
-            configure(server, {"enable": True, "midCPUThresholdPercent": 20})
-            await until(lambda: mid_cpu(server, "n1") == "2000")
-
-
 async def test_reports_a_missing_permission_with_its_rule_and_waits_for_it():
     async with cluster.running() as server:
         server.refuse["GET", "nodes"] = cluster.Refusal(403, "Forbidden")
@@ -390,40 +369,3 @@ async def test_a_leader_exports_the_depth_of_its_queue_and_the_age_of_its_watche
     assert set(depths) == set(Lane)
     assert all(depth is not None and depth >= 0 for depth in depths.values())
     assert all(age is not None and 0 <= age < 60 for age in ages.values())
-
-
-async def test_a_watch_that_delivers_again_is_counted_and_no_longer_one_that_misses_changes():
-    async with cluster.running() as server:
-        add_node(server, "n1")
-        configure(server, {"enable": True})
-        async with leader(server) as status:
-            await until(lambda: server.get("nodemetrics", "n1"))
-            await until(lambda: status.problem is None)
-            for resource, change in (
-                ("nodes", lambda: server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "x"}}})),
-                ("nodemetrics", lambda: server.patch("nodemetrics", "n1", {"metadata": {"labels": {"pool": "x"}}})),
-                ("configmaps", lambda: configure(server, {"enable": True, "midCPUThresholdPercent": 20})),
-            ):
-                before = status.metric("koord_manager_watch_events_total", {"resource": resource})
-                status.watch_ages.missed(resource)
-                assert f"the watch of {resource} misses changes" in status.trouble(-1.0)
-                change()
-                await until(lambda: status.trouble(-1.0) is None)
-                assert status.metric("koord_manager_watch_events_total", {"resource": resource}) > before
-
-
-async def test_every_watch_begins_again_after_a_restore_of_etcd():
-    async with cluster.running() as server:
-        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
-        server._version = 1_000_000
-        add_node(server, "n1")
-        configure(server, {"enable": True})
-
-        def begun(first=0):
-            return {each.path.rsplit("/", 1)[-1] for each in server.requests[first:] if each.method == "WATCH"}
-
-        async with leader(server, resync_seconds=1):
-            await until(lambda: begun() >= set(WATCHED) and server.get("nodemetrics", "n1"))
-            before = len(server.requests)
-            server.restore(1_000)
-            await until(lambda: begun(before) >= set(WATCHED))

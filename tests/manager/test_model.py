@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import session
 from manager import assembly
 from manager import leader as leading
-from manager.cache.watch_health import WatchAges
+from manager.cache import config_watch
 from manager.leader_election.elector import LeaderElector, Role
-from manager.metrics.telemetry import WATCHED, Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import Step
@@ -76,18 +76,21 @@ class Manager:
     async def _lead(self):
         api = await self.life.session(self, self.elector.may_write)
         telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
-        ages = WatchAges(WATCHED, self.life.monotonic)
         self.parts = assembly.assemble(
-            api, SETTINGS, telemetry, ages, clock=lambda: self.life.now, sleep=lambda _: asyncio.sleep(0)
+            api, SETTINGS, telemetry, clock=lambda: self.life.now, sleep=lambda _: asyncio.sleep(0)
         )
         self.sink = self.parts.sink
         self.cursor = len(self.life.server.changes)
-        for watch in leading.object_watches(api, self.parts, lambda _: None, leading.Leadership()):
+        self.api = api
+        await self._list()
+        await leading._read_config(api, SETTINGS, self.parts)
+        await worked_off(self.parts.config_queue)
+
+    async def _list(self):
+        for watch in leading.object_watches(self.api, self.parts, lambda _: None, leading.Leadership()):
             first_list = asyncio.create_task(watch.follow())
             await watch.answered.wait()
             first_list.cancel()
-        await leading._read_config(api, SETTINGS, self.parts)
-        await worked_off(self.parts.config_queue)
 
     async def events(self, number, *, lose=False):
         """Deliver the next events, as the watches do; or lose them, as kopf does when a watch expires."""
@@ -106,11 +109,13 @@ class Manager:
             self.sink.updated(plural, self.sink.decode(plural, item))
 
     async def work(self, *, everything=False):
-        """Run the queue until it is empty; `everything`: after a resync, as after each period."""
+        """Run the queue until it is empty; `everything`: after the list of a watch that expired, and the hourly read of the ConfigMap."""
         if self.parts is None:
             return
         if everything:
-            await self.parts.resync.once()
+            await self._list()
+            await config_watch.read(self.api, SETTINGS, self.parts.cache.config_maps)
+            leading.add_everything(self.parts)
         parts = self.parts
         if everything:
             parts.config_queue.add(Step.STORE)  # a retry of a write, whose timer `worked_off` has dropped

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver_client import backoff, connection
 from manager import kopf_thread, leader, program
-from manager.cache import object_watches, resync
+from manager.cache import object_watches
 from manager.leader_election.elector import LeaderElector, Role
 from manager.leader_election.runner import LeaderElection
 from manager.program import Program
@@ -31,7 +31,6 @@ def died(monkeypatch):
     """Undo what the program does to its process; let nothing kill it, and return the exit codes of what would."""
     codes = []
     monkeypatch.setattr(kopf_thread, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(program, "_SIGNAL_POLL_SECONDS", 0.02)
     monkeypatch.setitem(LeaderElection.__init__.__kwdefaults__, "die", codes.append)
     with in_process.restored():
@@ -204,19 +203,6 @@ def test_a_leader_is_alive_and_not_ready_until_it_can_read_the_nodes(served, mon
         assert page(manager, "/healthz") == (200, "alive as leader")
         del served.server.refuse["GET", "nodes"]
         until(lambda: leads(manager, served))
-
-    assert run(manager.run, script) == 0
-
-
-def test_a_leader_whose_watch_misses_changes_is_not_alive(served):
-    manager = program_of(served.server.connection(), watch_silence_seconds=0.0)
-
-    def script():
-        until(lambda: leads(manager, served))
-        manager._leadership.watch_ages.missed("nodes")
-        code, text = page(manager, "/healthz")
-        assert code == 503
-        assert "the watch of nodes misses changes" in text
 
     assert run(manager.run, script) == 0
 

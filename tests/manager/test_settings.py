@@ -19,8 +19,6 @@ def test_the_defaults_are_valid():
     [
         (ManagerSettings, "workers", 1, 64),
         (ManagerSettings, "withdrawal_check_seconds", 5, 600),
-        (ManagerSettings, "resync_seconds", 10, DAY_SECONDS),
-        (ManagerSettings, "watch_silence_seconds", 30, 3600),
         (ManagerSettings, "lease_duration_seconds", 1.0, 120.0),
         (ManagerSettings, "renew_deadline_seconds", 0.5, 100.0),
         (ManagerSettings, "retry_period_seconds", 0.05, 30.0),

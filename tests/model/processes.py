@@ -37,7 +37,7 @@ from tests.model.virtual_time import HOST, Host
 from tests.model.world import World
 from tests.scheduler_plugin import factories
 
-SETTINGS = ManagerSettings(resync_seconds=120)
+SETTINGS = ManagerSettings()
 GUARD_ONLY = {
     "filter": {"enabled": [{"name": "MidGuard"}], "disabled": [{"name": "*"}]},
     "score": {"disabled": [{"name": "*"}]},

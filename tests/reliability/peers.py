@@ -220,14 +220,13 @@ FAULTS: Final = (
                 "the older state replaces the known one",
                 f"{_LINKS}::{_RESTORE}",
                 f"{_VIEW}::test_after_etcd_was_restored_the_older_state_replaces_the_known_one",
-                f"{_WATCHES}::test_a_list_of_an_older_version_counts_as_after_a_restore_of_etcd",
+                f"{_WATCHES}::test_after_a_restore_of_etcd_a_list_of_an_older_version_replaces_what_is_known",
                 within=330,
             ),
             MANAGER: proof(
-                "the older state replaces the known one, and edits and reports are followed",
+                "it restarts, reads the older state, and follows edits and reports",
                 f"{_LINKS}::{_RESTORE}",
-                "tests/manager/test_leader.py::test_follows_edits_and_reports_after_etcd_was_restored",
-                "tests/manager/cache/test_object_watches.py::test_a_list_of_an_older_version_asks_for_a_resync",
+                "tests/manager/cache/test_object_watches.py::test_a_list_of_an_older_version_ends_the_watch_for_a_restart",
                 within=330,
             ),
             EXTENDER: proof(
@@ -362,12 +361,12 @@ FAULTS: Final = (
             ),
             MANAGER: proof(
                 "its own connections use it at once. kopf's watch of the ConfigMap uses it within 12 minutes, or after "
-                "the first 401; the resync reads edits meanwhile",
+                "the first 401; the hourly read of the ConfigMap shows edits meanwhile",
                 *_RENEWED,
                 f"{_KOPF}::test_with_a_token_file_a_new_authority_is_trusted_from_the_next_login_on",
                 f"{_KOPF}::test_without_a_token_file_too_a_new_authority_is_trusted_from_the_next_login_on",
                 f"{_KOPF}::test_a_new_client_certificate_is_used_where_the_old_one_is_refused",
-                "tests/manager/cache/test_resync.py::test_applies_an_edit_of_the_configuration_that_no_watch_delivered",
+                "tests/manager/test_assembly.py::test_reads_an_edit_of_the_configuration_that_no_watch_delivered",
                 within=720,
             ),
             EXTENDER: proof(

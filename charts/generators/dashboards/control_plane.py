@@ -170,16 +170,6 @@ PANELS: Final = (
     ),
     Panel(
         Kind.SERIES,
-        "Missed changes",
-        "Differences from the API server that a resync found in the last hour.",
-        COUNT,
-        (
-            Query("sum by (resource) (increase(koord_manager_missed_changes_total[1h]))", "manager: {{resource}}"),
-            Query("sum by (kind) (increase(koord_scheduler_plugin_drift_total[1h]))", "scheduler plugin: {{kind}}"),
-        ),
-    ),
-    Panel(
-        Kind.SERIES,
         "Agents: ticks, p99",
         "A lateness above a second: the node has no CPU time left.",
         SECONDS,

@@ -28,7 +28,7 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = "lone"
 RECOVERED_SECONDS = 120
-RESTORED_SECONDS = 330  # the resync of the manager after 300; agent and extender list again after two silent watches
+RESTORED_SECONDS = 330  # all list again after two silent watches; the manager restarts then
 LOST_REVISIONS = 3000  # more than the suite writes within that time, so that no watch goes on by itself
 TROUBLE_SECONDS = 16
 MOST_REQUESTS_PER_SECOND = 8  # of all three parts

@@ -10,9 +10,8 @@ from prometheus_client import parser
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
 from component_base.version import VERSION
-from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
-from manager.leader import export_gauges
+from manager.leader import Leadership, export_gauges
 from manager.metrics.eviction import OTHER, EvictedByNamespace, Result
 from manager.metrics.mid_resource import TERMS
 from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
@@ -38,7 +37,7 @@ LABELS = {
 def telemetry():
     prometheus_client.disable_created_metrics()
     made = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
-    export_gauges(made, WorkQueue(work=None, workers=1), WatchAges(WATCHED, lambda: 5.0))
+    export_gauges(made, WorkQueue(work=None, workers=1), Leadership())
     yield made
     prometheus_client.enable_created_metrics()
 
@@ -96,9 +95,7 @@ def test_counters_start_at_zero(telemetry):
         *(("koord_manager_nodes", reason.value) for reason in Reason),
         *(("koord_manager_config_state", state.value) for state in State),
         *(("koord_manager_queue_depth", lane.value) for lane in Lane),
-        *(("koord_manager_resyncs_total", result) for result in ("ok", "error")),
         *(("koord_manager_watch_events_total", resource) for resource in WATCHED),
-        *(("koord_manager_missed_changes_total", resource) for resource in WATCHED),
         *(("koord_manager_watch_age_seconds", resource) for resource in WATCHED),
     ):  # fmt: skip
         assert found[key] == 0.0, key

@@ -8,8 +8,6 @@ import tests.fakes.cluster as fake
 from api_types.node_metric import crd_manifest
 from apiserver_client import errors
 from manager import assembly
-from manager.cache.watch_health import WatchAges
-from manager.metrics.telemetry import WATCHED
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ABSENCE_SECONDS, Step
 from tests.fakes import cluster
@@ -296,9 +294,7 @@ class Foreign:
 
 @pytest.fixture
 async def foreign(world, monkeypatch):
-    parts = assembly.assemble(
-        world.api, ManagerSettings(workers=1), world.telemetry, WatchAges(WATCHED, lambda: 0.0), clock=world.clock
-    )
+    parts = assembly.assemble(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
     world.cache = parts.cache
     made, real = Foreign(world, parts), fake._patched
 

@@ -1,6 +1,6 @@
 """The ConfigMap is replaced (deleted and created) at random moments: nothing may ever be switched off by that.
 
-The controllers are the real ones; the answers of the apiserver, the watch and the resync travel for a random number of
+The controllers are the real ones; the answers of the apiserver, the watch and the hourly read travel for a random number of
 turns of the loop, in the order in which kopf delivers them: by UID, not by name. Each history is a seed, and equal
 seeds give equal histories.
 """
@@ -17,13 +17,12 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import errors
+from manager.cache import config_watch
 from manager.cache.event_sink import EventSink
-from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
-from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
 from manager.events.recorder import EventRecorder
-from manager.metrics.telemetry import WATCHED, Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
 from manager.slo_config.evaluation import State
@@ -96,10 +95,6 @@ class History:
         )  # fmt: skip
         self.queue = WorkQueue(self.config.work, workers=len(Step))
         add_config = lambda: self.queue.add(Step.DECIDE)  # noqa: E731
-        self.resync = Resync(
-            self.api, cache=self.cache, settings=SETTINGS, add=lambda _: None, add_config=add_config,
-            ages=WatchAges(WATCHED, lambda: 0.0), telemetry=telemetry, sleep=lambda _: self.api.travel(),
-        )  # fmt: skip
         self.sink = EventSink(self.cache, add=lambda _: None, add_config=add_config)
 
     def schedule(self, step, seconds):
@@ -173,7 +168,7 @@ class History:
             case 0 | 1:
                 self.write(self.dice.choice(GOOD + BAD))
             case 2:
-                self.start(self._resync())
+                self.start(self._read())
             case 3:
                 self.server.patch("configmaps", NAME, {"metadata": {"annotations": {"mine": "x"}}}, NAMESPACE)
             case 4:
@@ -184,9 +179,10 @@ class History:
         await self.api.travel()
         self.check()
 
-    async def _resync(self):
+    async def _read(self):
         with contextlib.suppress(errors.Unreachable):
-            await self.resync.once()
+            await config_watch.read(self.api, SETTINGS, self.cache.config_maps)
+        self.queue.add(Step.DECIDE)
 
     async def come_to_rest(self):
         """Let everything arrive, and what failed be retried."""

@@ -165,7 +165,6 @@ async def test_lists_serves_and_stops(server, tmp_path):
         'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
         'koord_scheduler_plugin_watch_lists_total{watch="pods"} 1.0',
-        'koord_scheduler_plugin_drift_total{kind="node_metric"} 0.0',
         'koord_scheduler_plugin_request_duration_seconds_count{verb="filter"} 1.0',
     ):
         assert line in text
@@ -261,12 +260,6 @@ async def test_a_node_with_an_expired_report_passes_only_while_the_watch_of_repo
             while (await post(port, "filter", arguments))["NodeNames"] != ["n1"]:
                 await asyncio.sleep(0.01)
         assert "caches are synced; nodes with expired reports pass: " in await get(http_port, "/readyz")
-
-
-async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):
-    async with started(server, tmp_path, resync_interval_seconds=0.05):
-        await server.until(lambda: all(len(server.asked("GET", path)) > 2 for path in (NODES, PODS, NODE_METRICS)))
-    assert [len(server.asked("WATCH", path)) for path in (NODES, PODS, NODE_METRICS)] == [1, 2, 1]
 
 
 async def test_watch_events_change_the_state(server, tmp_path):
