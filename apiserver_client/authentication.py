@@ -37,7 +37,7 @@ class Authentication(Protocol):
         """Return the credential for a retry after `refused` got a 401; None where a retry is pointless."""
 
 
-def of(to: connection.Connection) -> Authentication:
+def choose(to: connection.Connection) -> Authentication:
     """Return the authentication of a connection, in kubectl's order of precedence."""
     if to.token_path is not None:
         return TokenFileAuth(to.read_token)
@@ -129,17 +129,17 @@ class ExecAuth:
 
     async def _other_than(self, refused: Credential | None) -> Credential:
         async with self._running:  # concurrent requests run the program once
-            known, now = self._credential, self._clock()
-            if known is None or known is refused or now >= self._expires_at:
+            last, now = self._credential, self._clock()
+            if last is None or last is refused or now >= self._expires_at:
                 return await self._run()
             if now < self._renew_at:
-                return known
+                return last
             self._renew_at = now + _LEAST_SECONDS_BETWEEN_RUNS  # also where this request is cancelled meanwhile
             try:
                 return await self._run()
             except errors.NoCredentials as error:
                 logger.warning("%s; the last credential is still valid", error)
-                return known
+                return last
 
     async def _run(self) -> Credential:
         printed = await exec_program.run(self._command)

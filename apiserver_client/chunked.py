@@ -29,7 +29,7 @@ class Body:
         self._before_size = b""
         """End of the chunk before, which precedes a size line."""
 
-    def taken_from(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> bytes:
         """Return the bytes of the body in `data`. Raises Malformed."""
         pieces = []
         if self._begun:

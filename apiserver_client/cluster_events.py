@@ -84,6 +84,6 @@ async def record(api: session.Session, event: dict[str, Any]) -> None:
     try:
         await objects.create(api, resources.EVENTS, event, namespace=namespace)
     except errors.AlreadyExists:
-        known = await objects.get(api, resources.EVENTS, name, namespace=namespace, decode=_Counted)
-        again = {"count": (known.count or 1) + 1, "lastTimestamp": event["lastTimestamp"]}
-        await objects.merge_patch(api, resources.EVENTS, name, again, namespace=namespace)
+        stored = await objects.get(api, resources.EVENTS, name, namespace=namespace, decode=_Counted)
+        repeated = {"count": (stored.count or 1) + 1, "lastTimestamp": event["lastTimestamp"]}
+        await objects.merge_patch(api, resources.EVENTS, name, repeated, namespace=namespace)

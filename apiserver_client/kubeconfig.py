@@ -53,12 +53,12 @@ def load(paths: Sequence[Path], context: str | None = None) -> connection.Connec
     origin = f"context {name!r} of {where}"
     cluster_file, cluster = _find(files, "clusters", chosen.cluster, origin)
     user_file, user = _find(files, "users", chosen.user, origin) if chosen.user else (cluster_file, models.User())
-    found = _connection(origin, chosen.namespace or "default", (cluster_file, chosen.cluster, cluster), user_file, user)
+    to = _connection(origin, chosen.namespace or "default", (cluster_file, chosen.cluster, cluster), user_file, user)
     exec_as_written = user_file.users.get(chosen.user or "", {}).get("exec") or {}
-    if found.exec_command is None or not exec_as_written.get("provideClusterInfo"):
-        return found
-    info = _cluster_info(found, cluster_file.clusters[chosen.cluster])
-    return dataclasses.replace(found, exec_command=dataclasses.replace(found.exec_command, cluster=info))
+    if to.exec_command is None or not exec_as_written.get("provideClusterInfo"):
+        return to
+    info = _cluster_info(to, cluster_file.clusters[chosen.cluster])
+    return dataclasses.replace(to, exec_command=dataclasses.replace(to.exec_command, cluster=info))
 
 
 def _read(path: Path) -> _File:
@@ -121,21 +121,21 @@ def _connection(
     )
 
 
-def _cluster_info(found: connection.Connection, as_written: Mapping[str, Any]) -> str:
+def _cluster_info(to: connection.Connection, as_written: Mapping[str, Any]) -> str:
     """Return `spec.cluster` of an ExecCredential, whose paths are replaced by data."""
-    authority = found.ca_data
-    if found.ca_path is not None:
+    authority = to.ca_data
+    if to.ca_path is not None:
         try:
-            authority = found.ca_path.read_bytes()
+            authority = to.ca_path.read_bytes()
         except OSError as error:
-            raise errors.NoCredentials(f"{found.origin}: cannot read {found.ca_path}: {error}") from error
-    extensions = {each.get("name"): each.get("extension") for each in as_written.get("extensions") or ()}
+            raise errors.NoCredentials(f"{to.origin}: cannot read {to.ca_path}: {error}") from error
+    extensions = {entry.get("name"): entry.get("extension") for entry in as_written.get("extensions") or ()}
     info = {
-        "server": found.server,
-        "tls-server-name": found.tls_server_name,
-        "insecure-skip-tls-verify": found.insecure,
+        "server": to.server,
+        "tls-server-name": to.tls_server_name,
+        "insecure-skip-tls-verify": to.insecure,
         "certificate-authority-data": base64.b64encode(authority).decode() if authority else None,
-        "proxy-url": found.proxy_url,
+        "proxy-url": to.proxy_url,
         "config": extensions.get(_EXEC_EXTENSION),
     }
     return json.dumps({key: value for key, value in info.items() if value})

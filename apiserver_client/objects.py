@@ -287,8 +287,8 @@ async def delete(
 
 def selectors(field_selector: str | None, label_selector: str | None) -> dict[str, str]:
     """Return the selectors as query parameters."""
-    given = {"fieldSelector": field_selector, "labelSelector": label_selector}
-    return {name: text for name, text in given.items() if text}
+    texts = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    return {name: text for name, text in texts.items() if text}
 
 
 def call(

@@ -91,7 +91,7 @@ class Session:
         self._user_agent = user_agent
         self._timeouts = timeouts
         self._may_write = may_write
-        self._authentication = authentication.of(to)
+        self._authentication = authentication.choose(to)
         self._warned: set[str] = set()
         self._date: list[str] = []
 
@@ -129,7 +129,7 @@ class Session:
         """
         self._check_leader(call)
         headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
-        with self._errors_of(call):
+        with self._library_errors(call):
             try:
                 async with (
                     asyncio.timeout(self._timeouts.request),
@@ -156,7 +156,7 @@ class Session:
         connection breaks.
         """
         headers = {"Accept": accept}
-        with self._errors_of(call, silence_seconds):
+        with self._library_errors(call, silence_seconds):
             async with contextlib.AsyncExitStack() as opened:
                 try:  # a peer that sends its header or its refusal in drips is never silent
                     async with asyncio.timeout(self._timeouts.request + silence_seconds):
@@ -240,7 +240,7 @@ class Session:
         }
 
     @contextlib.contextmanager
-    def _errors_of(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
+    def _library_errors(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
         try:
             yield
         except httpcore2.ReadTimeout as error:
@@ -343,14 +343,14 @@ async def _body(call: errors.Call, answer: httpcore2.Response, most_bytes: float
 
 async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> AsyncIterator[bytes]:
     """Yield the body directly from the connection, all available bytes at once: a further chunk is almost free."""
-    connection_of_answer: sockets.Stream = answer.extensions["network_stream"]
+    stream: sockets.Stream = answer.extensions["network_stream"]
     body = chunked.Body()
     while not body.ended:
-        received = await connection_of_answer.read(_MOST_BYTES_AT_ONCE, silence_seconds)
+        received = await stream.read(_MOST_BYTES_AT_ONCE, silence_seconds)
         if not received:
             raise httpcore2.RemoteProtocolError("the connection was closed before the answer was complete")
         try:
-            piece = body.taken_from(received)
+            piece = body.decode(received)
         except chunked.Malformed as error:
             raise httpcore2.RemoteProtocolError(error) from error
         if piece:

@@ -124,8 +124,8 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
             raise httpcore2.ReadError(self._error) from self._error
         data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
         end = min(len(data), max_bytes)
-        if self._head_expected and (found := data.find(_HEAD_END, 0, end)) >= 0:
-            end = found + len(_HEAD_END)
+        if self._head_expected and (position := data.find(_HEAD_END, 0, end)) >= 0:
+            end = position + len(_HEAD_END)
             self._head_expected = data.startswith(b"HTTP/1.1 1")  # another header follows an interim answer
         self._received = [data[end:]] if end < len(data) else []
         self._unread = len(data) - end

@@ -36,8 +36,8 @@ def host_and_port(address: str, port: int) -> str:
 
 
 def _open(address: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _type, _protocol, _name, full_address = found[0]
+    addresses = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _type, _protocol, _name, full_address = addresses[0]
     both = address == ALL_ADDRESSES
     opened = socket.create_server(full_address[:2], family=family, dualstack_ipv6=both)
     opened.setblocking(False)

@@ -9,7 +9,7 @@ from typing import Any
 
 async def run(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
     """Run all tasks concurrently until `stop` is set. Raises the error of a task that ends before that."""
-    tasks = [asyncio.create_task(each) for each in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     stopped = asyncio.create_task(stop.wait())
     done, _pending = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
     for task in [*tasks, stopped]:

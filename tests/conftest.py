@@ -23,7 +23,6 @@ SLOW = (
     "model",
     "mutants",
     "reliability",
-    "apiserver_client/test_sockets.py",
     "e2e/test_running_cluster.py",
     "koordctl/backtest",
     "koordctl/changes",

@@ -142,3 +142,10 @@ def test_certificates_of_a_program_leave_no_open_file(first, second):
             held.current(connection.Credential(certificate=pem))
         open_files.append(len(list(pathlib.Path("/proc/self/fd").iterdir())))
     assert len(set(open_files)) == 1
+
+
+def test_the_authorities_of_the_environment_are_not_those_of_the_cluster(tmp_path, monkeypatch):
+    cluster = connection.Connection(server="https://127.0.0.1:6443", origin="test")
+    wanted = cluster.tls_context().cert_store_stats()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.make(tmp_path, "other").certificate_path))
+    assert cluster.tls_context().cert_store_stats() == wanted

@@ -43,39 +43,3 @@ def test_a_name_without_its_namespace_or_with_a_foreign_one_is_refused(resource,
 def test_the_api_version_of_the_core_group_has_no_slash():
     assert resources.PODS.api_version == "v1"
     assert resources.NODE_METRICS.api_version == "slo.koordinator.sh/v1alpha1"
-
-
-@pytest.mark.parametrize(
-    ("resource", "collection"),
-    [
-        (resources.PODS, "/api/v1/namespaces/a/pods"),
-        (resources.PERSISTENT_VOLUME_CLAIMS, "/api/v1/namespaces/a/persistentvolumeclaims"),
-        (resources.CONFIG_MAPS, "/api/v1/namespaces/a/configmaps"),
-        (resources.EVENTS, "/api/v1/namespaces/a/events"),
-        (resources.DEPLOYMENTS, "/apis/apps/v1/namespaces/a/deployments"),
-        (resources.DAEMON_SETS, "/apis/apps/v1/namespaces/a/daemonsets"),
-        (resources.LEASES, "/apis/coordination.k8s.io/v1/namespaces/a/leases"),
-    ],
-)
-def test_an_object_of_these_types_is_in_a_namespace(resource, collection):
-    assert resource.path(namespace="a") == collection
-    assert resource.path("x", namespace="a") == f"{collection}/x"
-    with pytest.raises(ValueError, match="has a namespace"):
-        resource.path("x")
-
-
-@pytest.mark.parametrize(
-    ("resource", "collection"),
-    [
-        (resources.NAMESPACES, "/api/v1/namespaces"),
-        (resources.NODES, "/api/v1/nodes"),
-        (resources.CUSTOM_RESOURCE_DEFINITIONS, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
-        (resources.SELF_SUBJECT_ACCESS_REVIEWS, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
-        (resources.NODE_METRICS, "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"),
-    ],
-)
-def test_an_object_of_these_types_belongs_to_the_whole_cluster(resource, collection):
-    assert resource.path() == collection
-    assert resource.path("x") == f"{collection}/x"
-    with pytest.raises(ValueError, match="cluster-wide"):
-        resource.path(namespace="a")

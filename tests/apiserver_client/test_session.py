@@ -1,8 +1,7 @@
-"""The session: requests, failures of TLS and the network, warnings of the apiserver."""
-
 import asyncio
 import contextlib
 import dataclasses
+import datetime as dt
 import logging
 
 import pytest
@@ -146,12 +145,6 @@ async def test_names_a_malformed_server_url(url):
     async with apiserver.running() as server, server.session(server=url) as api:
         with pytest.raises(errors.Unreachable, match=rf"cannot reach {url}: .* \(the test\)"):
             await get_node(api)
-
-
-def test_of_errors_that_came_together_the_first_one_is_the_cause():
-    first = ConnectionRefusedError("refused")
-    together = ExceptionGroup("every address", [OSError(first), TimeoutError("late")])
-    assert session._root(OSError(together)) is first
 
 
 async def test_a_refused_connection_names_server_and_source_of_the_credentials():
@@ -381,3 +374,46 @@ async def test_a_write_that_waits_for_a_connection_is_not_sent_after_leadership_
         assert not server.asked("PATCH")
         leads[0] = True
         assert await patch_node(api) == OK.document  # the session still works
+
+
+def dated(*dates):
+    return apiserver.Answer({"metadata": {"name": "n"}}, headers=tuple(("Date", each) for each in dates))
+
+
+async def test_the_clock_of_the_apiserver_is_that_of_its_last_answer(server):
+    server.on("GET", NODE, dated("Wed, 21 Oct 2026 07:28:00 GMT"), dated("Wed, 21 Oct 2026 09:28:01 +0200"))
+    async with server.session() as api:
+        assert api.server_time is None
+        for second in (0, 1):
+            await objects.get(api, resources.NODES, "n")
+            assert api.server_time == dt.datetime(2026, 10, 21, 7, 28, second, tzinfo=dt.UTC)
+            assert api.server_time.utcoffset() == dt.timedelta(0)
+
+
+@pytest.mark.parametrize("dates", [[], ["yesterday"], [""]])
+async def test_an_answer_without_a_readable_time_states_none(server, dates):
+    server.on("GET", NODE, dated("Wed, 21 Oct 2026 07:28:00 GMT"), dated(*dates))
+    async with server.session() as api:
+        for _ in range(2):
+            await objects.get(api, resources.NODES, "n")
+        assert api.server_time is None
+
+
+async def test_a_write_of_a_follower_opens_no_connection(server):
+    server.on("PATCH", NODE + "/status", OK)
+    leads = False
+    async with server.session(may_write=lambda: leads) as api:
+        with pytest.raises(errors.NotLeader, match="PATCH /api/v1/nodes/n/status: write blocked: not the leader"):
+            await patch_node(api)
+        assert (server.requests, server.connections) == ([], 0)
+        leads = True
+        assert await patch_node(api) == OK.document
+
+
+async def test_a_write_of_a_follower_runs_no_credential_program(server, tmp_path):
+    program = connection.ExecCommand("client.authentication.k8s.io/v1", (str(tmp_path / "absent"),))
+    async with server.session(may_write=lambda: False, exec_command=program) as api:
+        with pytest.raises(errors.NotLeader):
+            await patch_node(api)
+        with pytest.raises(errors.NoCredentials, match="cannot run the credential program"):
+            await objects.get(api, resources.NODES, "n")

@@ -1,10 +1,9 @@
-"""Connections on asyncio transports: the end of a read, time-outs, pauses, the end of the stream."""
-
 import asyncio
 import contextlib
 import gc
 import socket
 import ssl
+import struct
 import weakref
 from asyncio import sslproto
 
@@ -14,7 +13,10 @@ import pytest
 from apiserver_client import sockets
 from tests.fakes import certificates, connections
 
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 HEAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
+
+pytestmark = pytest.mark.slow
 
 
 @contextlib.asynccontextmanager
@@ -276,3 +278,60 @@ async def test_a_closed_tls_connection_leaves_its_buffers_at_once(who, tmp_path)
             assert of_tls() is None
         finally:
             gc.enable()
+
+
+@contextlib.asynccontextmanager
+async def accepted():
+    """Yield a stream and the socket of its peer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stream = await sockets.Network().connect_tcp("127.0.0.1", listener.getsockname()[1], 5.0)
+        peer, _ = listener.accept()
+        with peer:
+            yield stream, peer
+            await stream.aclose()
+
+
+def reset(peer):
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+    peer.close()
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_bytes_before_a_reset_are_read_and_then_the_reset_is_an_error():
+    async with accepted() as (stream, peer):
+        await stream.write(b"GET")
+        peer.recv(3)
+        peer.sendall(HEAD + b"body")
+        assert await stream.read(100, 2.0) == HEAD
+        reset(peer)
+        await until(lambda: stream._ended)
+        assert await stream.read(100, 2.0) == b"body"
+        with pytest.raises(httpcore2.ReadError):
+            await stream.read(100, 2.0)
+
+
+async def test_nothing_is_written_to_a_stream_from_the_begin_of_its_close():
+    async with accepted() as (stream, _peer):
+        closing = asyncio.create_task(stream.aclose())
+        await asyncio.sleep(0)
+        assert stream.get_extra_info("is_readable"), "the pool uses it no longer"
+        with pytest.raises(httpcore2.WriteError):
+            await stream.write(b"GET")
+        await closing
+
+
+async def test_a_deadline_that_passes_while_no_component_reads_is_no_error(caplog):
+    async with accepted() as (stream, peer):
+        reading = asyncio.create_task(stream.read(100, 0.5))
+        await until(lambda: stream._waiter is not None)
+        peer.sendall(b"first")
+        assert await reading == b"first"
+        await until(lambda: stream._timer is None)
+        peer.sendall(b"second")
+        assert await stream.read(100, 30.0) == b"second"
+    assert caplog.records == []
