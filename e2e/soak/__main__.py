@@ -16,10 +16,12 @@ a new pod must be bound, every part must work again, and Mid of every node must 
 from __future__ import annotations
 
 import argparse
+import functools
 import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -232,16 +234,34 @@ class Soak:
         progress.report(text)
 
     def _compare(self) -> None:
-        """Compare Mid of each node with the formula; a difference that lasts is drift."""
+        """Compare Mid of each node with the formula, and the scheduler's state; a difference that lasts is drift."""
         for name in (NODE, *FAKE_NODES):
             if "updateTime" not in (self._on.cluster_client.find("NodeMetric", name) or {}).get("status", {}):
                 continue
             self._sample(time.monotonic() - self._began)
-            try:
-                mid_formula.wait_published(self._on.cluster_client, name, within_seconds=SETTLE_SECONDS)
-            except waiting.TimeLimitExceeded as drift:
-                self._problem(f"drift: {drift}")
-            self.compared += 1
+            self._settles(functools.partial(mid_formula.wait_published, self._on.cluster_client, name))
+        what = "the scheduler plugin knows what exists"
+        self._settles(functools.partial(waiting.until, what, self._tracked, lambda counts: counts[0] == counts[1]))
+
+    def _settles(self, wait: Callable[..., object]) -> None:
+        try:
+            wait(within_seconds=SETTLE_SECONDS)
+        except waiting.TimeLimitExceeded as drift:
+            self._problem(f"drift: {drift}")
+        self.compared += 1
+
+    def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return how many nodes, reports and running pods the scheduler plugin has in memory, and how many exist."""
+        plugin, api = self._on.parts["scheduler-plugin"], self._on.cluster_client
+        metric = "koord_scheduler_plugin_tracked_objects"
+        tracked = {kind: int(plugin.metric(metric, kind=kind)) for kind in ("nodes", "node_metrics", "pods")}
+        running = [
+            pod
+            for pod in api.list("Pod")
+            if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
+        exist = {"nodes": len(api.list("Node")), "node_metrics": len(api.list("NodeMetric")), "pods": len(running)}
+        return tracked, exist
 
     def table(self) -> str:
         """Return the results as a table."""

@@ -162,6 +162,7 @@ async def test_misconfigured_nodes_are_exported(world, parts):
 
 async def test_reads_an_edit_of_the_configuration_that_no_watch_delivered(world, parts):
     world.configure({"enable": False})
+    world.sync_cache()
     await config_watch.read(world.api, ManagerSettings(workers=1), parts.cache.config_maps)
     leader.add_everything(parts)
     await worked_off(parts.config_queue)

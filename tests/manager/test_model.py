@@ -109,7 +109,7 @@ class Manager:
             self.sink.updated(plural, self.sink.decode(plural, item))
 
     async def work(self, *, everything=False):
-        """Run the queue until it is empty; `everything`: after the list of a watch that expired, and the hourly read of the ConfigMap."""
+        """Run the queue until it is empty; `everything`: after the lists of expired watches, and the hourly read."""
         if self.parts is None:
             return
         if everything:

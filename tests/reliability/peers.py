@@ -12,7 +12,7 @@ AT_ONCE, NOT_TIMED = Timeless.AT_ONCE, Timeless.NOT_TIMED
 
 _LINKS = "e2e/cases/faults/test_links.py"
 _VIEW = "tests/koordlet/cluster/test_view.py"
-_WATCHES = "tests/apiserver_client/test_watch_faults.py"
+_WATCHES = "tests/apiserver_client/test_watching.py"
 _CERTIFICATES = "tests/apiserver_client/test_certificates.py"
 _RENEWED = (
     f"{_CERTIFICATES}::test_a_new_authority_is_trusted_and_the_old_one_no_longer",
@@ -118,7 +118,6 @@ FAULTS: Final = (
                 _FOLLOWS,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 _RESUMED_MANAGER,
-                "tests/manager/cache/test_watch_health.py",
                 within=120,
                 took_seconds=64.3,
             ),

@@ -96,7 +96,6 @@ def test_counters_start_at_zero(telemetry):
         *(("koord_manager_config_state", state.value) for state in State),
         *(("koord_manager_queue_depth", lane.value) for lane in Lane),
         *(("koord_manager_watch_events_total", resource) for resource in WATCHED),
-        *(("koord_manager_watch_age_seconds", resource) for resource in WATCHED),
     ):  # fmt: skip
         assert found[key] == 0.0, key
 

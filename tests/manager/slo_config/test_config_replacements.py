@@ -1,6 +1,6 @@
 """The ConfigMap is replaced (deleted and created) at random moments: nothing may ever be switched off by that.
 
-The controllers are the real ones; the answers of the apiserver, the watch and the hourly read travel for a random number of
+The controllers are the real ones; the answers of the apiserver, the watch and the hourly read travel for some
 turns of the loop, in the order in which kopf delivers them: by UID, not by name. Each history is a seed, and equal
 seeds give equal histories.
 """
