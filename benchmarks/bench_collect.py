@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks import bench_agent
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.live_cgroups import LiveCgroups
 
@@ -91,7 +91,7 @@ def bench(pods: int, ticks: int, pause: float) -> None:
         host = LiveCgroups(Path(folder))
         try:
             groups = populate(host, pods)
-            collector = SnapshotCollector(host.host_root, measures_containers=True)  # the same work as the others
+            collector = HostCollector(host.host_root, measures_containers=True)  # the same work as the others
             collector.collect(time.time())
             gc.freeze()  # as the agent does: the processes above are thousands of objects that the agent does not have
             measured = len(collector.collect(time.time()).pods)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import aggregation
 from tests.host_trees import live_cgroups
 from tests.host_trees.live_cgroups import LiveCgroups
@@ -70,7 +70,7 @@ def measure(minutes, scale):
             weight = host.folder("cpu", ".") / ("cpu.shares" if host.version == V1 else "cpu.weight")
             weight.write_text("262144" if host.version == V1 else "10000")
             time.sleep(5)
-            collector = SnapshotCollector(host.host_root)
+            collector = HostCollector(host.host_root)
             collector.collect(time.time())
             seconds, begin = [], time.monotonic()
             for tick in range(1, minutes * 60 + 1):

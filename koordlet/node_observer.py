@@ -20,7 +20,7 @@ from koordlet.cluster.interface import Cluster
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import series
 from koordlet.metric_cache.interface import Window
 from koordlet.metric_cache.store import MetricStore
@@ -55,7 +55,7 @@ class _BoundPods:
     waiting: frozenset[str]
 
     @classmethod
-    def of(cls, table: PodTable) -> Self:
+    def read(cls, table: PodTable) -> Self:
         """Compute everything from the table."""
         by_uid = table.by_uid()
         named = frozenset().union(*(pod.container_ids for pod in by_uid.values())) if table.synced else frozenset()
@@ -64,7 +64,7 @@ class _BoundPods:
         waiting = frozenset(uid for uid, pod in by_uid.items() if pod.is_waiting)
         return cls(table, table.version, table.synced, by_uid, classes, named, not_started, waiting)
 
-    def is_of(self, table: PodTable) -> bool:
+    def matches(self, table: PodTable) -> bool:
         """Return whether nothing has changed in the table."""
         return self.table is table and self.version == table.version and self.synced == table.synced
 
@@ -80,8 +80,10 @@ class NodeObserver:
         measures_containers: bool = False,
         packages: LoadedPredictors | None = None,
     ) -> None:
-        self.collector = SnapshotCollector(HostRoot.at(host_root), monotonic_ns, measures_containers)
-        rings = {each.name: each.ring for each in self.collector.collectors if each.ring is not None}
+        self.collector = HostCollector(HostRoot.at(host_root), monotonic_ns, measures_containers)
+        rings = {
+            collector.name: collector.ring for collector in self.collector.collectors if collector.ring is not None
+        }
         self.cache = MetricStore(CACHE_SECONDS, max_series, rings, measures_containers)
         self.server = PredictionServer(_DEFAULT_PARAMETERS, packages=packages)
         self.evaluation = LiveEvaluation()
@@ -118,8 +120,8 @@ class NodeObserver:
         """
         if boot_seconds is not None:
             self._follow_clock(now_seconds - boot_seconds)
-        if self._bound is None or not self._bound.is_of(cluster.pods):
-            self._bound = _BoundPods.of(cluster.pods)
+        if self._bound is None or not self._bound.matches(cluster.pods):
+            self._bound = _BoundPods.read(cluster.pods)
         bound = self._bound
         self.pods_by_uid = bound.by_uid
         snapshot = self.collector.collect(
@@ -192,13 +194,13 @@ class NodeObserver:
         )
         predicted = dict(zip(plan.predictors, answers, strict=True))
         in_force = plan.predictors[0]  # of any other one, the answer of a substitute does not count
-        found = {
-            each.parameters.predictor: each
-            for name, each in predicted.items()
-            if isinstance(each, Prediction) and name in (in_force, each.parameters.predictor)
+        valid_predictions = {
+            prediction.parameters.predictor: prediction
+            for name, prediction in predicted.items()
+            if isinstance(prediction, Prediction) and name in (in_force, prediction.parameters.predictor)
         }
         pods = [pod.uid for pod in allocation.charged_to_prod(bound)]
-        evaluated.begin(now_seconds, plan, found, pods, cluster.capacity)
+        evaluated.begin(now_seconds, plan, valid_predictions, pods, cluster.capacity)
 
     def _follow_clock(self, booted_at_seconds: float) -> None:
         """Keep the ages of cached samples when the wall clock is set. A slow adjustment adds up to a step."""
@@ -212,15 +214,15 @@ class NodeObserver:
 
     def _follow_memory_policy(self, cluster: Cluster) -> bool:
         """Return whether page cache counts as used. Samples of before a change stay as they were measured."""
-        wanted = spec_in_force.counts_page_cache(cluster.spec.metric_collect_policy)
-        if wanted != self._counts_page_cache:
+        counts_page_cache = spec_in_force.counts_page_cache(cluster.spec.metric_collect_policy)
+        if counts_page_cache != self._counts_page_cache:
             log.info(
                 "memory is measured %s page cache from now on, as metricMemoryCollectPolicy requests; windows and "
                 "predictions contain older samples until these have left the window or decayed",
-                "with" if wanted else "without",
+                "with" if counts_page_cache else "without",
             )
-            self._counts_page_cache = wanted
-        return wanted
+            self._counts_page_cache = counts_page_cache
+        return counts_page_cache
 
 
 def _reserved(cluster: Cluster) -> series.Reserved | None:

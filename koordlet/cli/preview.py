@@ -65,8 +65,8 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
     }
     observer.collector.close()
     if forecast is None:
-        for each in observer.no_data:
-            print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
+        for no_data in observer.no_data:
+            print(f"koordlet: {no_data.source} {no_data.path}: {no_data.reason}", file=sys.stderr)  # noqa: T201
         return 1
     if predictions:
         sys.stdout.write(predictor_table.table(predictions))

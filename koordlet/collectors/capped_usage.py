@@ -94,5 +94,5 @@ class CappedUsage:
 def _have_a_tenth(uids: Iterable[str], usage_by_pod: Mapping[str, float]) -> bool:
     """Return whether some pods have a tenth of the usage. What is not measured counts nothing."""
     measured = {uid: usage for uid, usage in usage_by_pod.items() if math.isfinite(usage)}
-    held = sum(measured.get(uid, 0.0) for uid in uids)
-    return held > 0 and held >= _LEAST_USAGE_SHARE * sum(measured.values())
+    usage_of_some = sum(measured.get(uid, 0.0) for uid in uids)
+    return usage_of_some > 0 and usage_of_some >= _LEAST_USAGE_SHARE * sum(measured.values())

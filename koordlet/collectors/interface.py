@@ -39,7 +39,7 @@ class MetricDescription(NamedTuple):
     """Whether each value belongs to a pod, and has the labels `namespace` and `pod` first."""
 
 
-class Measurement(NamedTuple):
+class MeasuredValue(NamedTuple):
     """One value of a metric."""
 
     value: float
@@ -111,7 +111,7 @@ class Collector(Protocol):
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
         """Read what is due, add usage and problems to the tick, and return the collector's own series."""
 
-    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:  # noqa: ARG002  # has no metric
+    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:  # noqa: ARG002  # has no metric
         """Return the newest values of one of `metrics`. Called from another thread than `collect`."""
         return ()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from koordlet.collectors import pressure_files
-from koordlet.collectors.interface import NO_SERIES, Collector, Host, Measurement, MetricDescription, Tick
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
@@ -51,10 +51,10 @@ class NodePressure(Collector):
         tick.no_data += self.measure()
         return NO_SERIES
 
-    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:  # noqa: ARG002  # there is only one
+    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:  # noqa: ARG002  # there is only one
         """Return the time that tasks waited, by resource and kind."""
         return [
-            Measurement(seconds, (resource, kind))
+            MeasuredValue(seconds, (resource, kind))
             for resource, kinds in self.waited_seconds.items()
             for kind, seconds in kinds.items()
         ]

@@ -83,23 +83,24 @@ def memory(proc_root: Path) -> NodeMemory:
 
 def machine_facts(proc_root: Path) -> MachineFacts | None:
     """Return CPUs and memory of the machine, None when its /proc cannot be read."""
-    own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)  # for other users of psutil it is the process's own
+    procfs_path = psutil.PROCFS_PATH  # of the process, for other users of psutil
+    psutil.PROCFS_PATH = str(proc_root)
     try:
         cpu_count = len(psutil.cpu_times(percpu=True))
         return MachineFacts(cpu_count, memory(proc_root).total_bytes) if cpu_count else None
     except (UnreadableProc, OSError, IndexError, TypeError, ValueError):
         return None
     finally:
-        psutil.PROCFS_PATH = own
+        psutil.PROCFS_PATH = procfs_path
 
 
-def _read(path: str, parse: Callable[[bytes], _T], wanted: str) -> _T:
+def _read(path: str, parse: Callable[[bytes], _T], form: str) -> _T:
     try:
         return parse(CachedFile(path, _NO_DESCRIPTORS).read())
     except OSError as problem:
         raise UnreadableProc(path, problem.strerror or str(problem)) from problem
     except (KeyError, ValueError) as problem:
-        raise UnreadableProc(path, f"{problem}; want {wanted}") from problem
+        raise UnreadableProc(path, f"{problem}; want {form}") from problem
 
 
 def _busy_seconds(text: bytes) -> float:
@@ -127,7 +128,7 @@ class NodeMeasurement:
     no_data: tuple[NoData, ...] = ()
 
 
-class NodeUsage(Collector):
+class NodeUsageCollector(Collector):
     """Usage of the node from tick to tick. Without a CPU rate there is no sample, not even of memory."""
 
     name: ClassVar[str] = _SOURCE
@@ -160,8 +161,8 @@ class NodeUsage(Collector):
         with self._statistics.timed(_SOURCE):
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
-                found = memory(self._proc_root)
-                used_bytes = found.usage_with_page_cache_bytes if counts_page_cache else found.usage_bytes
+                node_memory = memory(self._proc_root)
+                used_bytes = node_memory.usage_with_page_cache_bytes if counts_page_cache else node_memory.usage_bytes
             except UnreadableProc as problem:
                 return self._no_measurement(problem.path, problem.reason)
         rate = rates.cpu_cores(self._before, now, cpu_count)

@@ -29,16 +29,16 @@ class DescriptorBudget:
         self.open_files = 0
 
     @classmethod
-    def of_process(cls) -> DescriptorBudget:
+    def for_process(cls) -> DescriptorBudget:
         """Raise the soft limit of this process to its hard limit, and return the limit less a reserve as budget."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < limit:
             try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             except (OSError, ValueError):  # a sandbox may forbid it: use the soft limit
-                wanted = soft
-        return cls(wanted - _RESERVED_DESCRIPTORS)
+                limit = soft
+        return cls(limit - _RESERVED_DESCRIPTORS)
 
     def take(self) -> bool:
         """Count one more open descriptor and return True, or return False when the budget is spent."""

@@ -19,7 +19,7 @@ from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
-from koordlet.collectors.interface import NO_SERIES, Collector, Host, Measurement, MetricDescription, Tick
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
@@ -103,17 +103,17 @@ class PodPressure(Collector):
         tick.no_data += self.measure(tick.groups)
         return NO_SERIES
 
-    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:
+    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:
         """Return the values of every pod as of its last reading."""
         pods = list(self.pods.items())  # the thread of a scrape reads while a tick may add pods
         if metric is THROTTLED_RATIO:
             return [
-                Measurement(waits.throttled_ratio, pod_uid=uid)
+                MeasuredValue(waits.throttled_ratio, pod_uid=uid)
                 for uid, waits in pods
                 if waits.throttled_ratio is not None
             ]
         return [
-            Measurement(seconds, (resource, kind), uid)
+            MeasuredValue(seconds, (resource, kind), uid)
             for uid, waits in pods
             for resource, kinds in waits.waited_seconds.items()
             for kind, seconds in kinds.items()
@@ -121,27 +121,27 @@ class PodPressure(Collector):
 
     def measure(self, groups: FollowedGroups | None) -> tuple[NoData, ...]:
         """Read the pods that are due; return the problems of the last reading of each pod."""
-        found = groups.pods if groups else {}
+        groups_by_pod = groups.pods if groups else {}
         if groups is not None and (groups.layout != self._layout or self._ticks % POD_PRESSURE_TICKS == 0):
             self._probe(groups.layout)
-        for gone in self.pods.keys() - found.keys():
+        for gone in self.pods.keys() - groups_by_pod.keys():
             del self.pods[gone]
             self._periods.pop(gone, None)
         self._ticks += 1
         due = [
             uid
-            for turn, uid in enumerate(found, start=self._ticks)
+            for turn, uid in enumerate(groups_by_pod, start=self._ticks)
             if turn % POD_PRESSURE_TICKS == 0 or uid not in self.pods
         ]
         self.pods |= dict.fromkeys(due, PodWaits())
         if self._throttling_mount is not None:
             with self._statistics.timed(_THROTTLING):
                 for uid in due:
-                    self._read_throttling(self._throttling_mount, uid, found[uid])
+                    self._read_throttling(self._throttling_mount, uid, groups_by_pod[uid])
         if self._pressure_mount is not None:
             with self._statistics.timed(_PRESSURE):
                 for uid in due:
-                    self._read_pressure(self._pressure_mount, uid, found[uid][0])
+                    self._read_pressure(self._pressure_mount, uid, groups_by_pod[uid][0])
         return tuple(no_data for pod in self.pods.values() for no_data in pod.no_data)
 
     def _probe(self, layout: CgroupLayout) -> None:
@@ -163,13 +163,13 @@ class PodPressure(Collector):
         before, now = self._periods.get(uid, {}), {}
         reads_all = self._ticks // POD_PRESSURE_TICKS % UNLIMITED_TURNS == 0
         for group in groups:
-            known = before.get(group)
-            if known is not None and known.is_unlimited and not reads_all:
-                now[group] = known
+            reading_before = before.get(group)
+            if reading_before is not None and reading_before.is_unlimited and not reads_all:
+                now[group] = reading_before
                 continue
             read = self._read(_THROTTLING, uid, f"{mount}/{group}/{cpu_stat.FILE}", cpu_stat.cpu_periods)
             if read is not None:
-                now[group] = _Reading(*read, is_first=known is None)
+                now[group] = _Reading(*read, is_first=reading_before is None)
         self._periods[uid] = now
         ratios = (
             cpu_stat.throttled_ratio(before[group].periods, reading.periods)

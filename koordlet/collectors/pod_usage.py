@@ -59,7 +59,7 @@ class PodMeasurements:
     no_data: tuple[NoData, ...] = ()
 
 
-class PodUsage(Collector):
+class PodUsageCollector(Collector):
     """Usage of pods and containers from tick to tick, and of the system as the rest of the node."""
 
     name: ClassVar[str] = "pod usage"
@@ -93,7 +93,7 @@ class PodUsage(Collector):
     def on(cls, host: Host) -> Self:
         """Construct the collector for a host."""
         discovery = CgroupDiscovery(host.root.cgroup_root)
-        budget = DescriptorBudget.of_process()
+        budget = DescriptorBudget.for_process()
         return cls(discovery, budget, host.statistics, host.monotonic_ns, host.measures_containers)
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
@@ -126,13 +126,13 @@ class PodUsage(Collector):
         not in `bound_pods` may be remains of ended pods; None: the bound pods are not known.
         """
         with self._statistics.timed(_DISCOVERY):
-            found = self._discovery.refresh(self._monotonic_ns() / 1e9)
-            if isinstance(found, NoData):
+            groups = self._discovery.refresh(self._monotonic_ns() / 1e9)
+            if isinstance(groups, NoData):
                 self._statistics.failed(_DISCOVERY)
                 self.close()
-                return PodMeasurements(no_data=(found,))
-            self._statistics.failed(_DISCOVERY, len(found.unmeasurable))
-            self._follow(found, named_containers)
+                return PodMeasurements(no_data=(groups,))
+            self._statistics.failed(_DISCOVERY, len(groups.unmeasurable))
+            self._follow(groups, named_containers)
         self._ticks += 1
         batches = [self._pods]
         if self._containers:
@@ -141,13 +141,13 @@ class PodUsage(Collector):
             cpu_rates = [batch.cpu_cores(self._monotonic_ns, cpu_count) for batch in batches]
         with self._statistics.timed(cgroup_batch.MEMORY):
             pods, *containers = [
-                batch.usage(each, machine_bytes, counts_page_cache)
-                for batch, each in zip(batches, cpu_rates, strict=True)
+                batch.usage(rates, machine_bytes, counts_page_cache)
+                for batch, rates in zip(batches, cpu_rates, strict=True)
             ]
         for batch in batches:
             for path in batch.ended:
                 self._discovery.invalidate(path)
-        return self._measurements(pods, containers[0] if containers else {}, found, bound_pods)
+        return self._measurements(pods, containers[0] if containers else {}, groups, bound_pods)
 
     def close(self) -> None:
         """Close every file; a later tick opens them again."""
@@ -158,38 +158,38 @@ class PodUsage(Collector):
     def _batches(self) -> Sequence[CgroupBatch]:
         return self._pods, *self._containers
 
-    def _follow(self, found: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
-        """Open and close readers so that they match the groups found."""
+    def _follow(self, groups: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
+        """Open and close readers so that they match the groups that were discovered."""
         if self._followed is not None:
             before, named_before = self._followed
-            if before is found and named_before == named_containers:
+            if before is groups and named_before == named_containers:
                 return
-            if before.layout != found.layout:
+            if before.layout != groups.layout:
                 self.close()
-        self._followed = found, named_containers
+        self._followed = groups, named_containers
         containers = {
             uid: {
                 container: path
                 for container, path in pod.containers.items()
                 if named_containers is None or container in named_containers
             }
-            for uid, pod in found.pods.items()
+            for uid, pod in groups.pods.items()
         }
         self.followed_groups = FollowedGroups(
-            found.layout, {uid: (found.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
+            groups.layout, {uid: (groups.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
         )
-        self._open(found.layout, [self._pods], {uid: pod.path for uid, pod in found.pods.items()})
+        self._open(groups.layout, [self._pods], {uid: pod.path for uid, pod in groups.pods.items()})
         if self._containers:
             paths_by_id = {name: path for paths in containers.values() for name, path in paths.items()}
-            self._open(found.layout, self._containers, paths_by_id)
+            self._open(groups.layout, self._containers, paths_by_id)
 
     def _open(self, layout: CgroupLayout, batches: Sequence[CgroupBatch], paths: Mapping[str, str]) -> None:
         """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
         for batch in batches:
             batch.keep_only(paths)
-        known = {identity for batch in batches for identity in batch.readers}
+        open_groups = {identity for batch in batches for identity in batch.readers}
         for identity, path in paths.items():
-            if identity not in known:
+            if identity not in open_groups:
                 fewest = min(batches, key=lambda batch: len(batch.readers))
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
@@ -197,10 +197,10 @@ class PodUsage(Collector):
         self,
         pods: Mapping[str, UsageSample],
         containers: Mapping[str, UsageSample],
-        found: DiscoveredGroups,
+        groups: DiscoveredGroups,
         bound_pods: Container[str] | None,
     ) -> PodMeasurements:
-        unmeasured = (found.pods.keys() - pods.keys()) | found.unmeasurable.keys()
+        unmeasured = (groups.pods.keys() - pods.keys()) | groups.unmeasurable.keys()
         self._unmeasured_ticks = {uid: self._unmeasured_ticks.get(uid, 0) + 1 for uid in unmeasured}
         lasting = frozenset(uid for uid, ticks in self._unmeasured_ticks.items() if ticks > MOST_UNMEASURED_TICKS)
         partial = {uid: no_data for uid, no_data in self._pods.partial.items() if uid in lasting}
@@ -223,7 +223,7 @@ class PodUsage(Collector):
             lasting - orphans,
             complete,
             (
-                *found.unmeasurable.values(),
+                *groups.unmeasurable.values(),
                 *(no_data for uid, no_data in partial.items() if uid not in orphans),
                 *(no_data for batch in self._batches() for no_data in batch.no_data.values()),
             ),

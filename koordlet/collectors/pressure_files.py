@@ -23,7 +23,7 @@ _LINE = re.compile(rb"^(some|full) (?:avg\d+=[\d.]+ )+total=(\d+)$", re.MULTILIN
 
 def waited_seconds(text: bytes) -> Mapping[str, float]:
     """Parse a pressure file: kind -> seconds waited since the group was created (for the machine, since boot)."""
-    found = {kind.decode(): int(total) / 1e6 for kind, total in _LINE.findall(text)}
-    if "some" not in found:
+    seconds_by_kind = {kind.decode(): int(total) / 1e6 for kind, total in _LINE.findall(text)}
+    if "some" not in seconds_by_kind:
         raise ValueError(f"pressure file has no total of `some`, got {text[:40]!r}")
-    return found
+    return seconds_by_kind

@@ -10,15 +10,15 @@ from typing import Final
 
 from koordlet.collectors.interface import Collector
 from koordlet.collectors.node_pressure import NodePressure
-from koordlet.collectors.node_usage import NodeUsage
-from koordlet.collectors.numa.collector import NumaUsage
+from koordlet.collectors.node_usage import NodeUsageCollector
+from koordlet.collectors.numa.collector import NumaCollector
 from koordlet.collectors.pod_pressure import PodPressure
-from koordlet.collectors.pod_usage import PodUsage
+from koordlet.collectors.pod_usage import PodUsageCollector
 
 COLLECTORS: Final[tuple[type[Collector], ...]] = (
-    NodeUsage,
-    PodUsage,
-    NumaUsage,
+    NodeUsageCollector,
+    PodUsageCollector,
+    NumaCollector,
     NodePressure,
     PodPressure,
 )

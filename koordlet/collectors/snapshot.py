@@ -17,7 +17,7 @@ _FACTS_EVERY_SECONDS: Final = 60.0
 """CPUs and memory of a machine change only by hotplug."""
 
 
-class SnapshotCollector:
+class HostCollector:
     """Measures the node and its pods, once a tick.
 
     Not thread-safe: one thread ticks. The first tick has no rates and therefore no usage. A source that fails is
@@ -62,8 +62,8 @@ class SnapshotCollector:
         tick = Tick(now_seconds, cpu_count, machine_bytes, named_containers, bound_pods, counts_page_cache)
         series = {}
         for collector in self.collectors:
-            if own := collector.collect(tick):
-                series[collector.name] = own
+            if collected := collector.collect(tick):
+                series[collector.name] = collected
         return Snapshot(
             at_seconds=now_seconds,
             node=tick.node,

@@ -32,7 +32,7 @@ _LONGEST_TEXT: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class InfluxDbTarget:
     """A bucket and its address. An empty `ca_file` selects the certificate authorities of the system."""
 
     url: str
@@ -45,7 +45,7 @@ class Target:
 class InfluxDb:
     """A `Destination`. Reads the token before each write, so a rotated Secret takes effect. One thread uses it."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: InfluxDbTarget) -> None:
         self._target = target
         self._token = ""
         self._client: InfluxDBClient | None = None

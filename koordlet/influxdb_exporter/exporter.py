@@ -73,7 +73,7 @@ def start(settings: KoordletSettings) -> InfluxDbExporter | None:
         return None
     from koordlet.influxdb_exporter import client  # noqa: PLC0415  # 13 MiB and 0.2 s, paid only where it is used
 
-    target = client.Target(
+    target = client.InfluxDbTarget(
         settings.influxdb_url,
         settings.influxdb_org,
         settings.influxdb_bucket,

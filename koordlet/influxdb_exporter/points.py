@@ -27,7 +27,10 @@ EVALUATION: Final = "koordlet_evaluation"
 _KIND_OF_SERIES: Final = {
     NODE: "node",
     SYSTEM: "system",
-    **{SeriesKey(SeriesKind.CLASS, known): known.removeprefix("koord-") for known in series.CLASSES},
+    **{
+        SeriesKey(SeriesKind.CLASS, priority_class): priority_class.removeprefix("koord-")
+        for priority_class in series.CLASSES
+    },
 }
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n"})
@@ -93,9 +96,9 @@ def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[s
     node = prediction.node
     lines = [
         line(PROD_PREDICTION, tags, prod, at_seconds),
-        line(NODE_PREDICTION, {"node": node_name}, _of_node(node), at_seconds) if node else None,
+        line(NODE_PREDICTION, {"node": node_name}, _node_fields(node), at_seconds) if node else None,
     ]
-    return [each for each in lines if each is not None]
+    return [point for point in lines if point is not None]
 
 
 def evaluated(node_name: str, at_seconds: int, records: Mapping[str, Record]) -> list[str]:
@@ -115,18 +118,18 @@ def evaluated(node_name: str, at_seconds: int, records: Mapping[str, Record]) ->
         for name, record in records.items()
         for resource, scores in record.scores.items()
     ]
-    return [each for each in lines if each is not None]
+    return [point for point in lines if point is not None]
 
 
 def _amounts(name: str, amounts: WholeAmounts) -> dict[str, float]:
     return {f"{name}_cpu_cores": amounts.cpu_millis / 1000, f"{name}_memory_bytes": amounts.memory_bytes}
 
 
-def _of_node(node: Mapping[Resource, NodePeak]) -> dict[str, float]:
+def _node_fields(node: Mapping[Resource, NodePeak]) -> dict[str, float]:
     terms: dict[str, Callable[[NodePeak], float]] = {
-        "mean": lambda each: each.mean,
-        "stdev": lambda each: each.stdev,
-        "peak": lambda each: each.peak,
+        "mean": lambda peak: peak.mean,
+        "stdev": lambda peak: peak.stdev,
+        "peak": lambda peak: peak.peak,
     }
     return {
         f"{name}_{unit}": read(node[resource])

@@ -75,11 +75,11 @@ class PointQueue:
     def abandon(self) -> int:
         """Drop all points, and return their number."""
         with self._lock:
-            left = self.depth
-            self.dropped[DropReason.SHUTDOWN] += left
+            dropped = self.depth
+            self.dropped[DropReason.SHUTDOWN] += dropped
             self._waiting.clear()
             self._taken = ()
-            return left
+            return dropped
 
     def _shed(self) -> None:
         while len(self._waiting) > self.capacity:

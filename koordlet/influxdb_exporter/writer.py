@@ -106,8 +106,8 @@ class Writer:
         """Wait for the end of draining, at most its time. Points that remain are counted as dropped."""
         if self._drain_until is not None:
             self._thread.join(max(self._drain_until - self._monotonic(), 0.0))
-        if left := self._queue.abandon():
-            log.warning("InfluxDB exporter: ended with %d points not written", left)
+        if abandoned := self._queue.abandon():
+            log.warning("InfluxDB exporter: ended with %d points not written", abandoned)
 
     def _run(self) -> None:
         while self._drain_until is None:

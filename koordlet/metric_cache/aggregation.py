@@ -123,13 +123,13 @@ class Aggregates:
 def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggregates:
     """Compute statistics of all series of a window together."""
     values, at_seconds = samples.values, samples.at_seconds
-    wanted = [statistic for statistic in PERCENTILES if statistic in statistics]
-    found: dict[Statistic, NDArray[np.floating]] = {}
-    if wanted:
-        found.update(zip(wanted, percentiles(values, [PERCENTILES[one] for one in wanted]), strict=True))
+    names = [statistic for statistic in PERCENTILES if statistic in statistics]
+    values_by_statistic: dict[Statistic, NDArray[np.floating]] = {}
+    if names:
+        values_by_statistic.update(zip(names, percentiles(values, [PERCENTILES[one] for one in names]), strict=True))
     if Statistic.AVG in statistics:
-        found[Statistic.AVG] = average(values, samples.weights)
+        values_by_statistic[Statistic.AVG] = average(values, samples.weights)
     if Statistic.STD in statistics:
-        found[Statistic.STD] = standard_deviation(values)
+        values_by_statistic[Statistic.STD] = standard_deviation(values)
     series = {key: index for index, key in enumerate(samples.keys)}
-    return Aggregates(samples.window.seconds, series, found, span_seconds(values, at_seconds))
+    return Aggregates(samples.window.seconds, series, values_by_statistic, span_seconds(values, at_seconds))

@@ -61,8 +61,8 @@ class LongWindowCache:
         """Return the samples of these series in the window, or means of them (see `MetricCache`)."""
         if window.seconds <= self._window_seconds or self.ring.holds_everything:
             return self.ring.samples(keys, window)
-        found = self._means.samples(keys, window)
-        at_seconds, values = found.at_seconds, found.values
+        means = self._means.samples(keys, window)
+        at_seconds, values = means.at_seconds, means.values
         weights = np.full(len(at_seconds), float(self._appends_a_mean))
         is_inside = window.until_seconds - window.seconds < self._newest_seconds <= window.until_seconds
         if self._open_appends > 0 and is_inside:

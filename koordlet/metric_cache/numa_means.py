@@ -13,8 +13,8 @@ def means(cache: MetricCache, window: Window) -> dict[int, NumaSample]:
     keys = cache.keys()
     if not keys:
         return {}
-    found = aggregation.aggregate(cache.samples(keys, window), (Statistic.AVG,))
-    usages = {key: usage for key in keys if (usage := found.usage(Statistic.AVG, key)) is not None}
+    aggregates = aggregation.aggregate(cache.samples(keys, window), (Statistic.AVG,))
+    usages = {key: usage for key in keys if (usage := aggregates.usage(Statistic.AVG, key)) is not None}
     return {
         int(key.identity): NumaSample(usage, usages.get(SeriesKey(SeriesKind.NUMA_SYSTEM, key.identity)))
         for key, usage in usages.items()

@@ -77,8 +77,8 @@ class RingCache:
             self._appends += 1
             self._at_seconds[slot] = at_seconds
             self._values[:, : self._rows_ever_used, slot] = np.nan
-            known = self._rows.get
-            taken = [self._take_row(key) if (row := known(key)) is None else row for key in samples]
+            row_by_key = self._rows.get
+            taken = [self._take_row(key) if (row := row_by_key(key)) is None else row for key in samples]
             self.refused_samples += taken.count(self._no_row)
             rows = np.array(taken, np.intp)
             self._values[:, rows, slot] = _clean(samples.values())
@@ -102,11 +102,11 @@ class RingCache:
         """Return [resource, series]: the mean of the newest appends of each cached series, whatever their times."""
         with self._lock:
             numbers = np.arange(max(self._appends - min(appends, self._slots), 0), self._appends)
-            found = np.full((len(RESOURCES), len(keys)), np.nan)
-            known = [index for index, key in enumerate(keys) if key in self._rows]
-            if len(numbers) > 0 and known:
-                found[:, known] = average(self._recorded([self._rows[keys[index]] for index in known], numbers))
-            return found
+            means = np.full((len(RESOURCES), len(keys)), np.nan)
+            cached = [index for index, key in enumerate(keys) if key in self._rows]
+            if len(numbers) > 0 and cached:
+                means[:, cached] = average(self._recorded([self._rows[keys[index]] for index in cached], numbers))
+            return means
 
     def keep_only(self, keys: Collection[SeriesKey]) -> None:
         """Free the rows of all other series."""
@@ -126,10 +126,10 @@ class RingCache:
             stamps = self._at_seconds[np.arange(first, self._appends) % self._slots]
             inside = (stamps > window.until_seconds - window.seconds) & (stamps <= window.until_seconds)
             numbers = first + np.flatnonzero(inside)
-            known = [index for index, key in enumerate(keys) if key in self._rows]
+            cached = [index for index, key in enumerate(keys) if key in self._rows]
             values = np.full((len(RESOURCES), len(keys), len(numbers)), np.nan, np.float32)
-            if len(numbers) > 0 and known:
-                values[:, known] = self._recorded([self._rows[keys[index]] for index in known], numbers)
+            if len(numbers) > 0 and cached:
+                values[:, cached] = self._recorded([self._rows[keys[index]] for index in cached], numbers)
             return WindowSamples(window, tuple(keys), stamps[inside], values)
 
     def _recorded(self, rows: Sequence[int], numbers: NDArray[np.intp]) -> NDArray[np.float32]:

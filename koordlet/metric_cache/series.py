@@ -84,7 +84,9 @@ def _with_usages_only(snapshot: Snapshot) -> Snapshot:
         for uid, (cpu_cores, memory_bytes) in snapshot.pods.items()
         if not (0 <= cpu_cores < math.inf and 0 <= memory_bytes < math.inf)  # as `_is_usage`, without a call each
     ]
-    node, system = (each if each is not None and _is_usage(each) else None for each in (snapshot.node, snapshot.system))
+    node, system = (
+        sample if sample is not None and _is_usage(sample) else None for sample in (snapshot.node, snapshot.system)
+    )
     if not spoilt and node is snapshot.node and system is snapshot.system:
         return snapshot
     return dataclasses.replace(
@@ -103,12 +105,14 @@ def _is_usage(sample: UsageSample) -> bool:
 def _class_sums(snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass]) -> dict[SeriesKey, UsageSample]:
     if not snapshot.pods and snapshot.system is None:
         return {}  # no pods, or no measured pods: the sums are unknown
-    members: dict[PriorityClass, list[UsageSample]] = {known: [] for known in CLASSES}
+    members: dict[PriorityClass, list[UsageSample]] = {priority_class: [] for priority_class in CLASSES}
     for uid, usage in snapshot.pods.items():
         members[counted_class(class_of_pod.get(uid))].append(usage)
     unknown = {counted_class(class_of_pod.get(uid)) for uid in snapshot.unmeasured_pods}
     return {
-        SeriesKey(SeriesKind.CLASS, known): _sum(usages) for known, usages in members.items() if known not in unknown
+        SeriesKey(SeriesKind.CLASS, priority_class): _sum(usages)
+        for priority_class, usages in members.items()
+        if priority_class not in unknown
     }
 
 

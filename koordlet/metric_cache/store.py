@@ -49,8 +49,8 @@ class MetricStore:
         self.series.append(snapshot.at_seconds, series)
         if self.containers is not None:
             self.containers.append(snapshot.at_seconds, snapshot.containers)
-        for name, own in snapshot.series.items():
-            self.of_collectors[name].append(snapshot.at_seconds, own)
+        for name, samples in snapshot.series.items():
+            self.of_collectors[name].append(snapshot.at_seconds, samples)
 
     def shift(self, seconds: float) -> None:
         """Move the times of all samples after a step of the clock: a window reaches back by age, not by calendar."""
@@ -76,5 +76,5 @@ class MetricStore:
     ) -> dict[SeriesKey, UsageSample]:
         keys = self.series.keys()
         samples = self.series.samples(keys, Window(until_seconds, window_seconds))
-        found = aggregation.aggregate(samples, (statistic,))
-        return {key: usage for key in keys if (usage := found.usage(statistic, key)) is not None}
+        aggregates = aggregation.aggregate(samples, (statistic,))
+        return {key: usage for key in keys if (usage := aggregates.usage(statistic, key)) is not None}

@@ -55,8 +55,8 @@ class EvaluationCollector(Collector):
             "Scores that the calibration has seen; calibrated peaks count from 24 on, alone from 48 on.",
             labels=("resource",),
         )
-        for resource, seen in self._server.calibration.labels().items():
-            calibration.add_metric((resource,), seen)
+        for resource, count in self._server.calibration.labels().items():
+            calibration.add_metric((resource,), count)
         yield calibration
         switched_off = GaugeMetricFamily(
             "koordlet_predictor_switched_off",

@@ -51,25 +51,26 @@ def by_namespace(
     pods: Iterable[PodOnNode], newest: Mapping[SeriesKey, UsageSample], most: int = MOST_NAMESPACES
 ) -> dict[str, MidOfNamespace]:
     """Return the Mid resources of each namespace that has some, at most `most` of them and a sum of the others."""
-    found: dict[str, MidOfNamespace] = {}
+    namespaces: dict[str, MidOfNamespace] = {}
     for pod in pods:
         if not pod.is_admitted or not (pod.mid or pod.priority_class is PriorityClass.MID or _requests(pod)):
             continue
-        found[pod.namespace] = found.get(pod.namespace, MidOfNamespace()).plus(_of_pod(pod, newest))
-    if len(found) <= most:
-        return found
+        namespaces[pod.namespace] = namespaces.get(pod.namespace, MidOfNamespace()).plus(_pod_resources(pod, newest))
+    if len(namespaces) <= most:
+        return namespaces
     largest = sorted(
-        found, key=lambda each: (-found[each].requested_cpu_cores, -found[each].requested_memory_bytes, each)
+        namespaces,
+        key=lambda name: (-namespaces[name].requested_cpu_cores, -namespaces[name].requested_memory_bytes, name),
     )
-    kept = {name: found[name] for name in largest[:most]}
-    return {**kept, OTHER: _sum([found[name] for name in largest[most:]])}
+    shown = {name: namespaces[name] for name in largest[:most]}
+    return {**shown, OTHER: _sum([namespaces[name] for name in largest[most:]])}
 
 
 def _requests(pod: PodOnNode) -> bool:
     return bool(pod.mid_cpu_request_millis or pod.mid_memory_request_bytes)
 
 
-def _of_pod(pod: PodOnNode, newest: Mapping[SeriesKey, UsageSample]) -> MidOfNamespace:
+def _pod_resources(pod: PodOnNode, newest: Mapping[SeriesKey, UsageSample]) -> MidOfNamespace:
     usage = newest.get(pod_key(pod.uid)) if pod.priority_class is PriorityClass.MID else None
     limited = pod.mid.containers if pod.mid else ()
     return MidOfNamespace(
@@ -77,14 +78,14 @@ def _of_pod(pod: PodOnNode, newest: Mapping[SeriesKey, UsageSample]) -> MidOfNam
         pod.mid_memory_request_bytes,
         usage.cpu_cores if usage else 0.0,
         usage.memory_bytes if usage else 0.0,
-        sum(max(each.original_millis - each.limit_millis, 0) for each in limited) / 1000,
+        sum(max(container.original_millis - container.limit_millis, 0) for container in limited) / 1000,
     )
 
 
 def _sum(parts: Sequence[MidOfNamespace]) -> MidOfNamespace:
     total = MidOfNamespace()
-    for each in parts:
-        total = total.plus(each)
+    for part in parts:
+        total = total.plus(part)
     return total
 
 
@@ -96,9 +97,9 @@ class MidNamespacesCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the Mid resources of each namespace; nothing before the pods are known."""
-        found = by_namespace(self._observer.pods_by_uid.values(), self._observer.newest)
+        namespaces = by_namespace(self._observer.pods_by_uid.values(), self._observer.newest)
         for field, text in _MEANINGS.items():
             family = GaugeMetricFamily(f"koordlet_namespace_mid_{field}", text, labels=["namespace"])
-            for namespace, amounts in found.items():
+            for namespace, amounts in namespaces.items():
                 family.add_metric([namespace], getattr(amounts, field))
             yield family

@@ -40,7 +40,7 @@ than the number of pods of a node, so those whose limits rise again and again by
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeCpu:
     """What is known of the node. Amounts are in millicores and cores."""
 
     capacity_millis: int
@@ -105,7 +105,7 @@ class Planner:
         """Start as if data had been known until now."""
         self._known_at = self.started_at
 
-    def plan(self, now: float, threshold_percent: int, node: Node | None, pods: Sequence[PodOnNode]) -> list[Change]:
+    def plan(self, now: float, threshold_percent: int, node: NodeCpu | None, pods: Sequence[PodOnNode]) -> list[Change]:
         """Return the changes to send now, the most urgent first. `pods` are those whose priority is Mid."""
         self._forget(pods)
         goal = self._goal(now, threshold_percent, node)
@@ -160,7 +160,7 @@ class Planner:
     def _state(self, pod: PodOnNode) -> _PodState:
         return self._pods.setdefault(pod.uid, _PodState())
 
-    def _goal(self, now: float, threshold_percent: int, node: Node | None) -> _Goal | None:
+    def _goal(self, now: float, threshold_percent: int, node: NodeCpu | None) -> _Goal | None:
         self.usage = self.recent.mean(now)
         self.allowed_millis = None
         if threshold_percent == 0:

@@ -31,8 +31,8 @@ NOT_PERMITTED: Final = "the agent may not patch pods/resize: set the chart value
 _WITHOUT_RIGHT: Final = 'cannot patch resource "pods/resize"'
 
 
-class Outcome(enum.StrEnum):
-    """Outcome of a patch; the label of the counter."""
+class ResizeOutcome(enum.StrEnum):
+    """ResizeOutcome of a patch; the label of the counter."""
 
     PATCHED = "patched"
     CONFLICT = "conflict"
@@ -44,26 +44,26 @@ class Outcome(enum.StrEnum):
 
 
 _OUTCOMES: Final = (
-    (errors.NotFound, Outcome.GONE),
-    (errors.Conflict, Outcome.CONFLICT),
-    (errors.ServerError, Outcome.UNREACHABLE),
-    (errors.Throttled, Outcome.UNREACHABLE),
-    (errors.StatusError, Outcome.REFUSED),
+    (errors.NotFound, ResizeOutcome.GONE),
+    (errors.Conflict, ResizeOutcome.CONFLICT),
+    (errors.ServerError, ResizeOutcome.UNREACHABLE),
+    (errors.Throttled, ResizeOutcome.UNREACHABLE),
+    (errors.StatusError, ResizeOutcome.REFUSED),
 )
-"""Outcome of an error: that of the first kind that it is."""
+"""ResizeOutcome of an error: that of the first kind that it is."""
 
 
-class Sent(NamedTuple):
-    """Outcome of one patch."""
+class SentResize(NamedTuple):
+    """ResizeOutcome of one patch."""
 
-    outcome: Outcome
+    outcome: ResizeOutcome
     problem: str = ""
     quota: str = ""
     """Name of the ResourceQuota that refused it."""
     retry_after_seconds: float = 0.0
 
 
-async def send(api: session.Session, change: Change) -> Sent:
+async def send(api: session.Session, change: Change) -> SentResize:
     """Patch the limits of one pod."""
     pod = change.pod
     assert pod.mid is not None
@@ -79,25 +79,25 @@ async def send(api: session.Session, change: Change) -> Sent:
                 decode=Envelope,
             )
     except TimeoutError:
-        return Sent(
-            Outcome.UNREACHABLE, f"no answer to the resize of {pod.namespace}/{pod.name} in {TIMEOUT_SECONDS:g} s"
+        return SentResize(
+            ResizeOutcome.UNREACHABLE, f"no answer to the resize of {pod.namespace}/{pod.name} in {TIMEOUT_SECONDS:g} s"
         )
     except errors.ApiServerError as error:
         return _refused(error)
-    return Sent(Outcome.PATCHED)
+    return SentResize(ResizeOutcome.PATCHED)
 
 
-def _refused(error: errors.ApiServerError) -> Sent:
+def _refused(error: errors.ApiServerError) -> SentResize:
     problem = str(error)
     match error:
         case errors.Forbidden() if quota := cpu_limits.refusing_quota(error.server_message):
-            return Sent(Outcome.QUOTA, problem, quota)
+            return SentResize(ResizeOutcome.QUOTA, problem, quota)
         case errors.Forbidden() if _WITHOUT_RIGHT in error.server_message:
-            return Sent(Outcome.NOT_PERMITTED, problem)
+            return SentResize(ResizeOutcome.NOT_PERMITTED, problem)
         case errors.Invalid() if any(cause.field == "metadata.uid" for cause in error.causes):
-            return Sent(Outcome.CONFLICT, problem)
-    outcome = next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.UNREACHABLE)
-    return Sent(outcome, problem, retry_after_seconds=error.retry_after_seconds or 0.0)
+            return SentResize(ResizeOutcome.CONFLICT, problem)
+    outcome = next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), ResizeOutcome.UNREACHABLE)
+    return SentResize(outcome, problem, retry_after_seconds=error.retry_after_seconds or 0.0)
 
 
 class Sender:
@@ -107,11 +107,11 @@ class Sender:
         self._planner = planner
         self._monotonic = monotonic
         self._utc_now = utc_now
-        self.patches = {(direction, outcome): 0 for direction in ("down", "up") for outcome in Outcome}
+        self.patches = {(direction, outcome): 0 for direction in ("down", "up") for outcome in ResizeOutcome}
         """Patches since the agent started, by direction and outcome."""
         self.is_permitted = True
         """False after an answer that the agent has no right, until the next patch that succeeds."""
-        self.refusals: dict[str, tuple[Outcome, str]] = {}
+        self.refusals: dict[str, tuple[ResizeOutcome, str]] = {}
         """UID of a pod -> why the API server refused its newest patch."""
         self._is_sending = False
         self._blocked_until = 0.0
@@ -155,7 +155,7 @@ class Sender:
         self._planner.sent(now, change)
         sent = await send(api, change)
         self._record_outcome(self._monotonic(), change, sent)
-        if sent.outcome is Outcome.QUOTA:
+        if sent.outcome is ResizeOutcome.QUOTA:
             await self._post_event(
                 api, pod, cpu_limits.NOT_RESTORED, cpu_limits.quota_advice(sent.quota, pod.namespace)
             )
@@ -163,25 +163,25 @@ class Sender:
             self._autoscaled.add(pod.uid)
             await self._post_event(api, pod, cpu_limits.AUTOSCALED, cpu_limits.autoscaler_advice(pod.mid.autoscaler))
 
-    def _record_outcome(self, now: float, change: Change, sent: Sent) -> None:
+    def _record_outcome(self, now: float, change: Change, sent: SentResize) -> None:
         pod, outcome = change.pod, sent.outcome
         self.patches["down" if change.is_lowering else "up", outcome] += 1
-        if outcome is Outcome.PATCHED:
+        if outcome is ResizeOutcome.PATCHED:
             self._planner.done(change)
             self.refusals.pop(pod.uid, None)
             self.is_permitted = True
-        elif outcome is Outcome.NOT_PERMITTED:
+        elif outcome is ResizeOutcome.NOT_PERMITTED:
             self.is_permitted, self._blocked_until = False, now + BLOCKED_SECONDS
             self.log_once("", f"suppression of Mid pods: {NOT_PERMITTED}: {sent.problem}")
-        elif outcome is Outcome.UNREACHABLE:
+        elif outcome is ResizeOutcome.UNREACHABLE:
             self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
         else:
             in_a_row = self._planner.failed(now, change)
             problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
-            if outcome in (Outcome.CONFLICT, Outcome.GONE):
+            if outcome in (ResizeOutcome.CONFLICT, ResizeOutcome.GONE):
                 if in_a_row < _MANY_CONFLICTS:
                     return
-                outcome, problem = Outcome.REFUSED, f"the pod changes before each patch of it arrives: {problem}"
+                outcome, problem = ResizeOutcome.REFUSED, f"the pod changes before each patch of it arrives: {problem}"
             self.refusals[pod.uid] = outcome, problem
             self.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
 

@@ -28,12 +28,12 @@ def limits_millis(allowed: int, containers: Sequence[MidContainer]) -> list[int]
     full = [container.original_millis for container in containers]
     if sum(full) <= allowed:
         return full
-    left, weights = allowed - sum(container.floor_millis for container in containers), 0
+    rest, weights = allowed - sum(container.floor_millis for container in containers), 0
     for ratio, freed, weight in sorted(_bends(containers)):
-        if weights * ratio > left:
+        if weights * ratio > rest:
             break
-        left, weights = left + freed, weights + weight
-    return [_limit(container, left, weights) for container in containers]
+        rest, weights = rest + freed, weights + weight
+    return [_limit(container, rest, weights) for container in containers]
 
 
 def _bends(containers: Sequence[MidContainer]) -> Iterator[tuple[float, int, int]]:
@@ -48,9 +48,9 @@ def _bends(containers: Sequence[MidContainer]) -> Iterator[tuple[float, int, int
         yield container.original_millis / weight, -container.original_millis, -weight
 
 
-def _limit(container: MidContainer, left: int, weights: int) -> int:
+def _limit(container: MidContainer, rest: int, weights: int) -> int:
     """Return the limit at the ratio `left / weights`; without weights no container is above its floor."""
-    share = _weight(container) * left // weights if weights else 0
+    share = _weight(container) * rest // weights if weights else 0
     return max(min(share, container.original_millis), container.floor_millis)
 
 

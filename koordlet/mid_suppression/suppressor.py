@@ -20,9 +20,9 @@ from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage
 from koordlet.mid_suppression.node_usage import RecentUsage, SuppressionPods
-from koordlet.mid_suppression.planner import Change, Node, Planner
+from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
 from koordlet.mid_suppression.prod_waits import CpuWaits
-from koordlet.mid_suppression.resize import NOT_PERMITTED, Outcome, Sender
+from koordlet.mid_suppression.resize import NOT_PERMITTED, ResizeOutcome, Sender
 from koordlet.node_observer import NodeObserver
 
 _WAITS_SECONDS: Final = 5.0
@@ -109,7 +109,7 @@ class Suppressor:
         if threshold and self.planner.usage is None and self._pods.mid:
             problems.append(("NoData", "the usage of Prod and system is unknown: no limit is lowered"))
         names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self._pods.mid}
-        for reason, outcome in (("QuotaExceeded", Outcome.QUOTA), ("ResizeRefused", Outcome.REFUSED)):
+        for reason, outcome in (("QuotaExceeded", ResizeOutcome.QUOTA), ("ResizeRefused", ResizeOutcome.REFUSED)):
             refused = {
                 uid: text for uid, (kind, text) in self.sender.refusals.items() if kind is outcome and uid in names
             }
@@ -130,14 +130,14 @@ class Suppressor:
                 text = f"the kubelet reports {pod.mid.resize_problem}; its limits stay until that condition ends"
                 self.sender.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
 
-    def _node(self, now: float) -> Node | None:
+    def _node(self, now: float) -> NodeCpu | None:
         capacity, allocatable = self._view.capacity, self._view.allocatable
         if capacity is None or allocatable is None:
             return None
         if now - self._waits_at >= _WAITS_SECONDS:
             self._waits_at, self._is_prod_short = now, self._has_short_prod(now)
         reserved = max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000
-        return Node(capacity.cpu_millis, reserved, self._is_prod_short)
+        return NodeCpu(capacity.cpu_millis, reserved, self._is_prod_short)
 
     def _has_short_prod(self, now: float) -> bool:
         """Return whether a Prod pod is throttled, or waits for a CPU."""
@@ -150,7 +150,7 @@ class Suppressor:
             for uid in waiting.union(capped_usage.throttled(collectors))
         )
 
-    def _sample(self, now: float, threshold_percent: int, node: Node | None) -> None:
+    def _sample(self, now: float, threshold_percent: int, node: NodeCpu | None) -> None:
         """Add the newest sample, which is the mean since the one before it."""
         sampled_at = self._observer.newest_at_seconds
         if node is None:

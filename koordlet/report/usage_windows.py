@@ -8,7 +8,7 @@ from typing import Final
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
-from koordlet.collectors.numa.collector import NumaUsage
+from koordlet.collectors.numa.collector import NumaCollector
 from koordlet.metric_cache import aggregation, numa_means
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.interface import MetricCache, Window
@@ -43,7 +43,7 @@ def usage_until(
         node_windows=[(seconds, found[NODE]) for seconds, found in windows],
         system_windows=[(seconds, found[SYSTEM]) for seconds, found in windows],
         pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(Statistic.AVG, key))],
-        numa=numa_means.means(cache.of_collectors[NumaUsage.name], window),
+        numa=numa_means.means(cache.of_collectors[NumaCollector.name], window),
         by_class=class_usage.of_node(until_seconds, cache.series, bound),
     )
 

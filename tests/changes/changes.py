@@ -138,7 +138,7 @@ CHANGES: Sequence[Change] = (
             "koordlet/collectors/node_uptime.py": [Edit("", COLLECTOR)],
             "koordlet/collectors/registry.py": [
                 Edit(
-                    "from koordlet.collectors.node_usage import NodeUsage\n",
+                    "from koordlet.collectors.node_usage import NodeUsageCollector\n",
                     "from koordlet.collectors.node_uptime import NodeUptime\n",
                     before=True,
                 ),

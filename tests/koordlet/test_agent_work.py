@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from koordlet import agent as program
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.report import schedule
 from koordlet.samples import UNRESERVED_SYSTEM, UsageSample
@@ -59,7 +59,7 @@ def open_below(folder):
 @pytest.mark.parametrize("version", [V1, V2])
 def test_a_closed_collector_has_no_file_open(tmp_path, version):
     host, clock = PlainHost(tmp_path, version), Clock()
-    collector = SnapshotCollector(host.host_root, clock, measures_containers=True)
+    collector = HostCollector(host.host_root, clock, measures_containers=True)
     for second in range(1, 4):
         clock.advance(1.0)
         host.set_node(100 * second, GIB)

@@ -15,7 +15,7 @@ from e2e.support.mid_pod_examples import MID_CPU
 from koordlet.cluster import pods
 from koordlet.mid_suppression import resize
 from koordlet.mid_suppression.planner import Change
-from koordlet.mid_suppression.resize import Outcome
+from koordlet.mid_suppression.resize import ResizeOutcome
 from tools.localcluster.apiserver_requests import MERGE_PATCH, Connection
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -57,26 +57,26 @@ def test_lowered_limits_are_read_back_and_restored(shared_plane: ControlPlane) -
         api.send("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         _create(api)
 
-        def send(pod: pods.PodOnNode, **limits: int) -> Outcome:
-            async def once() -> Outcome:
+        def send(pod: pods.PodOnNode, **limits: int) -> ResizeOutcome:
+            async def once() -> ResizeOutcome:
                 async with session.open_session(str(shared_plane.kubeconfig), user_agent="test/1") as connected:
                     return (await resize.send(connected, Change(pod, limits, is_lowering=True))).outcome
 
             return asyncio.run(once())
 
         before = _read(api)
-        assert send(before, c0=300, c1=50, i0=100) is Outcome.PATCHED
+        assert send(before, c0=300, c1=50, i0=100) is ResizeOutcome.PATCHED
         lowered = _containers(api)
         assert {key: (each.limit_millis, each.original_millis) for key, each in lowered.items()} == {
             "c0": (300, 1000),
             "c1": (50, 200),
             "i0": (100, 1000),
         }
-        assert send(before, c0=100) is Outcome.CONFLICT, "the pod has changed since it was read"
-        assert send(_read(api), c0=1000, c1=200, i0=1000) is Outcome.PATCHED
+        assert send(before, c0=100) is ResizeOutcome.CONFLICT, "the pod has changed since it was read"
+        assert send(_read(api), c0=1000, c1=200, i0=1000) is ResizeOutcome.PATCHED
         assert all(each.limit_millis == each.original_millis for each in _containers(api).values())
         api.send("DELETE", f"{PODS}/mid?gracePeriodSeconds=0")
-        assert send(before, c0=100) is Outcome.GONE
+        assert send(before, c0=100) is ResizeOutcome.GONE
         _create(api)
-        assert send(before, c0=100) is Outcome.CONFLICT, "another pod of the same name"
+        assert send(before, c0=100) is ResizeOutcome.CONFLICT, "another pod of the same name"
         assert _containers(api)["c0"].limit_millis == 1000

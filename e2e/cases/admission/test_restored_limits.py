@@ -65,12 +65,12 @@ def _lower(lone: LoneManager, name: str, namespace: str) -> None:
     raw = lone.api.raw("GET", f"{PODS.format(namespace)}/{name}")
     pod = pods.describe(msgspec.json.decode(raw, type=cpu_limits.WrittenPod), "n1")
 
-    async def once() -> resize.Outcome:
+    async def once() -> resize.ResizeOutcome:
         async with session.open_session(str(lone.plane.kubeconfig), user_agent="test/1") as connected:
             change = Change(pod, {"c0": 300, "c1": 20, "i0": 10}, is_lowering=True)
             return (await resize.send(connected, change)).outcome
 
-    assert asyncio.run(once()) is resize.Outcome.PATCHED
+    assert asyncio.run(once()) is resize.ResizeOutcome.PATCHED
 
 
 def _limits(lone: LoneManager, name: str, namespace: str) -> list[str]:

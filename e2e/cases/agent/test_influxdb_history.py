@@ -308,7 +308,7 @@ def test_refusals_of_a_real_influxdb_are_classified_and_explained(
 ) -> None:
     fields = {"url": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token_file": str(token_file)}
     with pytest.raises(WriteFailed) as caught:
-        client.InfluxDb(client.Target(**(fields | changes))).write(lines, 5000)
+        client.InfluxDb(client.InfluxDbTarget(**(fields | changes))).write(lines, 5000)
     assert caught.value.failure is failure
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -66,7 +66,7 @@ def influx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Influxd]
         running.set_up()
         token = folder / "token"
         token.write_text(server.TOKEN)
-        agent = influxdb.InfluxDb(influxdb.Target(running.url, server.ORG, server.BUCKET, str(token)))
+        agent = influxdb.InfluxDb(influxdb.InfluxDbTarget(running.url, server.ORG, server.BUCKET, str(token)))
         lines = [
             line
             for node in [*NODES, "stranger"]
@@ -156,7 +156,7 @@ async def test_text_instead_of_numbers_is_a_failure(influx: server.Influxd, tmp_
         client.buckets_api().create_bucket(bucket_name="broken", org=server.ORG)
     token = tmp_path / "token"
     token.write_text(server.TOKEN)
-    agent = influxdb.InfluxDb(influxdb.Target(influx.url, server.ORG, "broken", str(token)))
+    agent = influxdb.InfluxDb(influxdb.InfluxDbTarget(influx.url, server.ORG, "broken", str(token)))
     at = NOW - 30
     numbers = points.usage("node-1", at, {WHOLE_NODE: usage("node-1", at)}, {})
     agent.write([*numbers, f'koordlet_usage,kind=node,node=node-2 memory_bytes="text" {at - 14 * 24 * 3600}'], 10_000)

@@ -89,12 +89,12 @@ class CgroupBatch:
             self._counts_page_cache = counts_page_cache
             self._memory.clear()
         for identity, rate in rates.items():
-            known = self._memory.get(identity)
+            memory = self._memory.get(identity)
             try:
-                if known is not None and self._readings < known.due:
-                    used_bytes = known.used_bytes
+                if memory is not None and self._readings < memory.due:
+                    used_bytes = memory.used_bytes
                 else:
-                    used_bytes = self._read_memory(identity, known)
+                    used_bytes = self._read_memory(identity, memory)
             except (OSError, ValueError) as problem:
                 failed[identity] = problem
                 continue
@@ -106,11 +106,11 @@ class CgroupBatch:
         self._settle(MEMORY, failed)
         return samples
 
-    def _read_memory(self, identity: str, known: _Memory | None) -> int:
+    def _read_memory(self, identity: str, before: _Memory | None) -> int:
         self._memory.pop(identity, None)
         used_bytes = self.readers[identity].memory_bytes(self._counts_page_cache)
         # Groups that are read for the first time together take different turns.
-        wait = self._memory_ticks if known is not None else 1 + len(self._memory) % self._memory_ticks
+        wait = self._memory_ticks if before is not None else 1 + len(self._memory) % self._memory_ticks
         self._memory[identity] = _Memory(used_bytes, self._readings + wait)
         return used_bytes
 

@@ -30,10 +30,10 @@ class CpuPeriods(NamedTuple):
 
 def cpu_periods(text: bytes) -> CpuPeriods:
     """Parse cpu.stat of either version. ValueError where the kernel counts no periods."""
-    found = _LINES.search(text)
-    if found is None:
+    match = _LINES.search(text)
+    if match is None:
         raise ValueError(f"cpu.stat has no nr_periods and nr_throttled, got {text[:40]!r}")
-    return CpuPeriods(int(found[1]), int(found[2]))
+    return CpuPeriods(int(match[1]), int(match[2]))
 
 
 def throttled_ratio(before: CpuPeriods, now: CpuPeriods) -> float | None:

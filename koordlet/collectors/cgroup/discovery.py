@@ -126,16 +126,16 @@ class CgroupDiscovery:
 
     def _list(self, mount: Path, path: str) -> _Listing:
         folder = f"{mount}/{path}"
-        known = self._listings.get(path)
+        before = self._listings.get(path)
         try:
             links = os.stat(folder).st_nlink  # noqa: PTH116 - a hundred times a tick, Path doubles its cost
         except OSError:
             self._moved |= self._listings.pop(path, None) is not None
             return _NOTHING
-        if known is not None and known.links == links >= _FEWEST_LINKS:
-            return known
+        if before is not None and before.links == links >= _FEWEST_LINKS:
+            return before
         listing = self._listings[path] = _listing(links, path, cgroup_layout.subgroups(folder))
-        self._moved |= listing != known
+        self._moved |= listing != before
         return listing
 
 

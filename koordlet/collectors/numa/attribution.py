@@ -51,13 +51,13 @@ def cpu_cores(before: CpuTimes | None, now: CpuTimes, cpus_of_node: Mapping[int,
     """
     if before is None or now.at_nanoseconds <= before.at_nanoseconds:
         return {}
-    found = {}
+    cores = {}
     for node, cpus in cpus_of_node.items():
         rates = [_rate(before, now, cpu) for cpu in cpus]
-        known = [rate for rate in rates if not isinstance(rate, NoRate)]
-        if len(known) == len(rates):
-            found[node] = math.fsum(known)
-    return found
+        valid_rates = [rate for rate in rates if not isinstance(rate, NoRate)]
+        if len(valid_rates) == len(rates):
+            cores[node] = math.fsum(valid_rates)
+    return cores
 
 
 def _rate(before: CpuTimes, now: CpuTimes, cpu: int) -> float | NoRate:

@@ -33,7 +33,7 @@ _MOST_NODES: Final = 64
 """Upper bound of the NUMA nodes of a machine; the cache refuses series beyond it."""
 
 
-class NumaUsage(Collector):
+class NumaCollector(Collector):
     """Usage of each NUMA node from reading to reading. Machines with less than `fewest_nodes` nodes are not read."""
 
     name: ClassVar[str] = _SOURCE
@@ -102,8 +102,8 @@ class NumaUsage(Collector):
     def _read_all(self, nodes: Mapping[int, Path], groups: FollowedGroups | None) -> NumaMeasurement:
         times = self._cpu_times()
         cpus = {node: self._read(folder / "cpulist", numa_files.cpus) for node, folder in nodes.items()}
-        known = {node: members for node, members in cpus.items() if members is not None}
-        cores = {} if times is None else attribution.cpu_cores(self._before, times, known)
+        cpus_by_node = {node: members for node, members in cpus.items() if members is not None}
+        cores = {} if times is None else attribution.cpu_cores(self._before, times, cpus_by_node)
         self._before = times
         memory = {node: self._read(folder / "meminfo", numa_files.used_bytes) for node, folder in nodes.items()}
         return NumaMeasurement(
@@ -117,7 +117,9 @@ class NumaUsage(Collector):
         ticks = self._read(self._stat, numa_files.busy_ticks)
         if ticks is None:
             return None
-        return CpuTimes({cpu: each * self._tick_nanoseconds for cpu, each in ticks.items()}, self._monotonic_ns())
+        return CpuTimes(
+            {cpu: busy_ticks * self._tick_nanoseconds for cpu, busy_ticks in ticks.items()}, self._monotonic_ns()
+        )
 
     def _pods_memory(self, groups: FollowedGroups) -> dict[int, int] | None:
         """Return the sum over the pods; a pod that ended since its discovery has no memory."""

@@ -25,14 +25,14 @@ _FREE: Final = (b"MemFree", b"Active(file)", b"Inactive(file)", b"SReclaimable")
 _AMOUNT: Final = re.compile(rb"N(\d+)=(\d+)")
 
 
-def _lines_of(keys: tuple[bytes, ...], total: bytes) -> tuple[re.Pattern[bytes], tuple[bytes, ...]]:
+def _line_pattern(keys: tuple[bytes, ...], total: bytes) -> tuple[re.Pattern[bytes], tuple[bytes, ...]]:
     """Return a pattern of the lines with these keys; its groups are the key and the amounts by node."""
     return re.compile(rb"^(%s)%s((?: N\d+=\d+)+)$" % (b"|".join(keys), total), re.MULTILINE), keys
 
 
 _GROUP_LINES: Final = {
-    CgroupVersion.V1: _lines_of((b"hierarchical_anon", b"hierarchical_unevictable"), rb"=\d+"),
-    CgroupVersion.V2: _lines_of((b"inactive_anon", b"active_anon", b"unevictable"), b""),
+    CgroupVersion.V1: _line_pattern((b"hierarchical_anon", b"hierarchical_unevictable"), rb"=\d+"),
+    CgroupVersion.V2: _line_pattern((b"inactive_anon", b"active_anon", b"unevictable"), b""),
 }
 
 
@@ -43,10 +43,10 @@ def cpus(cpulist: bytes) -> frozenset[int]:
 
 def busy_ticks(stat: bytes) -> dict[int, int]:
     """Return the ticks that each online CPU has worked since boot: user + nice + system + irq + softirq."""
-    found = {int(cpu): sum(map(int, ticks)) for cpu, *ticks in _CPU_LINE.findall(stat)}
-    if not found:
+    ticks_by_cpu = {int(cpu): sum(map(int, ticks)) for cpu, *ticks in _CPU_LINE.findall(stat)}
+    if not ticks_by_cpu:
         raise ValueError(f"no line with the times of a single CPU, got {stat[:40]!r}")
-    return found
+    return ticks_by_cpu
 
 
 def used_bytes(meminfo: bytes) -> int:
@@ -61,13 +61,13 @@ def used_bytes(meminfo: bytes) -> int:
 def group_bytes(numa_stat: bytes, version: CgroupVersion, page_bytes: int) -> dict[int, int]:
     """Return the memory of one cgroup by node, without page cache; v1 counts it in pages of `page_bytes`."""
     line, keys = _GROUP_LINES[version]
-    found = line.findall(numa_stat)
-    missing = [key.decode() for key in keys if key not in {key for key, _amounts in found}]
+    lines = line.findall(numa_stat)
+    missing = [key.decode() for key in keys if key not in {key for key, _amounts in lines}]
     if missing:
         raise ValueError(f"memory.numa_stat has no line of {', '.join(missing)} with N<node>=<number> of every node")
     unit = page_bytes if version is CgroupVersion.V1 else 1
     used: dict[int, int] = {}
-    for _key, amounts in found:
+    for _key, amounts in lines:
         for node, amount in _AMOUNT.findall(amounts):
             used[int(node)] = used.get(int(node), 0) + int(amount) * unit
     return used

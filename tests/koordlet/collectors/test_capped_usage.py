@@ -4,7 +4,7 @@ import pytest
 
 from koordlet.collectors import node_pressure, pod_pressure
 from koordlet.collectors.capped_usage import CappedUsage
-from koordlet.collectors.interface import Measurement
+from koordlet.collectors.interface import MeasuredValue
 from koordlet.samples import Resource, UsageSample
 
 
@@ -21,13 +21,13 @@ class Measured:
 
 
 def throttled(**ratios):
-    return Measured(pod_pressure.THROTTLED_RATIO, *(Measurement(value, pod_uid=uid) for uid, value in ratios.items()))
+    return Measured(pod_pressure.THROTTLED_RATIO, *(MeasuredValue(value, pod_uid=uid) for uid, value in ratios.items()))
 
 
 def waits(**seconds):
     """Return the collector of cgroup v2: each pod waited so long for memory."""
     found = [
-        Measurement(value, (resource, kind), uid)
+        MeasuredValue(value, (resource, kind), uid)
         for uid, waited_seconds in seconds.items()
         for resource, kind, value in (("memory", "some", waited_seconds), ("memory", "full", 0.0), ("io", "some", 1e6))
     ]
@@ -39,7 +39,7 @@ def usage_of(cores, used_bytes):
 
 
 def waited(seconds, kind="some"):
-    return Measured(node_pressure.WAITED_SECONDS, Measurement(seconds, ("memory", kind)))
+    return Measured(node_pressure.WAITED_SECONDS, MeasuredValue(seconds, ("memory", kind)))
 
 
 @pytest.mark.parametrize(

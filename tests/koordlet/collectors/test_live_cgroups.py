@@ -22,7 +22,7 @@ from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
 from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
@@ -78,7 +78,7 @@ def clock():
 
 @pytest.fixture
 def collector(host, clock):
-    collector = SnapshotCollector(host.host_root, clock, measures_containers=True)
+    collector = HostCollector(host.host_root, clock, measures_containers=True)
     yield collector
     collector.close()
 

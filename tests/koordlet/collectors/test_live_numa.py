@@ -15,7 +15,7 @@ import pytest
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.numa import files as numa_files
 from koordlet.collectors.numa.collector import NUMA_TICKS
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.samples import SeriesKey, SeriesKind
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
@@ -105,7 +105,7 @@ def test_memory_is_on_the_node_whose_cpus_touched_it(host, group, node):
 @pytest.mark.parametrize("busy", sorted(CPUS)[:2])
 def test_a_snapshot_has_the_busy_node_and_its_system_share(host, group, busy):
     clock = Clock()
-    collector = SnapshotCollector(host.host_root, clock)
+    collector = HostCollector(host.host_root, clock)
     hold(host, group, busy)
     collector.collect(0.0)
     begin = worked_seconds(busy)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from koordlet.collectors import node_usage
-from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsageCollector
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -31,7 +31,7 @@ def clock():
 
 @pytest.fixture
 def node(host, clock):
-    return NodeUsage(host.host_root.proc_root, CollectStatistics(), clock)
+    return NodeUsageCollector(host.host_root.proc_root, CollectStatistics(), clock)
 
 
 def test_cpu_time_is_user_nice_system_irq_and_softirq(host):
@@ -144,7 +144,7 @@ def test_counters_that_went_back_are_no_data(host, node, clock):
 
 def test_reads_failures_and_time_are_counted(host, clock, tmp_path):
     statistics = CollectStatistics()
-    node = NodeUsage(host.host_root.proc_root, statistics, clock)
+    node = NodeUsageCollector(host.host_root.proc_root, statistics, clock)
     node.measure()
     (host.host_root.proc_root / "stat").unlink()
     node.measure()

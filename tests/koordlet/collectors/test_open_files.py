@@ -82,7 +82,7 @@ def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))\n"
         "from koordlet.collectors.open_files import DescriptorBudget\n"
-        "print(DescriptorBudget.of_process().left, *resource.getrlimit(resource.RLIMIT_NOFILE))"
+        "print(DescriptorBudget.for_process().left, *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["744", "1000", "1000"]
@@ -134,7 +134,7 @@ def limits(monkeypatch):
 )
 def test_a_limit_is_raised_and_never_lowered(limits, soft, hard, wanted):
     changed = limits(soft, hard)
-    budget = DescriptorBudget.of_process()
+    budget = DescriptorBudget.for_process()
     assert changed == wanted
     assert budget.left == (4096 if hard == 4096 else 65536) - 256
 
@@ -142,4 +142,4 @@ def test_a_limit_is_raised_and_never_lowered(limits, soft, hard, wanted):
 @pytest.mark.parametrize("problem", [PermissionError(1, "no"), ValueError("no")])
 def test_where_a_sandbox_forbids_it_the_limit_in_force_counts(limits, problem):
     limits(1024, 4096, problem)
-    assert DescriptorBudget.of_process().left == 1024 - 256
+    assert DescriptorBudget.for_process().left == 1024 - 256

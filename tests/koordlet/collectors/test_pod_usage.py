@@ -10,7 +10,7 @@ import pytest
 
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsage
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsageCollector
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -27,7 +27,7 @@ class Node:
         self.clock = Clock()
         self.budget = DescriptorBudget(descriptors)
         self.statistics = CollectStatistics()
-        self.usage = PodUsage(
+        self.usage = PodUsageCollector(
             CgroupDiscovery(self.host.host_root.cgroup_root),
             self.budget,
             self.statistics,
@@ -474,7 +474,7 @@ def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_
 def test_a_machine_without_groups_of_pods_gives_the_reason_once_and_counts_it(tmp_path):
     (tmp_path / "empty").mkdir()
     statistics = CollectStatistics()
-    usage = PodUsage(CgroupDiscovery(tmp_path / "empty"), DescriptorBudget(10), statistics, Clock())
+    usage = PodUsageCollector(CgroupDiscovery(tmp_path / "empty"), DescriptorBudget(10), statistics, Clock())
     measured = usage.measure()
     assert (measured.pods, len(measured.no_data)) == ({}, 1)
     assert statistics.source("pod discovery").failures == 1
@@ -565,7 +565,9 @@ def test_new_pods_count_as_system_ten_ticks_after_the_last_complete_one(tmp_path
 
 def test_containers_are_not_measured_by_default(tmp_path):
     node = Node(tmp_path, V2, 100)
-    usage = PodUsage(CgroupDiscovery(node.host.host_root.cgroup_root), node.budget, node.statistics, node.clock)
+    usage = PodUsageCollector(
+        CgroupDiscovery(node.host.host_root.cgroup_root), node.budget, node.statistics, node.clock
+    )
     node.host.set_group(node.host.container("a", CID), 1.0, MIB)
     for _ in range(3):
         node.clock.advance(1.0)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from koordlet import collectors
 from koordlet.cluster.interface import NoCluster
 from koordlet.collectors import registry
-from koordlet.collectors.interface import Collector, Measurement, MetricDescription, RingShape
+from koordlet.collectors.interface import Collector, MeasuredValue, MetricDescription, RingShape
 from koordlet.metric_cache.interface import Window
 from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
@@ -65,7 +65,7 @@ class Disks(Collector):
         return {KEY: UsageSample(tick.at_seconds, 2.0)}
 
     def measurements(self, metric):
-        return [Measurement(7.0, ("sda",))]
+        return [MeasuredValue(7.0, ("sda",))]
 
 
 @pytest.fixture

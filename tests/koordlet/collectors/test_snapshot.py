@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.samples import Snapshot, UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import CGROUPFS, SYSTEMD, V1, V2, PlainHost
@@ -25,7 +25,7 @@ class Node:
         self.clock = Clock()
         self.ticks = 0
         self.busy = {"node": 0.0}
-        self.collector = SnapshotCollector(self.host.host_root, self.clock, measures_containers=True)
+        self.collector = HostCollector(self.host.host_root, self.clock, measures_containers=True)
 
     def tick(self, node, pods, seconds=1.0):
         self.ticks += 1
@@ -112,7 +112,7 @@ def test_the_node_is_measured_while_pods_cannot_be_found(tmp_path):
 
 def test_a_host_where_nothing_can_be_read_is_two_reasons_and_no_exception(tmp_path):
     node = Node(tmp_path / "there")
-    collector = SnapshotCollector(type(node.host.host_root).at(tmp_path / "elsewhere"), node.clock)
+    collector = HostCollector(type(node.host.host_root).at(tmp_path / "elsewhere"), node.clock)
     snapshot = collector.collect(1.0)
     assert (snapshot.node, snapshot.system, snapshot.pods) == (None, None, {})
     assert {no_data.source for no_data in snapshot.no_data} == {"node usage", "cgroup controllers"}
@@ -167,7 +167,7 @@ def plain_host(tmp_path):
 def test_another_size_of_the_machine_is_seen_after_a_minute(plain_host):
     clock = Clock()
     plain_host.set_node(1000, GIB, total_bytes=16 * GIB, cpus=4)
-    with contextlib.closing(SnapshotCollector(plain_host.host_root, clock)) as collector:
+    with contextlib.closing(HostCollector(plain_host.host_root, clock)) as collector:
         assert collector.machine_facts() == (4, 16 * GIB)
         plain_host.set_node(1000, GIB, total_bytes=32 * GIB, cpus=8)
         clock.advance(59)

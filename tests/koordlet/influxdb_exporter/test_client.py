@@ -25,7 +25,7 @@ def target(tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     def at(url, **changes):
-        return client.Target(url, **({"org": "o", "bucket": "b", "token_file": f"{tmp_path}/token"} | changes))
+        return client.InfluxDbTarget(url, **({"org": "o", "bucket": "b", "token_file": f"{tmp_path}/token"} | changes))
 
     return at
 

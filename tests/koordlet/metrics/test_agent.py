@@ -19,7 +19,7 @@ from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import NoCluster
 from koordlet.metrics import agent as metrics
 from koordlet.metrics.suppression import SuppressionCollector
-from koordlet.mid_suppression.resize import Outcome as Patched
+from koordlet.mid_suppression.resize import ResizeOutcome as Patched
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder

@@ -8,7 +8,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods.cpu_limits import MidContainer, MidPod
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression.node_usage import CoresByPart
-from koordlet.mid_suppression.planner import Change, Node, Planner
+from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
 from tests.koordlet.one_node import bound_pod
 
 
@@ -30,7 +30,7 @@ class SuppressedNode:
         self.threshold = threshold
         self.now = began
         self.planner = Planner(began)
-        self.node: Node | None = Node(10_000, 0.5)
+        self.node: NodeCpu | None = NodeCpu(10_000, 0.5)
         self.usage: CoresByPart | None = CoresByPart(2.0, 1.0, 0.5)
         self.is_followed = True
         """Whether the watch shows what was patched."""

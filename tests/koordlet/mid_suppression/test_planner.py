@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api_types.mid_pods.cpu_limits import UNLIMITED_MILLIS
 from koordlet.mid_suppression.node_usage import CoresByPart
-from koordlet.mid_suppression.planner import Node
+from koordlet.mid_suppression.planner import NodeCpu
 from tests.koordlet.mid_suppression.suppressed_node import SuppressedNode, limited
 
 
@@ -306,7 +306,7 @@ def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, 
     node = SuppressedNode(*pods, threshold=draw.choice((0, 1, 65, 100)))
     for _ in range(30):
         node.usage = draw.choice((None, CoresByPart(*(draw.uniform(0, 10) for _ in range(3)))))
-        node.node = draw.choice((None, *[Node(10_000, 0.5, draw.random() < 0.5)] * 4))
+        node.node = draw.choice((None, *[NodeCpu(10_000, 0.5, draw.random() < 0.5)] * 4))
         node.threshold = draw.choice((node.threshold, node.threshold, 0, 65))
         if draw.random() < 0.1:
             node.restart()
@@ -412,7 +412,7 @@ def test_calm_begins_again_after_a_time_without_the_size_of_the_node():
     node.run(30)
     node.node = None
     assert node.run(10) == []
-    node.node = Node(10_000, 0.5)
+    node.node = NodeCpu(10_000, 0.5)
     assert node.run(30) == []
     assert len(node.run(1)) == 1
 
@@ -457,7 +457,7 @@ def test_a_pod_is_patched_again_after_ten_seconds():
 def test_a_change_of_a_twentieth_of_the_original_is_left_out():
     """Of 8 cores below the threshold Prod uses 4.2, which leaves 3.8: 5 % less than 4."""
     node = SuppressedNode(limited("a", 4000), threshold=80)
-    node.node = Node(10_000, 0.0, is_prod_short=True)
+    node.node = NodeCpu(10_000, 0.0, is_prod_short=True)
     node.use(prod=4.2, system=0.0)
     assert node.run(30) == []
     node.use(prod=4.25, system=0.0)

@@ -15,9 +15,9 @@ from api_types.node_metric.types import NodeMetricSpec
 from apiserver_client.watching import WatchState
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
-from koordlet.collectors.interface import Measurement
+from koordlet.collectors.interface import MeasuredValue
 from koordlet.mid_suppression import resize
-from koordlet.mid_suppression.resize import Outcome
+from koordlet.mid_suppression.resize import ResizeOutcome
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
@@ -251,7 +251,7 @@ async def test_while_a_plan_is_sent_samples_count_and_nothing_else_is_planned(mo
 
     async def late(api, change):
         await answered.wait()
-        return resize.Sent(resize.Outcome.PATCHED)
+        return resize.SentResize(resize.ResizeOutcome.PATCHED)
 
     monkeypatch.setattr(resize, "send", late)
     node = Node(limited("a", 4000), limited("b", 2000))
@@ -380,7 +380,7 @@ class PodWaits:
         self.node, self.uid = node, uid
 
     def measurements(self, metric):
-        return [Measurement(self.node.now // 60 * 60, ("cpu", kind), self.uid) for kind in ("some", "full")]
+        return [MeasuredValue(self.node.now // 60 * 60, ("cpu", kind), self.uid) for kind in ("some", "full")]
 
 
 @pytest.mark.parametrize(("priority_class", "is_lowered"), [(PriorityClass.PROD, True), (PriorityClass.MID, False)])
@@ -448,14 +448,14 @@ async def test_every_patch_is_counted_by_its_direction_and_outcome(server):
     server.on("PATCH", RESIZE, apiserver.status(409, "Conflict", "modified", name="a"), TAKEN)
     node = Node(limited("a", 4000))
     await node.run(server, 20)
-    assert counted(node) == {("down", Outcome.CONFLICT): 1, ("down", Outcome.PATCHED): 1}
+    assert counted(node) == {("down", ResizeOutcome.CONFLICT): 1, ("down", ResizeOutcome.PATCHED): 1}
 
 
 async def test_a_patch_that_raises_a_limit_is_counted_as_up(server):
     server.on("PATCH", RESIZE, TAKEN)
     node = Node(half_lowered(), threshold=0)
     await node.run(server, 40)
-    assert counted(node) == {("up", Outcome.PATCHED): 1}
+    assert counted(node) == {("up", ResizeOutcome.PATCHED): 1}
 
 
 def test_pods_with_a_limit_below_their_original_are_counted():
@@ -537,7 +537,7 @@ def test_five_pods_are_named_and_the_others_counted(count, rest):
     assert message == f"the kubelet does not do the resize of {named}{rest}"
 
 
-@pytest.mark.parametrize("outcome", [resize.Outcome.CONFLICT, resize.Outcome.PATCHED])
+@pytest.mark.parametrize("outcome", [resize.ResizeOutcome.CONFLICT, resize.ResizeOutcome.PATCHED])
 async def test_pods_that_change_at_once_leave_the_budget_to_the_others(monkeypatch, outcome):
     """Their authors write an annotation before each patch, or raise the limit after it."""
 
@@ -545,7 +545,7 @@ async def test_pods_that_change_at_once_leave_the_budget_to_the_others(monkeypat
         is_greedy = change.pod.name.startswith("g")
         raised = dataclasses.replace(change.pod.mid, resource_version=str(int(change.pod.mid.resource_version) + 1))
         node.view.pods.put(dataclasses.replace(change.pod, mid=raised) if is_greedy else patched(change.pod, change))
-        return resize.Sent(outcome if is_greedy else resize.Outcome.PATCHED)
+        return resize.SentResize(outcome if is_greedy else resize.ResizeOutcome.PATCHED)
 
     monkeypatch.setattr(resize, "send", send)
     greedy_pods = [limited(f"g{index:02}", 4000) for index in range(40)]
@@ -562,7 +562,7 @@ async def test_the_rest_of_a_plan_that_took_ten_seconds_is_dropped(monkeypatch):
     async def send_slowly(_api, change):
         pods.append(change.pod.name)
         node.now += 10
-        return resize.Sent(resize.Outcome.PATCHED)
+        return resize.SentResize(resize.ResizeOutcome.PATCHED)
 
     monkeypatch.setattr(resize, "send", send_slowly)
     node = Node(limited("a", 4000), limited("b", 2000))

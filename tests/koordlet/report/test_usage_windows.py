@@ -6,7 +6,7 @@ import pytest
 
 from api_types.node_metric.types import MetricCollectPolicy
 from koordlet.collectors.interface import RingShape
-from koordlet.collectors.numa.collector import NumaUsage
+from koordlet.collectors.numa.collector import NumaCollector
 from koordlet.metric_cache.store import MetricStore
 from koordlet.node_observer import CACHE_SECONDS
 from koordlet.report import usage_windows
@@ -22,7 +22,7 @@ POLICY = MetricCollectPolicy.model_validate(
 @pytest.fixture(scope="module")
 def reported():
     """Return the usage after two hours and a half: 8 cores until 33 minutes ago, then 1; the pod half of it."""
-    store = MetricStore(CACHE_SECONDS, 100, {NumaUsage.name: RingShape(10, 16)})
+    store = MetricStore(CACHE_SECONDS, 100, {NumaCollector.name: RingShape(10, 16)})
     end = 5 * HOUR // 2
     for second in range(1, end + 1):
         cores = 8.0 if second <= end - BUSY_UNTIL else 1.0

@@ -16,7 +16,7 @@ from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.interface import Tick
 from koordlet.collectors.numa import attribution
 from koordlet.collectors.numa.attribution import CpuTimes
-from koordlet.collectors.numa.collector import NUMA_TICKS, NumaUsage
+from koordlet.collectors.numa.collector import NUMA_TICKS, NumaCollector
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
@@ -33,7 +33,7 @@ class Machine:
         self.host = HostRoot.at(root)
         self.clock = Clock()
         self.statistics = CollectStatistics()
-        self.usage = NumaUsage(self.host, self.statistics, self.clock)
+        self.usage = NumaCollector(self.host, self.statistics, self.clock)
         self.ticks = dict.fromkeys(range(4), 100)
         mount = ControllerMount(self.host.cgroup_root, CgroupVersion.V1)
         self.groups = FollowedGroups(CgroupLayout(mount, mount, ("kubepods",)), {})
@@ -94,7 +94,7 @@ def test_a_machine_with_one_node_or_no_numa_is_not_read_and_not_a_fault(tmp_path
     host, statistics = HostRoot.at(tmp_path), CollectStatistics()
     if nodes:
         numa_tree.set_nodes(host, ["0-3"], [MIB])
-    usage = NumaUsage(host, statistics)
+    usage = NumaCollector(host, statistics)
     assert [usage.measure(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
     source = statistics.source("NUMA usage")
     assert (usage.no_data, source.supported, source.reads, source.failures) == ((), False, 0, 0)
@@ -141,7 +141,7 @@ def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     if not Path("/sys/devices/system/node/node0/meminfo").exists():
         pytest.skip("this kernel knows no NUMA nodes")
     clock = Clock()
-    usage = NumaUsage(HostRoot.at(Path("/")), CollectStatistics(), clock, fewest_nodes=1)
+    usage = NumaCollector(HostRoot.at(Path("/")), CollectStatistics(), clock, fewest_nodes=1)
     before = busy_seconds()
     first, *_rest = [usage.measure(None) for _ in range(NUMA_TICKS)]
     assert first.cpu_cores == {}
