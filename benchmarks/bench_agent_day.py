@@ -114,7 +114,8 @@ class Day:
             assert forecast is not None, "a measured node has a report"
             json.dumps(self.reports.build(forecast, self.view, None).to_wire())
         if number % CHECKPOINT == 0:
-            problem = checkpoint.save(self.checkpoint, self.observer.server.export(), bench_agent.NODE, now)
+            content = checkpoint.Checkpoint(bench_agent.NODE, now, self.observer.server.export())
+            problem = checkpoint.save(self.checkpoint, content)
             assert problem is None, problem
 
 

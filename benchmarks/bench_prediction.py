@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
 from koordlet.prediction import buckets, checkpoint
@@ -166,11 +168,11 @@ def bench_server(keys: list[SeriesKey], pods: int, repeat: int) -> None:
         path = Path(folder) / "prediction"
 
         def write() -> None:
-            assert checkpoint.save(path, server.export(), "node", now) is None
+            assert checkpoint.save(path, checkpoint.Checkpoint("node", now, server.export())) is None
 
         def load() -> None:
             stored = checkpoint.load(path, "node")
-            assert isinstance(stored, checkpoint.Stored)
+            assert isinstance(stored, checkpoint.Checkpoint)
             PredictionServer(PredictParameters()).restore(stored.models)
 
         for name, work in (("write", write), ("load", load)):
@@ -206,7 +208,7 @@ def bench_evaluation(pods: int, repeat: int) -> None:
     row(f"evaluate 2 predictors at {pods} pods, a forecast", forecasting, None, None)
     trainings = plan.horizon_seconds / TRAIN_SECONDS
     row("evaluate, mean of a training", observing + forecasting / trainings, None, 0.2)
-    stored = node.observer.evaluation.export(node.now, node.boot_seconds)
+    stored = msgspec.msgpack.encode(node.observer.evaluation.export(node.now, node.boot_seconds))
     print(f"evaluation in the checkpoint: {len(stored) / 1024:.0f} KiB")
 
 

@@ -12,7 +12,7 @@ from koordlet.cluster.pods import PodOnNode
 from koordlet.influxdb_exporter import points
 from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record
 from koordlet.prediction.server import Prediction
 from koordlet.samples import SeriesKey, UsageSample
 from koordlet.settings import KoordletSettings

@@ -13,7 +13,7 @@ from typing import Final
 from koordlet.cluster.pods import PodOnNode
 from koordlet.metric_cache import series
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record
 from koordlet.prediction.peaks import NodePeak
 from koordlet.prediction.server import Prediction
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample

@@ -1,43 +1,76 @@
-"""The checkpoint file: written completely or not at all. No error of it stops the agent.
+"""The checkpoint: everything that an agent learnt, as one file that is written completely or not at all.
 
-A write goes to a temporary file in the same folder, which is flushed to the disk and renamed over the old one; then the
-folder is flushed too. Every error is returned as a problem with the path, and the agent continues in memory.
+    magic (8) | version (u32) | CRC32 of what follows (u32) | `Checkpoint` as MessagePack, arrays as their bytes
+
+Bytes of another version, of another node, damaged or with values that no agent can have stored (`checkpoint_values`)
+are refused as a whole: the agent starts without history. Numbers are stored to the last bit: rounding could move a
+percentile to the next bucket, 5 % away. No error of the file stops the agent; each becomes a problem with the path.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import struct
+import typing
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from koordlet.prediction import checkpoint_format
-from koordlet.prediction.checkpoint_format import CheckpointError, Stored
-from koordlet.prediction.usage_models import ModelsState
+import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from koordlet.prediction import checkpoint_values
+from koordlet.prediction.calibration.node_calibration import NodeCalibrationState
+from koordlet.prediction.evaluation import EvaluationState
+from koordlet.prediction.usage_models import BUCKETS, ModelsState
+
+MAGIC: Final = b"koordprd"
+VERSION: Final = 4
+_BUCKETS: Final = " and ".join(scheme.identity for scheme in BUCKETS.values())
+_PREFIX: Final = struct.Struct("<8sII")
 _MISSING: Final = "Missing"
-_LESS_HISTORY: Final = "LessHistory"
+_OWNER: Final = "give the folder to the agent's user, for example by chown in an init container"
 _REASON_OF_ERRNO: Final = {
     errno.ENOSPC: ("DiskFull", "free space on that disk"),
     errno.EDQUOT: ("DiskFull", "raise the quota or free space"),
     errno.EROFS: ("ReadOnlyDisk", "mount the state folder read-write"),
-    errno.EACCES: ("NoPermission", "give the folder to the agent's user, for example by chown in an init container"),
-    errno.EPERM: ("NoPermission", "give the folder to the agent's user, for example by chown in an init container"),
+    errno.EACCES: ("NoPermission", _OWNER),
+    errno.EPERM: ("NoPermission", _OWNER),
     errno.ENOENT: ("NoFolder", "create the folder or mount it"),
     errno.ENOTDIR: ("NoFolder", "set state-dir to a folder"),
 }
-# Size of a checkpoint of 500 series.
-_PROBED_BYTES: Final = 1 << 20
+_PROBED_BYTES: Final = 1 << 20  # size of a checkpoint of 500 series
 _MOST_BYTES: Final = 1 << 25
 """Four times the size of a checkpoint of the largest supported node, with every bucket in use."""
-# Rounding of the sums on both sides of the comparison.
-_ROUNDING: Final = 1e-6
+_ROUNDING: Final = 1e-6  # of the sums on both sides of the comparison
+
+
+class Checkpoint(msgspec.Struct):
+    """Content of the file."""
+
+    node: str
+    saved_seconds: float
+    models: ModelsState
+    reset_mark: str = ""
+    """Text of the last reset request that was handled, '' if there was none."""
+    evaluation: EvaluationState | None = None
+    calibration: NodeCalibrationState | None = None
+    packages: dict[str, bytes] = {}
+    """States of package predictors."""
+    buckets: str = _BUCKETS
+
+
+class Refused(Exception):
+    """The bytes are not used; the text has what was seen and what is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProblem:
-    """Why a checkpoint was not read or not written: a short reason for a condition, and a one-line message."""
+    """Why a checkpoint was not read or not written: a short reason, and a one-line message for a condition."""
 
     reason: str
     message: str
@@ -48,126 +81,133 @@ class CheckpointProblem:
         return self.reason == _MISSING
 
 
-def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
-    """Return the models stored for this node."""
+def encode(checkpoint: Checkpoint) -> bytes:
+    """Return the bytes of a checkpoint."""
+    document = msgspec.msgpack.encode(checkpoint, enc_hook=_array_as_list)
+    return _PREFIX.pack(MAGIC, VERSION, zlib.crc32(document)) + document
+
+
+def decode(data: bytes, node_name: str) -> Checkpoint:
+    """Return the checkpoint of this node. Raises Refused."""
+    if len(data) < _PREFIX.size or not data.startswith(MAGIC):
+        raise Refused(f"{len(data)} bytes that begin with {data[:8]!r}, want {_PREFIX.size} or more from {MAGIC!r} on")
+    _magic, version, checksum = _PREFIX.unpack_from(data)
+    if version != VERSION:
+        raise Refused(f"version {version}, this agent reads version {VERSION}")
+    document = memoryview(data)[_PREFIX.size :]
+    if zlib.crc32(document) != checksum:
+        raise Refused(f"checksum of {len(data)} bytes is not {checksum:#010x}: the file is damaged or cut off")
     try:
-        return checkpoint_format.decode(_read(path), node_name)
+        checkpoint = msgspec.msgpack.decode(document, type=Checkpoint, dec_hook=_list_as_array)
+        if checkpoint.node != node_name:
+            raise Refused(f"belongs to node {checkpoint.node!r}, this is {node_name!r}")
+        if checkpoint.buckets != _BUCKETS:
+            raise Refused(f"has the buckets {checkpoint.buckets}, want {_BUCKETS}")
+        checkpoint_values.require_models(checkpoint.models, checkpoint.saved_seconds)
+        checkpoint_values.require_packages(checkpoint.packages)
+        if checkpoint.calibration is not None:
+            checkpoint_values.require_calibration(checkpoint.calibration)
+        if checkpoint.evaluation is not None:
+            checkpoint_values.require_evaluation(checkpoint.evaluation)
+    except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
+        raise Refused(f"the content is invalid: {error!r}") from error
+    return checkpoint
+
+
+def _array_as_list(array: Any) -> list[Any]:
+    return [*array.shape, array.tobytes()]
+
+
+def _list_as_array(kind: Any, stored: Any) -> npt.NDArray[Any]:
+    """Return a writable array of the type in an annotation. Raises ValueError for a shape that does not fit."""
+    *shape, data = stored
+    scalar = typing.get_args(typing.get_args(kind)[1])[0]
+    return np.frombuffer(data, np.dtype(scalar)).reshape(shape).copy()
+
+
+def load(path: Path, node_name: str) -> Checkpoint | CheckpointProblem:
+    """Return the checkpoint that is stored for this node."""
+    try:
+        return decode(_read(path), node_name)
     except FileNotFoundError as error:
         if not path.parent.is_dir():
-            return problem_of(error, f"cannot read {path}")
+            return problem_of_disk(error, f"cannot read {path}")
         return CheckpointProblem(_MISSING, f"{path} does not exist: starting without history")
     except OSError as error:
-        return problem_of(error, f"cannot read {path}")
-    except CheckpointError as refused:
-        return CheckpointProblem(refused.refusal, f"{path} is not used: {refused}; starting without history")
+        return problem_of_disk(error, f"cannot read {path}")
+    except Refused as refused:
+        return CheckpointProblem("Refused", f"{path} is not used: {refused}; starting without history")
 
 
 def probe(path: Path) -> CheckpointProblem | None:
     """Test whether a checkpoint can be written, by writing as many bytes and removing them."""
-    temporary = _temporary(path)
     try:
-        _write(temporary, bytes(_PROBED_BYTES))
-        temporary.unlink()
+        _write_beside(path, bytes(_PROBED_BYTES)).unlink()
     except OSError as error:
-        _remove(temporary)
-        return problem_of(error, f"cannot write {path}")
+        return problem_of_disk(error, f"cannot write {path}")
     return None
 
 
-def save(
-    path: Path,
-    models: ModelsState,
-    node_name: str,
-    now_seconds: float,
-    *,
-    reset_mark: str = "",
-    reset: bool = False,
-    evaluation: bytes = checkpoint_format.NO_EVALUATION,
-    calibration: bytes = b"",
-    packages: bytes = checkpoint_format.NO_PACKAGES,
-) -> CheckpointProblem | None:
-    """Replace the checkpoint.
+def save(path: Path, checkpoint: Checkpoint, *, is_reset: bool = False) -> CheckpointProblem | None:
+    """Replace the checkpoint: write a file beside it, flush it to the disk, rename it, and flush the folder.
 
-    A checkpoint with more recorded history than these models is not overwritten unless `reset` is set: an agent that
-    could not read its checkpoint at the start must not erase it a minute later. After about a half-life the new history
-    outweighs the old one and is written. `reset_mark`, the last reset request that was handled, is stored with it,
-    and `evaluation`, the state of the live evaluation as JSON, `calibration`, that of calibrated peaks, and `packages`,
-    those of package predictors as JSON.
+    One with more recorded history than these models is not replaced, but for a reset: an agent that could not read its
+    checkpoint at the start must not erase it a minute later. After about a half-life the new history outweighs the old.
     """
     try:
-        if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
-            text = (
-                f"{path} is not overwritten: it has more history than the models of this process; "
-                "remove it to discard that history"
-            )
-            return CheckpointProblem(_LESS_HISTORY, text)
-        encoded = checkpoint_format.encode(
-            models, node_name, now_seconds, reset_mark, evaluation, calibration=calibration, packages=packages
-        )
-        _replace(path, encoded)
+        if not is_reset and _has_less_history(checkpoint, path):
+            text = "it has more history than the models of this process; remove it to discard that history"
+            return CheckpointProblem("LessHistory", f"{path} is not overwritten: {text}")
+        _write_beside(path, encode(checkpoint)).replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
-        return problem_of(error, f"cannot write {path}")
+        return problem_of_disk(error, f"cannot write {path}")
     return None
+
+
+def _has_less_history(checkpoint: Checkpoint, path: Path) -> bool:
+    try:
+        stored = decode(_read(path), checkpoint.node)
+    except (FileNotFoundError, Refused):
+        return False  # nothing usable is lost
+    passed_seconds = max(checkpoint.saved_seconds - stored.saved_seconds, 0.0)
+    before = stored.models.history(stored.saved_seconds)
+    for resource, weight in checkpoint.models.history(checkpoint.saved_seconds).items():
+        # The shorter of two half-lives: a changed policy may have made these models decay faster.
+        half_life = min(each.models.banks[resource].half_life_seconds for each in (stored, checkpoint))
+        if weight < before[resource] * 2.0 ** -(passed_seconds / half_life) * (1 - _ROUNDING):
+            return True
+    return False
 
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        text = f"more than {_MOST_BYTES} bytes, want what an agent writes"
-        raise CheckpointError(checkpoint_format.Refusal.CORRUPT, text)
+        raise Refused(f"more than {_MOST_BYTES} bytes, want what an agent writes")
     return data
 
 
-def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, now_seconds: float) -> bool:
+def _write_beside(path: Path, data: bytes) -> Path:
+    """Write a file that can replace another one. After an error there is none."""
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        stored = checkpoint_format.decode(_read(path), node_name)
-    except (FileNotFoundError, CheckpointError):
-        return False  # nothing usable is lost
-    passed_seconds = max(now_seconds - stored.saved_seconds, 0.0)
-    for resource, weight in checkpoint_format.carried_weight(models, now_seconds).items():
-        # The shorter of two half-lives: a changed policy may have made these models decay faster.
-        half_life = min(stored.models.banks[resource].half_life_seconds, models.banks[resource].half_life_seconds)
-        left = stored.carried_weight[resource] * 2.0 ** -(passed_seconds / half_life)
-        if weight < left * (1 - _ROUNDING):
-            return True
-    return False
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = _temporary(path)
-    try:
-        _write(temporary, data)
-        temporary.replace(path)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError:
-        _remove(temporary)
+        with contextlib.suppress(OSError):  # the next write overwrites it
+            temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    return temporary
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f"{path.name}.tmp")
-
-
-def _write(temporary: Path, data: bytes) -> None:
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _remove(temporary: Path) -> None:
-    try:
-        temporary.unlink(missing_ok=True)
-    except OSError:
-        return  # the next write overwrites it
-
-
-def problem_of(error: OSError, what: str) -> CheckpointProblem:
-    """Convert an error of the disk to a problem. `what` begins the message and has the path."""
+def problem_of_disk(error: OSError, attempt: str) -> CheckpointProblem:
+    """Convert an error of the disk to a problem. `attempt` begins the message and has the path."""
     reason, fix = _REASON_OF_ERRNO.get(error.errno or 0, ("InputOutputError", "check the disk"))
-    return CheckpointProblem(reason, f"{what}: {error.strerror or error}; history is kept in memory only: {fix}")
+    return CheckpointProblem(reason, f"{attempt}: {error.strerror or error}; history is kept in memory only: {fix}")

@@ -9,24 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import functools
 import logging
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from koordlet.prediction import checkpoint, checkpoint_format, evaluation_state
-from koordlet.prediction.calibration import state_format
-from koordlet.prediction.checkpoint import CheckpointProblem
+from koordlet.prediction import checkpoint
+from koordlet.prediction.checkpoint import Checkpoint, CheckpointProblem
 from koordlet.prediction.evaluation import LiveEvaluation
-from koordlet.prediction.packages import states
 from koordlet.prediction.server import PredictionServer
 
 log = logging.getLogger(__name__)
 
-_MOST: Final = states.MOST_TOTAL_BYTES
 FILE_NAME: Final = "prediction.checkpoint"
 _FIRST_SECONDS: Final = 60.0
 """Delay of the first checkpoint, after the first training: a crash on the first day of a node loses little."""
@@ -50,7 +45,6 @@ class Checkpointer:
         self._reset_mark = ""
         self._is_reset_mark_known = True
         self._is_reset_due = False
-        self._states_left_out: list[str] = []
         self._wake = asyncio.Event()
         self._write_lock = threading.Lock()
         """Held by the writing thread. Cancelling its waiter, as at the end, does not stop the thread."""
@@ -63,68 +57,28 @@ class Checkpointer:
         if self.path is None:
             return
         self._load(self.path)
-        self._add_problem(checkpoint.probe(self.path))
-
-    def _load(self, path: Path) -> None:
-        found = checkpoint.load(path, self._node_name)
-        if isinstance(found, CheckpointProblem):
-            self.problem = found
-            # The reset may have been done long ago; it must not erase a checkpoint that is only unreadable now.
-            self._is_reset_mark_known = found.is_first_start
-            log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
-            return
-        self._server.restore(found.models)
-        self._restore_evaluation(path, found.evaluation)
-        self._restore_calibration(path, found.calibration)
-        self._restore_packages(path, found.packages)
-        self._reset_mark = found.reset_mark
-        self.written_seconds = found.saved_seconds
-        saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
-        log.info("%s: history of %d series, saved %s", path, len(found.models.keys), saved.isoformat())
-
-    def _restore_evaluation(self, path: Path, stored: bytes) -> None:
-        if stored == checkpoint_format.NO_EVALUATION:
-            return
-        try:
-            state = evaluation_state.decode(stored)
-        except ValueError as refused:
-            log.warning("%s: the scores of the predictors are not used and begin again: %s", path, refused)
-            return
-        self._evaluation.restore(state, time.time(), _boot_seconds())
-
-    def _restore_calibration(self, path: Path, stored: bytes) -> None:
-        if not stored:
-            return
-        try:
-            is_restored = self._server.restore_calibration(state_format.decode(stored))
-        except ValueError as refused:
-            log.warning("%s: the calibration is not used and begins again: %s", path, refused)
-            return
-        if not is_restored:
-            log.warning("%s: the calibration is not used and begins again: it has impossible values", path)
-
-    def _restore_packages(self, path: Path, stored: bytes) -> None:
-        found, problems = states.decode(stored)
-        for problem in problems:
-            log.warning("%s: %s: not used, its predictor begins again", path, problem)
-        self._server.packages.restore(found)
-
-    def _package_states(self) -> bytes:
-        encoded, left_out = states.encode(self._server.packages.states())
-        if left_out != self._states_left_out:
-            for name in left_out:
-                log.warning("the state of predictor %s is not stored: all states have more than %d bytes", name, _MOST)
-            self._states_left_out = left_out
-        return encoded
-
-    def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
-        """Add to the problem of loading, unless it has the same reason."""
-        before = self.problem
+        unwritable, before = checkpoint.probe(self.path), self.problem
         if unwritable is None or (before is not None and before.reason == unwritable.reason):
             return
         log.warning("%s", unwritable.message)
         loading = "" if before is None or before.is_first_start else f"{before.message}; "
         self.problem = CheckpointProblem(unwritable.reason, loading + unwritable.message)
+
+    def _load(self, path: Path) -> None:
+        stored = checkpoint.load(path, self._node_name)
+        if isinstance(stored, CheckpointProblem):
+            self.problem = stored
+            # The reset may have been done long ago; it must not erase a checkpoint that is only unreadable now.
+            self._is_reset_mark_known = stored.is_first_start
+            log.log(logging.INFO if stored.is_first_start else logging.WARNING, "%s", stored.message)
+            return
+        self._server.restore(stored.models, stored.calibration, stored.packages)
+        if stored.evaluation is not None:
+            self._evaluation.restore(stored.evaluation, time.time(), _boot_seconds())
+        self._reset_mark = stored.reset_mark
+        self.written_seconds = stored.saved_seconds
+        saved = dt.datetime.fromtimestamp(stored.saved_seconds, dt.UTC)
+        log.info("%s: history of %d series, saved %s", path, len(stored.models.keys), saved.isoformat())
 
     async def run(self, interval_seconds: float) -> None:
         """Save at the interval, and at once after a reset, until cancelled. Errors are logged and counted."""
@@ -166,21 +120,16 @@ class Checkpointer:
         if not models.keys and not is_reset:
             return
         now = time.time()
-        evaluation = self._evaluation.export(now, _boot_seconds())
-        calibration = self._server.export_calibration()
-        write = functools.partial(
-            checkpoint.save,
-            self.path,
-            models,
+        content = Checkpoint(
             self._node_name,
             now,
-            reset_mark=self._reset_mark,
-            reset=is_reset,
-            evaluation=evaluation,
-            calibration=b"" if calibration is None else state_format.encode(calibration),
-            packages=self._package_states(),
+            models,
+            self._reset_mark,
+            self._evaluation.export(now, _boot_seconds()),
+            self._server.calibration.export(),
+            self._server.packages.states(),
         )
-        problem = await asyncio.to_thread(self._locked, write)
+        problem = await asyncio.to_thread(self._write, self.path, content, is_reset)
         self.writes += problem is None
         self.failures += problem is not None
         if problem is None:
@@ -190,9 +139,9 @@ class Checkpointer:
             log.warning("%s", problem.message)
         self.problem = problem
 
-    def _locked(self, write: Callable[[], CheckpointProblem | None]) -> CheckpointProblem | None:
+    def _write(self, path: Path, content: Checkpoint, is_reset: bool) -> CheckpointProblem | None:
         with self._write_lock:
-            return write()
+            return checkpoint.save(path, content, is_reset=is_reset)
 
     @property
     def problem_text(self) -> str | None:

@@ -12,6 +12,7 @@ nothing. It reads predictions and changes none.
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import enum
 import itertools
@@ -26,8 +27,7 @@ from api_types.colocation import controller_config
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.interface import WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation_scores import Scores
-from koordlet.prediction.evaluation_state import EvaluationState, Forecast, Record
+from koordlet.prediction.evaluation_scores import Forecast, Record, Scores
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import STALE_SECONDS, Prediction
 from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample, pod_key
@@ -75,6 +75,17 @@ class Outcome(NamedTuple):
     predictor: str
     resource: Resource
     is_violation: bool
+
+
+class EvaluationState(msgspec.Struct):
+    """Everything that a checkpoint stores of the evaluation, with the time of both clocks."""
+
+    saved_seconds: float
+    boot_seconds: float
+    undecayed_seconds: float
+    """Time by which the scores are older than when they were last decayed."""
+    records: dict[str, Record]
+    forecast: Forecast | None = None
 
 
 class LiveEvaluation:
@@ -157,11 +168,11 @@ class LiveEvaluation:
         for of in itertools.product(predictions, requested, (False, True)):
             self.outcomes[Outcome(*of)] += 0  # a counter that begins at 1 hides its first increment from rate()
 
-    def export(self, now_seconds: float, boot_seconds: float) -> bytes:
-        """Return everything that a checkpoint has to store. Time up to now passes without an observation."""
+    def export(self, now_seconds: float, boot_seconds: float) -> EvaluationState:
+        """Return a copy of what a checkpoint has to store. Time up to now passes without an observation."""
         self.observe(boot_seconds, None)
         state = EvaluationState(now_seconds, boot_seconds, self._undecayed_seconds, self.records, self.forecast)
-        return msgspec.json.encode(state)
+        return copy.deepcopy(state)
 
     def restore(self, state: EvaluationState, now_seconds: float, boot_seconds: float) -> None:
         """Continue a stored evaluation.

@@ -243,17 +243,17 @@ class PredictionServer:
         """Return a copy of all models, for a checkpoint."""
         return self._models.export()
 
-    def export_calibration(self) -> NodeCalibrationState | None:
-        """Return a copy of the calibration, None while there is none."""
-        return self.calibration.export()
-
-    def restore_calibration(self, state: NodeCalibrationState) -> bool:
-        """Load the calibration of a checkpoint; False, and nothing loaded, where it has impossible values."""
-        return self.calibration.restore(state)
-
-    def restore(self, state: ModelsState) -> None:
-        """Load the models of a checkpoint before the first training. Raises ValueError after it."""
-        self._models.restore(state)
+    def restore(
+        self,
+        models: ModelsState,
+        calibration: NodeCalibrationState | None = None,
+        packages: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Continue what a checkpoint has, before the first training. Raises ValueError after it."""
+        self._models.restore(models)
+        if calibration is not None:
+            self.calibration.restore(calibration)
+        self.packages.restore(packages or {})
 
     def forget(self) -> None:
         """Discard all models and their history."""

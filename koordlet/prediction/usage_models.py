@@ -59,6 +59,20 @@ class ModelsState:
     banks: Mapping[Resource, BankState]
     """Row i belongs to `keys[i]`."""
 
+    def history(self, at_seconds: float) -> Mapping[Resource, float]:
+        """Return the weight of all samples of the series that never expire, decayed to a time.
+
+        While the clock is behind the newest sample, because it was set back, that time is that of the newest sample.
+        """
+        lasting = np.array([key.kind is not _POD for key in self.keys], bool)
+        weights = {}
+        for resource, bank in self.banks.items():
+            newest_seconds = np.fmax.reduce(bank.columns[4], initial=at_seconds)
+            half_lives = float(newest_seconds - bank.reference_seconds) / bank.half_life_seconds
+            stored = float(np.sum(bank.columns[0, lasting]))
+            weights[resource] = stored * 2.0**-half_lives if stored else 0.0
+        return weights
+
 
 @dataclass(frozen=True, slots=True)
 class SeriesStatistics:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from api_types.node_metric import types as node_metric
-from koordlet.prediction.evaluation_scores import Scores
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record, Scores
 from koordlet.samples import Resource
 
 

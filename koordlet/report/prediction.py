@@ -10,7 +10,7 @@ from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
 from koordlet.report import evaluation, status

@@ -6,7 +6,6 @@ import pytest
 
 from e2e.support.evaluation_model import Recording
 from koordlet.metrics import debug_pages
-from koordlet.prediction import evaluation_state
 from koordlet.samples import UsageSample
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, StaticCluster, bound_pod
@@ -40,7 +39,7 @@ def test_the_model_agrees_with_the_agent():
     second.now, second.boot_seconds = first.now + 20, first.boot_seconds + 20
     second.observer.server.restore(first.observer.server.export())
     stored = first.observer.evaluation.export(first.now, first.boot_seconds)
-    second.observer.evaluation.restore(evaluation_state.decode(stored), second.now, second.boot_seconds)
+    second.observer.evaluation.restore(stored, second.now, second.boot_seconds)
     for step in second.run(1500, lambda step: usage(step + 150)):
         if step % 60 == 59:
             recording.add(page(second))

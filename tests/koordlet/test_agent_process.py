@@ -10,6 +10,7 @@ import pytest
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction import checkpoint
+from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import Snapshot, UsageSample
@@ -46,7 +47,7 @@ def learnt_before(path):
         at = now - 30 * (120 - step)
         snapshot = Snapshot(at, UsageSample(1.0, 2e9), UsageSample(1.0, 2e9))
         server.train(at, series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
-    assert checkpoint.save(path, server.export(), NODE, now - 30) is None
+    assert checkpoint.save(path, Checkpoint(NODE, now - 30, server.export())) is None
 
 
 @pytest.fixture

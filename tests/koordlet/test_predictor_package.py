@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from koordlet.prediction import checkpoint
-from koordlet.prediction.packages import states
 from tests.fakes import agent_process, apiserver, installed_package
 from tests.host_trees.plain_files import PlainHost
 from tests.koordlet.test_agent_process import NODE, NODE_METRICS, NODE_OBJECT, NODES, PODS, learnt_before
@@ -68,7 +67,7 @@ async def test_the_installed_example_is_published_and_its_state_is_in_the_checkp
     built_in = "n-sigma-v1, n-sigma-v2, borg-default, resource-central, percentile, calibrated, max"
     assert f"predictors: installed are {built_in}; from packages example/recent-peak, v/raising" in log
     stored = checkpoint.load(tmp_path / "prediction.checkpoint", NODE)
-    assert states.decode(stored.packages) == ({"example/recent-peak": b'{"cpu": 0.0, "memory": 0.0}'}, [])
+    assert stored.packages == {"example/recent-peak": b'{"cpu": 0.0, "memory": 0.0}'}
 
 
 async def test_one_that_raises_is_switched_off_and_n_sigma_steps_in(tmp_path):

@@ -9,7 +9,7 @@ Values are shares of the node's capacity as float16: 141 KiB for 250 series.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -27,27 +27,14 @@ LEAST_BASE: Final = 1e-6
 _BLOCK_ROWS: Final = 64
 
 
-@dataclass(frozen=True, eq=False)
-class RingState:
-    """A ring as plain values, for a checkpoint."""
-
-    values: HalfArray
-    head: int
-    slot_seconds: float
-
-    def fits(self, count: int) -> bool:
-        """Whether it holds so many series, and a slot that exists."""
-        return self.values.shape == (count, SLOTS) and 0 <= self.head < SLOTS
-
-
+@dataclass(eq=False)
 class DayRing:
     """One row for each series, one column for each slot; NaN where nothing was measured."""
 
-    def __init__(self) -> None:
-        self.values: HalfArray = np.full((0, SLOTS), np.nan, np.float16)
-        self.head = 0
-        self.slot_seconds = math.nan
-        """Begin of the current slot."""
+    values: HalfArray = field(default_factory=lambda: np.full((0, SLOTS), np.nan, np.float16))
+    head: int = 0
+    slot_seconds: float = math.nan
+    """Begin of the current slot."""
 
     def ensure_rows(self, count: int) -> None:
         """Grow to at least so many rows, in blocks: each growth copies all of them."""
@@ -69,14 +56,13 @@ class DayRing:
         """Follow a step of the wall clock, which ages nothing."""
         self.slot_seconds += seconds
 
-    def export(self, rows: IntArray) -> RingState:
+    def copy(self, rows: IntArray) -> DayRing:
         """Return a copy of the rows, in their order."""
-        return RingState(self.values[rows], self.head, self.slot_seconds)
+        return DayRing(self.values[rows], self.head, self.slot_seconds)
 
-    def restore(self, state: RingState, rows: IntArray) -> None:
-        """Load stored rows into rows that exist."""
-        self.values[rows] = state.values
-        self.head, self.slot_seconds = state.head, state.slot_seconds
+    def fits(self, count: int) -> bool:
+        """Return whether it holds so many series, and a slot that exists."""
+        return self.values.shape == (count, SLOTS) and 0 <= self.head < SLOTS
 
     def base(
         self, rows: IntArray, mean: FloatArray, stdev: FloatArray, oldest_seconds: float, now_seconds: float

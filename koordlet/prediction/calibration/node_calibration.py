@@ -15,16 +15,14 @@ from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.day_ring import SLOTS
 from koordlet.prediction.calibration.resource_calibration import (
     LONGEST_GAP_SECONDS,
-    CalibrationState,
     Level,
     Load,
     ResourceCalibration,
 )
-from koordlet.prediction.calibration.scores import CPU_SCALE, MEMORY_SCALE, Scale
+from koordlet.prediction.calibration.scores import ScoreHistogram
 from koordlet.prediction.series_rows import SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey
 
-SCALES: Final[Mapping[Resource, Scale]] = {Resource.CPU: CPU_SCALE, Resource.MEMORY: MEMORY_SCALE}
 _TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.MEMORY: 2.0}
 """A shortage of memory ends pods, so memory is held to half of the target."""
 
@@ -61,11 +59,11 @@ class Calibrated:
 
 @dataclass(frozen=True, eq=False)
 class NodeCalibrationState:
-    """Calibrations of a node as plain values, for a checkpoint."""
+    """Calibrations of a node, for a checkpoint."""
 
     keys: tuple[SeriesKey, ...]
-    units: Mapping[Resource, float]
-    resources: Mapping[Resource, CalibrationState]
+    units: dict[Resource, float]
+    resources: dict[Resource, ResourceCalibration]
     """Row i of each belongs to `keys[i]`."""
 
 
@@ -76,7 +74,7 @@ class NodeCalibration:
         """`interval_seconds` is the time between two ticks, where it may be longer than `LONGEST_GAP_SECONDS`."""
         self._longest_gap_seconds = max(LONGEST_GAP_SECONDS, interval_seconds)
         self.resources: dict[Resource, ResourceCalibration] = {}
-        self._units: Mapping[Resource, float] = {}
+        self._units: dict[Resource, float] = {}
         self._rows = SeriesRows()
 
     def labels(self) -> dict[Resource, int]:
@@ -102,7 +100,9 @@ class NodeCalibration:
         """
         if not self.resources:
             self._units = dict(capacity)
-            self.resources = {resource: self._calibration(resource, horizon_seconds) for resource in RESOURCES}
+            self.resources = {
+                resource: ResourceCalibration(ScoreHistogram.empty(resource, horizon_seconds)) for resource in RESOURCES
+            }
         bound = set(keys)
         gone = self._rows.release([key for key in self._rows if key not in bound])
         rows = self._rows.take(keys)
@@ -120,6 +120,7 @@ class NodeCalibration:
                 shares[known],
                 target_share=_target_share(resource, target_percent),
                 is_capped=resource in capped,
+                longest_gap_seconds=self._longest_gap_seconds,
             )
 
     def begin_again(self, keys: Iterable[SeriesKey]) -> None:
@@ -170,26 +171,14 @@ class NodeCalibration:
             return None
         keys = tuple(self._rows)
         rows = self._rows.of(keys)
-        return NodeCalibrationState(
-            keys, self._units, {resource: each.export(rows) for resource, each in self.resources.items()}
-        )
+        resources = {resource: calibration.copy(rows) for resource, calibration in self.resources.items()}
+        return NodeCalibrationState(keys, dict(self._units), resources)
 
-    def restore(self, state: NodeCalibrationState) -> bool:
-        """Load a stored calibration into a new one; False, and nothing loaded, for impossible values."""
-        found = SeriesRows()
-        rows = found.take(state.keys)
-        restored = {}
-        for resource in RESOURCES:
-            stored = state.resources[resource]
-            calibration = self._calibration(resource, stored.scores.horizon_seconds)
-            if not calibration.restore(stored, rows):
-                return False
-            restored[resource] = calibration
-        self._rows, self._units, self.resources = found, state.units, restored
-        return True
-
-    def _calibration(self, resource: Resource, horizon_seconds: float) -> ResourceCalibration:
-        return ResourceCalibration(SCALES[resource], horizon_seconds, self._longest_gap_seconds)
+    def restore(self, state: NodeCalibrationState) -> None:
+        """Continue a stored calibration, whose rows are in the order of its keys."""
+        self._rows = SeriesRows()
+        self._rows.take(state.keys)
+        self._units, self.resources = state.units, state.resources
 
 
 def _target_share(resource: Resource, target_percent: float) -> float:

@@ -9,13 +9,15 @@ forecast and L what the pods requested.
 
 from __future__ import annotations
 
-import dataclasses
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from koordlet.prediction.buckets import FloatArray
+from koordlet.samples import Resource
 
 MIN_LABELS: Final = 24
 """Below it there is no calibrated peak; below twice as many the larger of it and n-sigma-v2 is taken."""
@@ -42,35 +44,36 @@ CPU_SCALE: Final = Scale(np.asarray(0.25 * 1.015 ** np.arange(173), np.float64),
 MEMORY_SCALE: Final = Scale(np.linspace(-1.0, 1.0, 801), 30 * 86_400.0, is_additive=True)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreState:
-    """The histogram as plain values, for a checkpoint."""
-
-    weights: FloatArray
-    labels: int
-    newest_seconds: float
-    horizon_seconds: float
+SCALES: Final[Mapping[Resource, Scale]] = {Resource.CPU: CPU_SCALE, Resource.MEMORY: MEMORY_SCALE}
 
 
+@dataclass(eq=False)
 class ScoreHistogram:
     """Scores of one resource at one horizon."""
 
-    def __init__(self, scale: Scale, horizon_seconds: float) -> None:
-        self.scale = scale
-        self._state = ScoreState(np.zeros(len(scale.grid)), 0, 0.0, horizon_seconds)
+    resource: Resource
+    horizon_seconds: float
+    weights: FloatArray
+    labels: int = 0
+    """Number of scores that were added."""
+    newest_seconds: float = 0.0
+
+    @classmethod
+    def empty(cls, resource: Resource, horizon_seconds: float) -> Self:
+        """Return a histogram without scores."""
+        return cls(resource, horizon_seconds, np.zeros(len(SCALES[resource].grid)))
 
     @property
-    def labels(self) -> int:
-        """Number of scores seen."""
-        return self._state.labels
+    def scale(self) -> Scale:
+        """The grid of the scores."""
+        return SCALES[self.resource]
 
     def add(self, score: float, now_seconds: float) -> None:
         """Count a score in the cell of the smallest grid value that is not below it."""
-        state = self._state
-        passed = max(now_seconds - state.newest_seconds, 0.0) if state.labels else 0.0
-        weights = state.weights * 2.0 ** -(passed / self.scale.half_life_seconds)
+        passed = max(now_seconds - self.newest_seconds, 0.0) if self.labels else 0.0
+        weights = self.weights * 2.0 ** -(passed / self.scale.half_life_seconds)
         weights[self._cell(score)] += 1.0
-        self._state = dataclasses.replace(state, weights=weights, labels=state.labels + 1, newest_seconds=now_seconds)
+        self.weights, self.labels, self.newest_seconds = weights, self.labels + 1, now_seconds
 
     def is_reached_by(self, score: float, target_share: float) -> bool:
         """Return whether adding a score leaves the quantile of a target at its value or raises it."""
@@ -80,36 +83,25 @@ class ScoreHistogram:
         """Return lambda, with its correction, for a target share (0..1) of violations. Raises ValueError if empty."""
         if not self.labels:
             raise ValueError("a histogram without scores has no multiplier")
-        found = self._quantile(1 - _KAPPA * target_share)
-        share = _INFLATION * self._state.horizon_seconds / 3600 / self.labels
-        return found + self.scale.correction(found, self._quantile(0.5), share)
+        quantile = self._quantile(1 - _KAPPA * target_share)
+        share = _INFLATION * self.horizon_seconds / 3600 / self.labels
+        return quantile + self.scale.correction(quantile, self._quantile(0.5), share)
 
-    def shift_clock(self, seconds: float) -> None:
-        """Follow a step of the wall clock, which ages nothing."""
-        self._state = dataclasses.replace(self._state, newest_seconds=self._state.newest_seconds + seconds)
-
-    def export(self) -> ScoreState:
-        """Return what a checkpoint has to store."""
-        return self._state
-
-    def restore(self, state: ScoreState) -> bool:
-        """Load stored scores; False, and nothing loaded, for scores of another horizon or with impossible values."""
-        weights = np.asarray(state.weights, float)
-        is_valid = (
-            state.horizon_seconds == self._state.horizon_seconds
-            and weights.shape == self.scale.grid.shape
-            and bool(np.isfinite(weights).all() and (weights >= 0).all())
-            and state.labels >= 0
-            and bool(np.isfinite(state.newest_seconds))
-            and (state.labels == 0) == (not weights.any())
+    def is_possible(self, resource: Resource) -> bool:
+        """Return whether an agent can have recorded these scores of a resource."""
+        return (
+            self.resource is resource
+            and self.weights.shape == self.scale.grid.shape
+            and bool(np.isfinite(self.weights).all() and (self.weights >= 0).all())
+            and self.labels >= 0
+            and math.isfinite(self.newest_seconds)
+            and self.horizon_seconds > 0
+            and (self.labels == 0) == (not self.weights.any())
         )
-        if is_valid:
-            self._state = dataclasses.replace(state, weights=weights)
-        return is_valid
 
     def _cell(self, score: float) -> int:
         return min(int(np.searchsorted(self.scale.grid, score - _EDGE)), len(self.scale.grid) - 1)
 
     def _quantile(self, share: float) -> float:
-        cumulated = np.cumsum(self._state.weights)
+        cumulated = np.cumsum(self.weights)
         return float(self.scale.grid[np.argmax(cumulated >= share * cumulated[-1] - _ROUNDING)])

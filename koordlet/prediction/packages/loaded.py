@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from api_types.colocation import controller_config
-from koordlet.prediction.packages.guard import Failed, GuardedPredictor
+from koordlet.prediction.packages.guard import MOST_STATE_BYTES, Failed, GuardedPredictor
 from koordlet.prediction.packages.protocol import Load
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak
 from koordlet.samples import RESOURCES, Resource
 
+log = logging.getLogger(__name__)
+
 FALLBACK: Final = "n-sigma-v2"
 """Predictor that steps in for one that is switched off."""
+_MOST_BYTES: Final = 4 * MOST_STATE_BYTES
 _INSTALL: Final = "install its package in the agent's image, or name another predictor in colocation-config"
 
 
@@ -29,6 +33,7 @@ class LoadedPredictors:
         self.node_name = node_name
         self.by_name = {each.name: each for each in predictors}
         self.refused = dict(refused or {})
+        self._left_out: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
@@ -64,9 +69,19 @@ class LoadedPredictors:
                     predictor.observe(load)
 
     def states(self) -> dict[str, bytes]:
-        """Return the states to store."""
-        saved = {name: predictor.save() for name, predictor in self.by_name.items()}
-        return {name: state for name, state in saved.items() if state is not None}
+        """Return the states to store; those that are too large together are left out, which is logged once."""
+        stored: dict[str, bytes] = {}
+        left_out = []
+        for name, predictor in self.by_name.items():
+            state = predictor.save()
+            if state is not None and sum(map(len, stored.values())) + len(state) > _MOST_BYTES:
+                left_out.append(name)
+            elif state is not None:
+                stored[name] = state
+        if left_out and left_out != self._left_out:
+            log.warning("states of predictors %s are not stored: all have more than %d bytes", left_out, _MOST_BYTES)
+        self._left_out = left_out
+        return stored
 
     def restore(self, states: Mapping[str, bytes]) -> None:
         """Load stored states; those of packages that are not installed any more are dropped."""

@@ -12,8 +12,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import describe
 from koordlet.influxdb_exporter import points
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation_scores import Scores
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record, Scores
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction

@@ -1,5 +1,6 @@
 """Calibrated peaks of a server that is trained every 5 minutes, beside those of n-sigma-v2."""
 
+import copy
 import functools
 
 import numpy as np
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.calibration import state_format
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
@@ -74,7 +74,7 @@ def labels(node):
 def stored():
     """Return the models and the calibration of a node after three days."""
     node = Node().run(75)
-    return node.now, node.server.export(), state_format.encode(node.server.export_calibration())
+    return node.now, node.server.export(), node.server.calibration.export()
 
 
 def known():
@@ -82,8 +82,7 @@ def known():
     node = Node()
     node.now, models, calibration = stored()
     node.boot, node.steps = node.now - START, 75 * HOUR
-    node.server.restore(models)
-    assert node.server.restore_calibration(state_format.decode(calibration))
+    node.server.restore(models, copy.deepcopy(calibration))
     return node
 
 
@@ -224,9 +223,9 @@ def test_a_capacity_of_0_is_no_unit():
     server = PredictionServer(CALIBRATED)
     server.train(START, class_series.series_of(Snapshot(START, SYSTEM, SYSTEM, {}), {}, Reserved(1.0, 4.0 * GIB)))
     server.calibrate(START, [], WholeAmounts(0, 0))
-    assert server.export_calibration() is None
+    assert server.calibration.export() is None
     server.calibrate(START, [], CAPACITY)
-    assert state_format.decode(state_format.encode(server.export_calibration())).units[Resource.CPU] == 16.0
+    assert server.calibration.export().units[Resource.CPU] == 16.0
 
 
 def test_a_forgotten_history_is_forgotten_here_too():
@@ -241,11 +240,11 @@ def test_10_000_pods_an_hour_need_no_more_rows_than_run_at_a_time():
     sizes = []
     for turn in range(HOUR):
         node.step(pods=[Pod(f"{turn}-{number}", cpu_request_millis=10) for number in range(833)])
-        sizes.append(len(state_format.encode(node.server.export_calibration())))
-    assert max(sizes) < 1.01 * sizes[0] + 1000
+        sizes.append(len(node.server.calibration.export().keys))
+    assert max(sizes) == 834
     assert all(len(each.ring.values) == 896 for each in node.server.calibration.resources.values())
     node.step()
-    assert len(state_format.encode(node.server.export_calibration())) < 30_000
+    assert len(node.server.calibration.export().keys) == 5
 
 
 def test_policies_that_are_predicted_together_get_the_answers_of_each_alone():

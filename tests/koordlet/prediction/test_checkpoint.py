@@ -19,10 +19,12 @@ from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import RESOURCES, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod
+from tests.koordlet.test_agent_work import open_below
 
 NODE = "node-1"
 START = 1.7e9
@@ -51,6 +53,11 @@ def names_in(folder):
     return [entry.name for entry in folder.iterdir()]
 
 
+def stored(path, server, saved_seconds, node=NODE, **options):
+    """Save the models of a server."""
+    return checkpoint.save(path, Checkpoint(node, saved_seconds, server.export()), **options)
+
+
 def restarted(path, parameters=DEFAULTS):
     server = PredictionServer(parameters)
     server.restore(checkpoint.load(path, NODE).models)
@@ -74,7 +81,7 @@ def test_a_restart_changes_no_prediction(tmp_path_factory, rounds, predictor, ha
     for step, usage in enumerate(rounds):
         train(server, START + gap * step, usage)
     now = START + gap * (len(rounds) - 1)
-    assert checkpoint.save(path, server.export(), NODE, now) is None
+    assert stored(path, server, now) is None
     pods = [Pod("a"), Pod("b", PriorityClass.BATCH), Pod("c"), Pod("never seen")]
     again = restarted(path, parameters)
     assert again.predict(now, pods, ALLOCATABLE) == server.predict(now, pods, ALLOCATABLE)
@@ -90,7 +97,7 @@ def test_how_long_a_pod_has_been_recorded_survives_a_restart(tmp_path):
     path = tmp_path / "prediction"
     server = trained_server(241)  # two hours
     now = START + 7200
-    checkpoint.save(path, server.export(), NODE, now)
+    stored(path, server, now)
     prediction = restarted(path).predict(now, [Pod("a")], ALLOCATABLE)
     assert (prediction.warm_pods, prediction.since_seconds) == (1, START)
 
@@ -98,17 +105,17 @@ def test_how_long_a_pod_has_been_recorded_survives_a_restart(tmp_path):
 def test_a_replaced_file_holds_the_newest_models_and_leaves_no_other_file(tmp_path):
     path = tmp_path / "prediction"
     for rounds in (1, 5):
-        assert checkpoint.save(path, trained_server(rounds).export(), NODE, START + 30 * rounds) is None
+        assert stored(path, trained_server(rounds), START + 30 * rounds) is None
     assert checkpoint.load(path, NODE).saved_seconds == START + 150
     assert names_in(tmp_path) == ["prediction"]
 
 
 def test_a_half_written_file_of_a_crash_is_not_read_and_gets_overwritten(tmp_path):
     path = tmp_path / "prediction"
-    checkpoint.save(path, trained_server(2).export(), NODE, START + 30)
+    stored(path, trained_server(2), START + 30)
     (tmp_path / "prediction.tmp").write_bytes(b"half")
     assert checkpoint.load(path, NODE).saved_seconds == START + 30
-    checkpoint.save(path, trained_server(3).export(), NODE, START + 60)
+    stored(path, trained_server(3), START + 60)
     assert names_in(tmp_path) == ["prediction"]
 
 
@@ -119,54 +126,58 @@ def test_the_first_start_without_a_checkpoint_is_not_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    ("spoil", "detail"),
     [
-        (lambda data: data[:-5], "Truncated"),
-        (lambda data: data[:-5] + b"wrong", "Corrupt"),
-        (lambda data: b"not " + data, "NotACheckpoint"),
-        (lambda data: data[:8] + b"\x63\0\0\0" + data[12:], "OtherVersion"),
+        (lambda data: data[:-5], "cut off"),
+        (lambda data: data[:-5] + b"wrong", "damaged"),
+        (lambda data: b"not " + data, "begin with b'not koor'"),
+        (lambda _data: b"", "0 bytes that begin with b'', want 16 or more"),
+        (lambda data: data[:15], "15 bytes"),
+        (lambda data: data[:8] + b"\x63\0\0\0" + data[12:], "version 99, this agent reads version 4"),
+        (lambda data: data.replace(b"max_value=1024", b"max_value=2048"), "is not"),
     ],
 )
-def test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
+def test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, detail):
     path = tmp_path / "prediction"
-    checkpoint.save(path, trained_server(50).export(), NODE, START + 1500)
+    stored(path, trained_server(50), START + 1500)
     path.write_bytes(spoil(path.read_bytes()))
     problem = checkpoint.load(path, NODE)
-    assert (problem.reason, problem.is_first_start) == (reason, False)
+    assert not problem.is_first_start
     assert problem.message.startswith(f"{path} is not used: ")
-    assert checkpoint.save(path, trained_server(1).export(), NODE, START + 1530) is None
+    assert detail in problem.message
+    assert stored(path, trained_server(1), START + 1530) is None
     assert checkpoint.load(path, NODE).saved_seconds == START + 1530
 
 
 def test_a_checkpoint_of_another_node_is_refused(tmp_path):
     path = tmp_path / "prediction"
-    checkpoint.save(path, trained_server(1).export(), "node-2", START)
-    assert checkpoint.load(path, NODE).reason == "ForeignNode"
+    stored(path, trained_server(1), START, "node-2")
+    assert "belongs to node 'node-2', this is 'node-1'" in checkpoint.load(path, NODE).message
 
 
 def test_history_is_not_replaced_by_less_unless_reset_on_purpose(tmp_path):
     path = tmp_path / "prediction"
     now = START + 3000
-    checkpoint.save(path, trained_server(100).export(), NODE, now)
-    young = trained_server(3, start=now).export()
-    problem = checkpoint.save(path, young, NODE, now + 90)
+    stored(path, trained_server(100), now)
+    young = trained_server(3, start=now)
+    problem = stored(path, young, now + 90)
     assert problem.reason == "LessHistory"
     assert str(path) in problem.message
     assert checkpoint.load(path, NODE).saved_seconds == now
-    assert checkpoint.save(path, young, NODE, now + 90, reset=True) is None
+    assert stored(path, young, now + 90, is_reset=True) is None
     assert checkpoint.load(path, NODE).saved_seconds == now + 90
 
 
 def test_new_history_replaces_the_old_one_once_it_weighs_more(tmp_path):
     path = tmp_path / "prediction"
     parameters = PredictParameters(cpu_half_life_seconds=600, memory_half_life_seconds=600)
-    checkpoint.save(path, trained_server(100, parameters).export(), NODE, START + 3000)
+    stored(path, trained_server(100, parameters), START + 3000)
     newcomer = PredictionServer(parameters)
     outcomes = []
     for step in range(100):
         now = START + 3000 + 30 * step
         train(newcomer, now, {"a": 1.0})
-        outcomes.append(checkpoint.save(path, newcomer.export(), NODE, now) is None)
+        outcomes.append(stored(path, newcomer, now) is None)
     assert 15 <= outcomes.index(True) <= 25  # about a half-life, which is 20 rounds
     assert all(outcomes[outcomes.index(True) :])
 
@@ -174,46 +185,47 @@ def test_new_history_replaces_the_old_one_once_it_weighs_more(tmp_path):
 def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_shortened(tmp_path):
     path = tmp_path / "prediction"
     server = trained_server(100)
-    assert checkpoint.save(path, server.export(), NODE, START + 3000) is None
-    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # without samples in between
+    assert stored(path, server, START + 3000) is None
+    assert stored(path, server, START + 9000) is None  # without samples in between
     shorter = replace(DEFAULTS, cpu_half_life_seconds=600, memory_half_life_seconds=600)
     server.configure(shorter)
     for step in range(20):
         now = START + 9030 + 30 * step
         train(server, now, {"a": 1.0})
-        assert checkpoint.save(path, server.export(), NODE, now) is None
+        assert stored(path, server, now) is None
     server.configure(DEFAULTS)
     server.train(START + 9700, {})
-    assert checkpoint.save(path, server.export(), NODE, START + 9700) is None
+    assert stored(path, server, START + 9700) is None
     server.configure(shorter)
     server.train(START + 9800, {})
-    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it decayed faster than stored
+    assert stored(path, server, START + 20_000) is None  # it decayed faster than stored
 
 
 @pytest.mark.parametrize("years", [1e-4, 1, 40])
 def test_a_clock_that_is_set_back_before_a_save_makes_no_history_weigh_more(tmp_path, years):
     path = tmp_path / "prediction"
     server, back = trained_server(100), years * 365 * 86_400
-    assert checkpoint.save(path, server.export(), NODE, START + 2970 - back) is None
-    carried = checkpoint.load(path, NODE).carried_weight
+    assert stored(path, server, START + 2970 - back) is None
+    read = checkpoint.load(path, NODE)
+    carried = read.models.history(read.saved_seconds)
     assert all(0 < weight <= 8 * 100 for weight in carried.values())  # eight series that never expire, 100 rounds
     train(server, START + 3000 - back, {"a": 1.0})
-    assert checkpoint.save(path, server.export(), NODE, START + 3000 - back) is None
+    assert stored(path, server, START + 3000 - back) is None
 
 
 def test_pods_that_went_do_not_count_as_lost_history(tmp_path):
     path = tmp_path / "prediction"
     server = trained_server(10)
-    checkpoint.save(path, server.export(), NODE, START + 300)
+    stored(path, server, START + 300)
     for step in range(70):
         train(server, START + 300 + 30 * step, {})
-    assert checkpoint.save(path, server.export(), NODE, START + 2400) is None
+    assert stored(path, server, START + 2400) is None
     assert [key for key in checkpoint.load(path, NODE).models.keys if key.kind == "pod"] == []
 
 
 def test_a_missing_folder_is_reported_and_nothing_is_created(tmp_path):
     path = tmp_path / "absent" / "prediction"
-    problem = checkpoint.save(path, trained_server(1).export(), NODE, START)
+    problem = stored(path, trained_server(1), START)
     assert problem.reason == "NoFolder"
     assert problem.message.startswith(f"cannot write {path}: No such file or directory; history is kept in memory only")
     assert not path.parent.exists()
@@ -221,16 +233,16 @@ def test_a_missing_folder_is_reported_and_nothing_is_created(tmp_path):
 
 def test_a_file_where_the_folder_should_be_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    assert checkpoint.save(tmp_path / "file" / "x", trained_server(1).export(), NODE, START).reason == "NoFolder"
+    assert stored(tmp_path / "file" / "x", trained_server(1), START).reason == "NoFolder"
     assert checkpoint.load(tmp_path / "file" / "x", NODE).reason == "NoFolder"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_reported_and_leaves_the_old_checkpoint(tmp_path):
     path = tmp_path / "prediction"
-    checkpoint.save(path, trained_server(1).export(), NODE, START)
+    stored(path, trained_server(1), START)
     (tmp_path / "prediction.tmp").symlink_to("/dev/full")
-    problem = checkpoint.save(path, trained_server(2).export(), NODE, START + 30)
+    problem = stored(path, trained_server(2), START + 30)
     assert (problem.reason, str(path) in problem.message) == ("DiskFull", True)
     assert checkpoint.load(path, NODE).saved_seconds == START
     assert names_in(tmp_path) == ["prediction"]
@@ -244,7 +256,8 @@ from koordlet.prediction.usage_models import UsageModels
 if os.geteuid() == 0:
     os.setgid(65532)
     os.setuid(65532)
-save = checkpoint.save(Path(sys.argv[1]) / "new", UsageModels().export(), "node-1", 1.7e9)
+content = checkpoint.Checkpoint("node-1", 1.7e9, UsageModels().export())
+save = checkpoint.save(Path(sys.argv[1]) / "new", content)
 load = checkpoint.load(Path(sys.argv[1]) / "prediction", "node-1")
 print(json.dumps([save.reason, save.message, load.reason]))
 """
@@ -268,16 +281,16 @@ def test_a_folder_of_another_user_is_reported():
     [(errno.EROFS, "ReadOnlyDisk"), (errno.EDQUOT, "DiskFull"), (errno.EIO, "InputOutputError")],
 )
 def test_errors_of_the_disk_have_a_reason_each(number, reason):
-    problem = checkpoint.problem_of(OSError(number, os.strerror(number)), "cannot write /state/prediction")
+    problem = checkpoint.problem_of_disk(OSError(number, os.strerror(number)), "cannot write /state/prediction")
     assert problem.reason == reason
     assert problem.message.startswith(f"cannot write /state/prediction: {os.strerror(number)}; ")
 
 
 def test_all_series_of_both_resources_are_in_the_file(tmp_path):
     path = tmp_path / "prediction"
-    checkpoint.save(path, trained_server(1).export(), NODE, START)
-    stored = checkpoint.load(path, NODE).models
-    assert {(key.kind.value, key.identity) for key in stored.keys} == {
+    stored(path, trained_server(1), START)
+    models = checkpoint.load(path, NODE).models
+    assert {(key.kind.value, key.identity) for key in models.keys} == {
         ("node", ""),
         ("system", ""),
         ("unreserved-system", ""),
@@ -286,4 +299,33 @@ def test_all_series_of_both_resources_are_in_the_file(tmp_path):
         ("pod", "a"),
         ("pod", "b"),
     }
-    assert tuple(stored.banks) == RESOURCES
+    assert tuple(models.banks) == RESOURCES
+
+
+def test_the_file_is_flushed_before_its_name_and_the_folder_after_it(tmp_path, monkeypatch):
+    path = tmp_path / "prediction"
+    flushed = []
+    fsync = os.fsync
+
+    def noting(descriptor):
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
+        size = os.fstat(descriptor).st_size if target.is_file() else None
+        flushed.append((target.name, path.exists(), size))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    assert stored(path, trained_server(3), START + 90) is None
+    assert flushed == [("prediction.tmp", False, path.stat().st_size), (tmp_path.name, True, None)]
+    assert open_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_probe_writes_and_leaves_everything_as_it_was(tmp_path, is_there):
+    path = tmp_path / "prediction"
+    if is_there:
+        assert stored(path, trained_server(3), START + 90) is None
+    before = path.read_bytes() if is_there else None
+    assert checkpoint.probe(path) is None
+    assert [entry.name for entry in tmp_path.iterdir()] == ["prediction"] * is_there
+    assert (path.read_bytes() if is_there else None) == before
+    assert open_below(tmp_path) == []

@@ -1,28 +1,28 @@
 """Checkpoints with a right checksum and wrong values: a clean start with a reason, or models that predict."""
 
-import json
+import copy
 import math
-import struct
 import zlib
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.prediction import checkpoint, checkpoint_format
+from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.checkpoint_format import CheckpointError, Refusal, Stored
+from koordlet.prediction.checkpoint import Checkpoint, Refused
 from koordlet.prediction.checkpointer import FILE_NAME, Checkpointer
-from koordlet.prediction.histogram_bank import BankState
+from koordlet.prediction.evaluation import EvaluationState
+from koordlet.prediction.evaluation_scores import Forecast, Record, Scores
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
-from koordlet.prediction.usage_models import ModelsState
+from koordlet.prediction.usage_models import BUCKETS
 from koordlet.samples import (
     NODE,
     PROD_AND_UNRESERVED_SYSTEM,
-    RESOURCES,
     SYSTEM,
     UNRESERVED_SYSTEM,
     Resource,
@@ -30,11 +30,12 @@ from koordlet.samples import (
     SeriesKind,
     UsageSample,
 )
+from tests.koordlet.prediction import test_calibrated_server as a_node
 from tests.koordlet.prediction.pods import Pod
 
 NODE_NAME = "node-1"
 NOW = 1.7e9
-PREFIX = struct.Struct("<8sIIQI")
+SAVED = NOW + 150
 SAMPLES = {
     NODE: UsageSample(1.5, 2e9),
     SYSTEM: UsageSample(0.5, 1e9),
@@ -54,121 +55,210 @@ def trained(rounds=5):
 
 
 MODELS = trained().export()
-DATA = checkpoint_format.encode(MODELS, NODE_NAME, NOW + 150)
-HEADER_LENGTH = PREFIX.unpack_from(DATA)[2]
-HEADER = json.loads(DATA[PREFIX.size : PREFIX.size + HEADER_LENGTH])
-BODY = DATA[PREFIX.size + HEADER_LENGTH :]
+CALIBRATION = a_node.known().server.calibration.export()
+EVALUATION = EvaluationState(
+    SAVED,
+    99.0,
+    5.0,
+    {"n-sigma-v2": Record(3600.0, {"n": 5}, {Resource.CPU: Scores(3.0, 1.0, 0.5, 2.0, 4.0)})},
+    Forecast(NOW, 3600.0, {}, ["a"], {Resource.CPU: 1.0}, {}, {"n-sigma-v2": dict.fromkeys(Resource, 1.0)}),
+)
+WHOLE = Checkpoint(NODE_NAME, SAVED, MODELS, "mark", EVALUATION, CALIBRATION, {"vendor/a": b"state"})
+DATA = checkpoint.encode(WHOLE)
+CPU = MODELS.banks[Resource.CPU]
+WEIGHT, _, _, FIRST, LAST, _, _ = CPU.columns[:, 0].tolist()
+LARGEST = 1000 * float(BUCKETS[Resource.CPU].starts[-1])
+CELLS = CPU.columns.shape[1] * len(BUCKETS[Resource.CPU].starts)
+COLUMNS = ("weight", "mean", "m2", "first", "last", "recorded", "newest")
+CENTURY = 3.2e9
 
 
-def sealed(header, body=BODY):
-    """Return a checkpoint with a right checksum."""
-    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
-    content = encoded + body
-    return PREFIX.pack(b"koordprd", 2, len(encoded), len(body), zlib.crc32(content)) + content
+def sealed(document):
+    """Return bytes with a right checksum."""
+    return DATA[:12] + zlib.crc32(document).to_bytes(4, "little") + document
 
 
-def of_models(resource, **changes):
-    """Return a checkpoint whose bank of a resource is changed."""
-    changed = replace(MODELS.banks[resource], **changes)
-    return checkpoint_format.encode(ModelsState(MODELS.keys, {**MODELS.banks, resource: changed}), NODE_NAME, NOW + 150)
+def bank(resource=Resource.CPU, **changes):
+    """Return a checkpoint in which a bank has other fields."""
+    banks = {**MODELS.banks, resource: replace(MODELS.banks[resource], **changes)}
+    return msgspec.structs.replace(WHOLE, models=replace(MODELS, banks=banks))
 
 
-def column_set(index, value, row=0, resource=Resource.CPU):
+def row(number=0, resource=Resource.CPU, **changes):
+    """Return a checkpoint in which a row of a bank has other values."""
     columns = MODELS.banks[resource].columns.copy()
-    columns[index, row] = value
-    return of_models(resource, columns=columns)
+    for name, value in changes.items():
+        columns[COLUMNS.index(name), number] = value
+    return bank(resource, columns=columns)
 
 
-def assert_a_clean_start_or_valid_models(data):
-    """Decode; restore and train what is accepted. It must predict, and no peak may be absurd."""
-    try:
-        stored = checkpoint_format.decode(data, NODE_NAME)
-    except CheckpointError:
-        return
-    assert isinstance(stored, Stored)
-    server = PredictionServer(PredictParameters())
-    server.restore(stored.models)
-    with np.errstate(over="raise", invalid="raise", divide="raise"):
-        for step in range(3):
-            server.train(NOW + 300 + 30 * step, SAMPLES)
-        for predictor in ("n-sigma-v2", "resource-central", "percentile"):
-            parameters = PredictParameters(predictor=predictor)
-            answer = server.predict(NOW + 360, [Pod("a")], CAPACITY, parameters, CAPACITY)
-            assert isinstance(answer, Prediction)
-            assert 0 <= answer.prod_peak.cpu_millis <= CAPACITY.cpu_millis
-            assert 0 <= answer.prod_peak.memory_bytes <= CAPACITY.memory_bytes
-    data = checkpoint_format.encode(server.export(), NODE_NAME, NOW + 400)
-    assert checkpoint_format.decode(data, NODE_NAME).models.keys == server.export().keys
+def cells(*numbers):
+    return bank(cells=np.array(numbers, CPU.cells.dtype), cell_weights=np.ones(len(numbers)))
 
 
-def bank_header(**changes):
-    return {**HEADER, "banks": {**HEADER["banks"], "cpu": {**HEADER["banks"]["cpu"], **changes}}}
+def pods(identities):
+    """Return a checkpoint of pods with one sample each."""
+    columns = np.repeat(np.array([[1.0], [1.0], [0.0], [NOW], [NOW], [0.0], [1.0]]), len(identities), axis=1)
+    banks = {
+        resource: replace(stored, columns=columns, cells=stored.cells[:0], cell_weights=stored.cell_weights[:0])
+        for resource, stored in MODELS.banks.items()
+    }
+    keys = tuple(SeriesKey(SeriesKind.POD, identity) for identity in identities)
+    return Checkpoint(NODE_NAME, NOW, replace(MODELS, keys=keys, banks=banks))
+
+
+def shifted(seconds, saved):
+    """Return the checkpoint of an agent whose clock is ahead, or behind."""
+    banks = {}
+    for resource, stored in MODELS.banks.items():
+        columns = stored.columns.copy()
+        columns[3:5] += seconds
+        banks[resource] = replace(stored, columns=columns, reference_seconds=stored.reference_seconds + seconds)
+    return Checkpoint(NODE_NAME, saved, replace(MODELS, banks=banks))
+
+
+def changed(*path, to):
+    """Return a checkpoint in which the value at a path has another value."""
+    document = copy.deepcopy(WHOLE)
+    holder = document
+    for name in path[:-1]:
+        holder = holder[name] if isinstance(holder, dict) else getattr(holder, name)
+    if isinstance(holder, dict):
+        holder[path[-1]] = to
+    else:
+        setattr(holder, path[-1], to)
+    return document
+
+
+def scores(**changes):
+    return changed("evaluation", "records", "n-sigma-v2", "scores", Resource.CPU, to=Scores(
+        **{"forecasts": 3.0, "violations": 1.0, "severities": 0.5, "peaks": 2.0, "requests": 4.0, **changes}
+    ))  # fmt: skip
+
+
+OF_CPU = "calibration", "resources", Resource.CPU
+OF_FORECAST = "evaluation", "forecast"
+BOUNDS = {
+    "saved in the year 1653": (lambda by: shifted(-1e10 - FIRST, -1e10 - by), 1.0),
+    "last sample in the year 9892": (lambda by: shifted(2.5e11 - LAST + by, 2.5e11), 1.0),
+    "half-life of a second": (lambda by: bank(half_life_seconds=1 - by, reference_seconds=SAVED), 1e-9),
+    "half-life of 300,000 years": (lambda by: bank(half_life_seconds=1e13 + by), 1.0),
+    "reference a minute after the end": (lambda by: bank(reference_seconds=SAVED + 60 + by), 1.0),
+    "reference 61 half-lives before": (lambda by: bank(reference_seconds=LAST - 61 * CPU.half_life_seconds - by), 1.0),
+    "weight": (lambda by: row(weight=2.0**100 * (1 + by)), 1e-9),
+    "cell weight of zero": (lambda by: bank(cell_weights=np.full_like(CPU.cell_weights, -by)), 1e-9),
+    "cell weight": (lambda by: bank(cell_weights=np.full_like(CPU.cell_weights, 2.0**100 * (1 + by))), 1e-9),
+    "last cell": (lambda by: cells(0, 1, CELLS - 1 + by), 1),
+    "first cell": (lambda by: cells(-by, 1), 1),
+    "cells in order": (lambda by: cells(3, 4 - by), 1),
+    "mean of zero": (lambda by: row(mean=-by), 1e-9),
+    "mean": (lambda by: row(mean=LARGEST * (1 + by)), 1e-9),
+    "M2 of zero": (lambda by: row(m2=-by), 1e-9),
+    "M2": (lambda by: row(m2=WEIGHT * LARGEST**2 * (1 + by)), 1e-9),
+    "M2 of a weight of zero": (lambda by: row(weight=0.0, m2=2.0**-900 * LARGEST**2 * (1 + by)), 1e-9),
+    "newest value of zero": (lambda by: row(newest=-by), 1e-9),
+    "newest value": (lambda by: row(newest=LARGEST * (1 + by)), 1e-9),
+    "one sample": (lambda by: row(first=LAST + by, recorded=0.0), 1.0),
+    "nothing recorded": (lambda by: row(recorded=-by), 1e-9),
+    "recorded a minute more than passed": (lambda by: row(recorded=LAST - FIRST + 60 + by), 1e-3),
+    "a century": (lambda by: row(first=LAST - CENTURY - by), 1.0),
+    "rows": (lambda by: pods([str(number) for number in range(4096 + by)]), 1),
+    "characters of a name": (lambda by: pods(["x" * (1024 + by), "y"]), 1),
+    "head of a ring": (lambda by: changed(*OF_CPU, "ring", "head", to=287 + by), 1),
+    "predictors": (lambda by: changed(*OF_FORECAST, "peaks", to={
+        f"p{number}": dict.fromkeys(Resource, 1.0) for number in range(32 + by)}), 1),
+    "elapsed seconds": (lambda by: changed(*OF_FORECAST, "elapsed_seconds", to=-by), 1e-9),
+    "requests": (lambda by: scores(requests=1e-9 - by), 1e-9),
+    "violations": (lambda by: scores(violations=3.0 + by), 1e-9),
+    "severities": (lambda by: scores(severities=1.0 + by), 1e-9),
+    "state of a package": (lambda by: changed("packages", "vendor/a", to=bytes(65_536 + by)), 1),
+}  # fmt: skip
+"""Makes a checkpoint whose value is so far beyond a bound, and the smallest distance at which it is refused."""
+
+
+@pytest.mark.parametrize(("made", "step"), BOUNDS.values(), ids=BOUNDS.keys())
+def test_a_value_is_accepted_up_to_its_bound_and_refused_beyond_it(made, step):
+    checkpoint.decode(checkpoint.encode(made(0)), NODE_NAME)
+    with pytest.raises(Refused):
+        checkpoint.decode(checkpoint.encode(made(step)), NODE_NAME)
 
 
 WRONG = {
-    "deep JSON": sealed(b"[" * 200_000 + b"]" * 200_000),
-    "deep JSON in an unknown key": sealed(b'{"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
-    "saved at NaN": sealed({**HEADER, "savedAt": math.nan}),
-    "saved at 1e20": sealed({**HEADER, "savedAt": 1e20}),
-    "saved at null": sealed({**HEADER, "savedAt": None}),
-    "half-life 0": sealed(bank_header(halfLifeSeconds=0)),
-    "half-life negative": sealed(bank_header(halfLifeSeconds=-60)),
-    "half-life missing": sealed(bank_header(halfLifeSeconds=None)),
-    "half-life too long": sealed(bank_header(halfLifeSeconds=1e300)),
-    "reference missing": sealed(bank_header(referenceSeconds=None)),
-    "reference far in the future": sealed(bank_header(referenceSeconds=NOW + 1e8)),
-    "reference far in the past": sealed(bank_header(referenceSeconds=NOW - 1e8)),
-    "carried weight negative": sealed(bank_header(carriedWeight=-1)),
-    "cells negative": sealed(bank_header(cells=-1)),
-    "cells a text": sealed(bank_header(cells="all")),
-    "a series twice": sealed({**HEADER, "rows": [HEADER["rows"][0]] * len(HEADER["rows"])}),
-    "a container": sealed({**HEADER, "rows": [["container", "c"], *HEADER["rows"][1:]]}),
-    "a name without end": sealed({**HEADER, "rows": [["pod", "x" * 5000], *HEADER["rows"][1:]]}),
-    "all bytes 1": sealed(HEADER, b"\xff" * len(BODY)),
-    "a cell twice": of_models(Resource.CPU, cells=np.zeros_like(MODELS.banks[Resource.CPU].cells)),
-    "a cell weight NaN": of_models(Resource.CPU, cell_weights=MODELS.banks[Resource.CPU].cell_weights * math.nan),
-    "a cell weight negative": of_models(Resource.CPU, cell_weights=-MODELS.banks[Resource.CPU].cell_weights),
-    "a weight infinite": column_set(0, math.inf),
-    "a weight negative": column_set(0, -1.0),
-    "a mean NaN": column_set(1, math.nan),
-    "a mean negative": column_set(1, -1e300),
-    "a mean huge": column_set(1, 1e300),
-    "M2 negative": column_set(2, -1.0),
-    "M2 beyond any deviation": column_set(2, 1e300),
-    "a first sample after the last": column_set(3, NOW + 1e6),
-    "a last sample in the year 1e6": column_set(4, 3e13),
-    "a last sample four centuries later": column_set(4, 13.4e9),
-    "a weight without a sample": column_set(4, math.nan),
-    "more recorded than passed": column_set(5, 7200.0),
-    "recorded NaN": column_set(5, math.nan),
-    "recorded negative": column_set(5, -1.0),
-    "recorded without a sample": column_set(5, 60.5, 5, Resource.MEMORY),
-    "newest value negative": column_set(6, -1.0),
-    "newest value missing": column_set(6, math.nan),
-    "newest value of a series without a sample": column_set(6, math.inf, 5, Resource.MEMORY),
-}
+    "deep": sealed(b"\x91" * 200_000),
+    "nothing": sealed(b""),
+    "other buckets": checkpoint.encode(msgspec.structs.replace(WHOLE, buckets="others")),
+    **{name: checkpoint.encode(document) for name, document in {
+        "saved at NaN": msgspec.structs.replace(WHOLE, saved_seconds=math.nan),
+        "half-life missing": bank(half_life_seconds=math.inf),
+        "reference missing": bank(reference_seconds=math.nan),
+        "no memory": msgspec.structs.replace(WHOLE, models=replace(MODELS, banks={Resource.CPU: CPU})),
+        "a row less": bank(columns=CPU.columns[:, 1:]),
+        "a column less": bank(columns=CPU.columns[1:]),
+        "a cell weight less": bank(cell_weights=CPU.cell_weights[1:]),
+        "cells of two dimensions": bank(cells=CPU.cells[None], cell_weights=CPU.cell_weights[None]),
+        "other numbers": bank(columns=CPU.columns.astype(np.float32)),
+        "a series twice": msgspec.structs.replace(
+            WHOLE, models=replace(MODELS, keys=MODELS.keys[:1] * len(MODELS.keys))),
+        "a container": msgspec.structs.replace(
+            WHOLE, models=replace(MODELS, keys=(SeriesKey(SeriesKind.CONTAINER, "c"), *MODELS.keys[1:]))),
+        "a cell weight NaN": bank(cell_weights=CPU.cell_weights * math.nan),
+        "a weight infinite": row(weight=math.inf),
+        "a mean NaN": row(mean=math.nan),
+        "recorded NaN": row(recorded=math.nan),
+        "newest value missing": row(newest=math.nan),
+        "a weight without a sample": row(last=math.nan),
+        "a last sample four centuries later": row(last=13.4e9),
+        "a row without a sample": row(5, weight=0.0, first=math.nan, last=math.nan, recorded=0.0, newest=math.nan),
+        "a newest value without a sample": row(5, Resource.MEMORY, newest=1.0),
+        "recorded without a sample": row(5, Resource.MEMORY, recorded=60.5),
+        "a unit of zero": changed("calibration", "units", Resource.CPU, to=0.0),
+        "a row of the calibration less": changed(*OF_CPU, "now", to=np.zeros(2)),
+        "usage NaN": changed(*OF_CPU, "begin", to=CALIBRATION.resources[Resource.CPU].begin * math.nan),
+        "rises of three days": changed(
+            *OF_CPU, "rises", to=CALIBRATION.resources[Resource.CPU].rises[:, :3].copy()),
+        "a day infinite": changed(*OF_CPU, "day_seconds", to=-math.inf),
+        "scores of memory": changed(*OF_CPU, "scores", "resource", to=Resource.MEMORY),
+        "labels without weights": changed(*OF_CPU, "scores", "labels", to=0),
+        "a negative weight": changed(
+            *OF_CPU, "scores", "weights", to=-CALIBRATION.resources[Resource.CPU].scores.weights),
+        "scores NaN": scores(peaks=math.nan),
+        "a peak of CPU alone": changed(*OF_FORECAST, "peaks", to={"a": {Resource.CPU: 1.0}}),
+        "a request of zero": changed(*OF_FORECAST, "requested", to={Resource.CPU: 0.0}),
+        "a capacity below zero": changed(*OF_FORECAST, "capacity", to={Resource.CPU: -1.0}),
+    }.items()},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG.keys())
-def test_values_that_no_agent_recorded_are_refused(data):
-    with pytest.raises(CheckpointError) as caught:
-        checkpoint_format.decode(data, NODE_NAME)
-    assert caught.value.refusal is Refusal.CORRUPT
-    assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize("data", WRONG.values(), ids=WRONG.keys())
-def test_an_agent_starts_without_history_from_such_a_file_and_replaces_it(data, tmp_path):
+def test_an_agent_starts_without_history_from_values_that_no_agent_recorded_and_replaces_them(data, tmp_path):
     path = tmp_path / FILE_NAME
     path.write_bytes(data)
     server = PredictionServer(PredictParameters())
     checkpointer = Checkpointer(str(tmp_path), NODE_NAME, server)
     checkpointer.restore()
-    assert checkpointer.problem.reason == Refusal.CORRUPT
-    assert str(path) in checkpointer.problem_text
+    assert checkpointer.problem_text.startswith(f"{path} is not used: ")
+    assert len(checkpointer.problem_text) < 900
     server.train(NOW, SAMPLES)
-    assert checkpoint.save(path, server.export(), NODE_NAME, NOW) is None
-    assert isinstance(checkpoint.load(path, NODE_NAME), Stored)
+    assert checkpoint.save(path, Checkpoint(NODE_NAME, NOW, server.export())) is None
+    assert isinstance(checkpoint.load(path, NODE_NAME), Checkpoint)
+
+
+def test_everything_survives_a_round_trip_to_the_last_bit():
+    again = checkpoint.decode(DATA, NODE_NAME)
+    written = checkpoint.encode(again)
+    assert checkpoint.encode(checkpoint.decode(written, NODE_NAME)) == written
+    assert (again.reset_mark, again.evaluation, again.packages) == ("mark", EVALUATION, {"vendor/a": b"state"})
+    assert again.models.banks[Resource.CPU].columns.tobytes() == CPU.columns.tobytes()
+
+
+def test_a_clock_far_in_the_future_is_that_of_all_samples():
+    later = SAVED + 2 * CENTURY
+    assert checkpoint.decode(checkpoint.encode(shifted(2 * CENTURY, later)), NODE_NAME).saved_seconds == later
+
+
+def test_models_that_were_never_trained_or_were_reset_are_stored_too():
+    untrained = Checkpoint(NODE_NAME, NOW, PredictionServer(PredictParameters()).export())
+    assert checkpoint.decode(checkpoint.encode(untrained), NODE_NAME).models.keys == ()
 
 
 def test_a_file_larger_than_any_checkpoint_is_not_read_to_its_end(tmp_path):
@@ -179,63 +269,27 @@ def test_a_file_larger_than_any_checkpoint_is_not_read_to_its_end(tmp_path):
     assert "more than 33554432 bytes, want" in checkpoint.load(path, NODE_NAME).message
 
 
-def test_models_that_were_never_trained_or_were_reset_are_stored_too():
-    stored = checkpoint_format.decode(checkpoint_format.encode(UNTRAINED, NODE_NAME, NOW), NODE_NAME)
-    assert stored.models.keys == ()
-    assert stored.models.banks[Resource.CPU].half_life_seconds == math.inf
-
-
-UNTRAINED = PredictionServer(PredictParameters()).export()
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def paths_of(value, path=()):
-    yield path
-    if isinstance(value, (dict, list)):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            yield from paths_of(value[key], (*path, key))
-
-
-def with_value_at(value, path, new):
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = with_value_at(copy[path[0]], path[1:], new)
-    return copy
-
-
-@given(st.sampled_from(list(paths_of(HEADER))), json_values)
-def test_any_value_in_the_header_is_refused_or_harmless(path, new):
-    assert_a_clean_start_or_valid_models(sealed(with_value_at(HEADER, path, new)))
-
-
-@given(st.integers(0, len(BODY) // 8 - 1), st.floats() | st.sampled_from([1e9, 2.0**60, 2.0**100, 1e-320, 0.0, NOW]))
-def test_any_number_in_the_body_is_refused_or_harmless(index, number):
-    cells = [4 * len(MODELS.banks[resource].cells) for resource in RESOURCES]
-    body = bytearray(BODY)
-    offset = 8 * index + cells[0] % 8  # aligned with the columns of the first bank
-    body[offset : offset + 8] = struct.pack("<d", number)
-    assert_a_clean_start_or_valid_models(sealed(HEADER, bytes(body[: len(BODY)])))
-
-
-@given(st.lists(st.tuples(st.integers(0, len(DATA) - PREFIX.size - 1), st.integers(1, 255)), min_size=1, max_size=4))
+@given(st.lists(st.tuples(st.integers(0, len(DATA) - 17), st.integers(1, 255)), min_size=1, max_size=4))
 def test_any_changed_byte_under_a_right_checksum_is_refused_or_harmless(changes):
-    content = bytearray(DATA[PREFIX.size :])
+    """Restore and train what is accepted. It must predict, and no peak may be absurd."""
+    document = bytearray(DATA[16:])
     for position, change in changes:
-        content[position] ^= change
-    assert_a_clean_start_or_valid_models(sealed(bytes(content[:HEADER_LENGTH]), bytes(content[HEADER_LENGTH:])))
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5), st.floats(0, 1e18)), min_size=1, max_size=5))
-def test_any_column_is_refused_or_harmless(changes):
-    columns = MODELS.banks[Resource.MEMORY].columns.copy()
-    for column, row, value in changes:
-        columns[column, row] = value
-    state: BankState = replace(MODELS.banks[Resource.MEMORY], columns=columns)
-    models = ModelsState(MODELS.keys, {**MODELS.banks, Resource.MEMORY: state})
-    assert_a_clean_start_or_valid_models(checkpoint_format.encode(models, NODE_NAME, NOW + 150))
+        document[position] ^= change
+    try:
+        accepted = checkpoint.decode(sealed(bytes(document)), NODE_NAME)
+    except Refused:
+        return
+    server = PredictionServer(PredictParameters())
+    server.restore(accepted.models, accepted.calibration, accepted.packages)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        for step in range(3):
+            server.train(NOW + 300 + 30 * step, SAMPLES)
+        for predictor in ("n-sigma-v2", "resource-central", "percentile"):
+            parameters = PredictParameters(predictor=predictor)
+            answer = server.predict(NOW + 360, [Pod("a")], CAPACITY, parameters, CAPACITY)
+            if "koord-prod" in {key.identity for key in accepted.models.keys}:
+                assert isinstance(answer, Prediction)
+                assert 0 <= answer.prod_peak.cpu_millis <= CAPACITY.cpu_millis
+                assert 0 <= answer.prod_peak.memory_bytes <= CAPACITY.memory_bytes
+    again = checkpoint.encode(Checkpoint(NODE_NAME, NOW + 400, server.export()))
+    assert checkpoint.decode(again, NODE_NAME).models.keys == server.export().keys

@@ -17,13 +17,17 @@ from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import NoCluster
 from koordlet.prediction import checkpoint, checkpointer
+from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.prediction.packages.guard import MOST_STATE_BYTES, GuardedPredictor
+from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
+from tests.koordlet.prediction import test_calibrated_server as a_node
 
 NODE_NAME = "node-1"
 FILE = "prediction.checkpoint"
@@ -52,7 +56,7 @@ def series(saved):
 
 def good_bytes(folder, node_name=NODE_NAME, saved_seconds=NOW):
     path = folder / "elsewhere"
-    assert checkpoint.save(path, learnt().export(), node_name, saved_seconds) is None
+    assert checkpoint.save(path, Checkpoint(node_name, saved_seconds, learnt().export())) is None
     data = path.read_bytes()
     path.unlink()
     return data
@@ -64,10 +68,10 @@ def of_version(data, version):
 
 UNREADABLE = {
     "corrupt": (lambda folder: good_bytes(folder)[:-3] + b"bad", "checksum"),
-    "truncated": (lambda folder: good_bytes(folder)[:-3], "bytes, want"),
+    "truncated": (lambda folder: good_bytes(folder)[:-3], "damaged or cut off"),
     "foreign": (lambda folder: good_bytes(folder, "node-2"), "belongs to node 'node-2', this is 'node-1'"),
-    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads versions 2"),
-    "something else": (lambda _folder: b"hello", "begins with b'hello'"),
+    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads version 4"),
+    "something else": (lambda _folder: b"hello", "begin with b'hello'"),
 }
 
 
@@ -184,7 +188,7 @@ def test_an_unreadable_file_in_an_unwritable_folder_reports_both(tmp_path):
     (tmp_path / FILE).write_bytes(b"hello")
     full_disk(tmp_path)
     problem = restored(tmp_path).problem_text
-    assert "begins with b'hello'" in problem
+    assert "begin with b'hello'" in problem
     assert "No space left on device" in problem
 
 
@@ -204,7 +208,7 @@ def test_a_checkpoint_from_the_future_is_loaded_and_its_samples_keep_their_age(t
     """The clock was set back: stored samples are not younger than before."""
     day, now = 86_400.0, time.time()  # a slow run imports this module minutes earlier
     ahead = learnt(rounds=100, end=now + day)
-    checkpoint.save(tmp_path / FILE, ahead.export(), NODE_NAME, now + day)
+    checkpoint.save(tmp_path / FILE, Checkpoint(NODE_NAME, now + day, ahead.export()))
     server = PredictionServer(PredictParameters())
     saved = restored(tmp_path, server)
     assert saved.problem_text is None
@@ -277,7 +281,7 @@ async def test_an_error_in_one_write_does_not_end_the_next(tmp_path, caplog):
 
 
 def test_a_reset_request_is_handled_once_and_replaces_a_richer_checkpoint(tmp_path):
-    checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
+    checkpoint.save(tmp_path / FILE, Checkpoint(NODE_NAME, NOW, learnt(rounds=500).export()))
     server = PredictionServer(PredictParameters())
     saved = restored(tmp_path, server)
     assert server.export().keys
@@ -306,7 +310,7 @@ def test_a_handled_reset_request_is_remembered_across_restarts_and_a_new_one_is_
 
 
 def test_a_reset_that_could_not_be_written_is_written_when_it_can(tmp_path):
-    checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
+    checkpoint.save(tmp_path / FILE, Checkpoint(NODE_NAME, NOW, learnt(rounds=500).export()))
     saved = restored(tmp_path)
     saved.handle_reset("now")
     full_disk(tmp_path)
@@ -338,3 +342,75 @@ async def test_a_reset_is_written_at_once(tmp_path):
     running.cancel()
     assert checkpointer.FILE_NAME == FILE
     assert series(saved) == ()
+
+
+# Calibration and packages
+
+
+async def test_a_restarted_agent_continues_its_calibration_and_a_reset_forgets_it(tmp_path):
+    node = a_node.known()
+    await Checkpointer(str(tmp_path), NODE_NAME, node.server).save()
+    server = PredictionServer(a_node.CALIBRATED, training_interval_seconds=a_node.STEP_SECONDS)
+    saved = restored(tmp_path, server)
+    assert saved.problem_text is None
+    assert server.calibration.labels() == a_node.labels(node)
+    assert server.predict(node.now, a_node.PODS, a_node.ALLOCATABLE, None, a_node.CAPACITY) == node.predict()
+    saved.handle_reset("now")
+    await saved.save()
+    assert checkpoint.load(saved.path, NODE_NAME).calibration is None
+
+
+class Keeps:
+    """A predictor whose state is what it was given."""
+
+    def __init__(self):
+        self.state = b"new"
+
+    def predict(self, _load):
+        return 1.0
+
+    def save(self):
+        return self.state
+
+    def restore(self, state):
+        if state == b"refused":
+            raise SystemExit(1)
+        self.state = state
+
+
+def with_packages(*names):
+    """Return a server with a predictor of each name, the objects that were built for each, and the warnings."""
+    warnings = []
+    built = {name: [] for name in names}
+
+    def building(name):
+        return lambda: built[name].append(Keeps()) or built[name][-1]
+
+    predictors = [GuardedPredictor(name, building(name), lambda: 0.0, warnings.append) for name in names]
+    server = PredictionServer(PredictParameters(), packages=LoadedPredictors("n1", predictors))
+    server.train(NOW, {NODE: UsageSample(1.0, 1e9)})
+    return server, built, warnings
+
+
+def test_states_survive_a_restart_and_that_of_a_removed_package_is_dropped_quietly(tmp_path, caplog):
+    server, built, _ = with_packages("kept", "removed", "refusing")
+    built["kept"][0].state, built["removed"][0].state, built["refusing"][0].state = b"k", b"r", b"refused"
+    asyncio.run(Checkpointer(str(tmp_path), NODE_NAME, server).save())
+    after, built, warnings = with_packages("kept", "added", "refusing")
+    after.forget()
+    saved = restored(tmp_path, after)
+    assert [built[name][-1].state for name in ("kept", "added", "refusing")] == [b"k", b"new", b"new"]
+    assert (len(warnings), caplog.records, saved.problem) == (1, [], None)
+    assert len(after.export().keys) == 1
+
+
+def test_states_that_are_too_large_together_are_left_out_and_logged_once(tmp_path, caplog):
+    server, built, _ = with_packages(*(f"p{number}" for number in range(5)))
+    for objects in built.values():
+        objects[0].state = bytes(MOST_STATE_BYTES)
+    saved = Checkpointer(str(tmp_path), NODE_NAME, server)
+    for _ in range(2):
+        asyncio.run(saved.save())
+    (record,) = caplog.records
+    assert record.getMessage() == "states of predictors ['p4'] are not stored: all have more than 262144 bytes"
+    assert set(checkpoint.load(saved.path, NODE_NAME).packages) == {"p0", "p1", "p2", "p3"}

@@ -7,9 +7,7 @@ import pytest
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
-from koordlet.prediction import checkpoint_format
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.calibration import state_format
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import Resource, Snapshot, UsageSample, pod_key
@@ -42,11 +40,9 @@ class Server:
             self.server.calibrate(self.now, [DATABASE], CAPACITY)
 
     def restart(self):
-        models = checkpoint_format.decode(checkpoint_format.encode(self.server.export(), "n", self.now), "n").models
-        calibration = state_format.decode(state_format.encode(self.server.export_calibration()))
+        models, calibration = self.server.export(), self.server.calibration.export()
         self.server = PredictionServer(self.parameters)
-        self.server.restore(models)
-        assert self.server.restore_calibration(calibration)
+        self.server.restore(models, calibration)
 
     @property
     def warm(self):

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
-from koordlet.prediction import buckets, checkpoint_format
+from koordlet.prediction import buckets, checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
@@ -153,7 +154,8 @@ def test_every_percentile_and_moment_that_was_saved_and_loaded_is_the_same(round
     for number, samples in enumerate(rounds):
         now = START + 30 * number
         models.train(now, {key: UsageSample(*usage) for key, usage in samples.items()}, half_lives)
-    loaded.restore(checkpoint_format.decode(checkpoint_format.encode(models.export(), "node", now), "node").models)
+    data = checkpoint.encode(Checkpoint("node", now, models.export()))
+    loaded.restore(checkpoint.decode(data, "node").models)
     keys = [key for key in (NODE, SYSTEM, *PODS) if key in models]
     assert keys == [key for key in (NODE, SYSTEM, *PODS) if key in loaded]
     for resource in RESOURCES:

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
-from koordlet.prediction import checkpoint_format
+from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import NODE, Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
@@ -37,9 +38,9 @@ class Machine:
             self.server.train(self.wall, class_series.series_of(snapshot, classes, Reserved(0.5, 2.0**30)), self.boot)
 
     def restart(self, away_seconds=0.0, wall_seconds=None, rebooted=False):
-        data = checkpoint_format.encode(self.server.export(), "n", self.wall)
+        data = checkpoint.encode(Checkpoint("n", self.wall, self.server.export()))
         self.server = PredictionServer(PredictParameters())
-        self.server.restore(checkpoint_format.decode(data, "n").models)
+        self.server.restore(checkpoint.decode(data, "n").models)
         self.wall += away_seconds if wall_seconds is None else wall_seconds
         self.boot = 1.0 if rebooted else self.boot + away_seconds
 

@@ -10,8 +10,7 @@ import pytest
 from api_types.colocation import controller_config
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation_scores import Scores
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record, Scores
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
 from koordlet.report import evaluation, prediction

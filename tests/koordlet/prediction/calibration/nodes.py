@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from koordlet.prediction.calibration.resource_calibration import Load, ResourceCalibration
-from koordlet.prediction.calibration.scores import CPU_SCALE
+from koordlet.prediction.calibration.scores import ScoreHistogram
+from koordlet.samples import Resource
 
 STEP_SECONDS = 300.0
 WARM_SECONDS = 7200.0
@@ -29,14 +30,14 @@ class Node:
 
     requests: np.ndarray
     capacity: float = 1.0
-    scale: object = CPU_SCALE
+    resource: Resource = Resource.CPU
     horizon_seconds: float = 3600.0
     seconds: float = 1.7e9
     calibration: ResourceCalibration = field(init=False)
 
     def __post_init__(self):
         rows = len(self.requests)
-        self.calibration = ResourceCalibration(self.scale, self.horizon_seconds)
+        self.calibration = ResourceCalibration(ScoreHistogram.empty(self.resource, self.horizon_seconds))
         self.requests = np.asarray(self.requests, float) / self.capacity
         self.moments = np.zeros((3, rows))
         self.of_sum = np.zeros(3)

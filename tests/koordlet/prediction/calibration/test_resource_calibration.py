@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.prediction.calibration.resource_calibration import Level
-from koordlet.prediction.calibration.scores import MEMORY_SCALE
+from koordlet.samples import Resource
 from tests.koordlet.prediction.calibration.nodes import STEPS_A_DAY, Node
 
 REQUESTS = np.array([2.0, 4.0, 1.0, 8.0, 4.0, 2.0])
@@ -27,9 +27,9 @@ def days_and_nights(days=6):
     return np.minimum(usage, REQUESTS[:, np.newaxis])
 
 
-def grown(days, scale=None, **options):
+def grown(days, resource=None, **options):
     """Return a node after some days of usage."""
-    node = Node(REQUESTS, capacity=32.0, **({} if scale is None else {"scale": scale}), **options)
+    node = Node(REQUESTS, capacity=32.0, **({} if resource is None else {"resource": resource}), **options)
     for usage in days_and_nights(days).T:
         node.step(usage)
     return node
@@ -95,7 +95,7 @@ def test_a_pod_that_leaves_counts_nothing_in_the_forecast_under_observation():
 
 
 def test_memory_is_at_least_what_the_largest_rise_would_take_it_to():
-    node = grown(4, MEMORY_SCALE)
+    node = grown(4, Resource.MEMORY)
     usage = days_and_nights(1)[:, -1]
     jump = usage.copy()
     jump[3] += 4.0
@@ -107,7 +107,7 @@ def test_memory_is_at_least_what_the_largest_rise_would_take_it_to():
 
 
 def test_a_rise_of_eight_days_ago_is_forgotten():
-    node = grown(2, MEMORY_SCALE)
+    node = grown(2, Resource.MEMORY)
     usage = np.full(6, 0.2)
     for number in range(12):
         node.step(usage + (number > 5) * np.eye(6)[3] * 6)
@@ -116,9 +116,9 @@ def test_a_rise_of_eight_days_ago_is_forgotten():
     assert node.peak(0.005) < usage.sum() + 6
 
 
-@pytest.mark.parametrize("scale", [None, MEMORY_SCALE])
-def test_a_higher_target_never_raises_the_peak(scale):
-    node = grown(4, scale)
+@pytest.mark.parametrize("resource", [None, Resource.MEMORY])
+def test_a_higher_target_never_raises_the_peak(resource):
+    node = grown(4, resource)
     peaks = [node.peak(target) for target in (0.005, 0.01, 0.02, 0.05)]
     assert peaks == sorted(peaks, reverse=True)
 
@@ -130,15 +130,15 @@ def test_a_higher_target_never_raises_the_peak(scale):
 )
 @settings(max_examples=15)
 def test_a_peak_is_never_below_the_usage_now(usage, replaced, is_memory):
-    node = grown(3, MEMORY_SCALE if is_memory else None)
+    node = grown(3, Resource.MEMORY if is_memory else None)
     node.replace(sorted(replaced))
     node.step(usage)
     assert node.peak() >= sum(usage) - 1e-9
 
 
-@pytest.mark.parametrize("scale", [None, MEMORY_SCALE])
-def test_a_larger_request_of_a_cold_pod_never_lowers_the_peak(scale):
-    node = grown(3, scale)
+@pytest.mark.parametrize("resource", [None, Resource.MEMORY])
+def test_a_larger_request_of_a_cold_pod_never_lowers_the_peak(resource):
+    node = grown(3, resource)
     node.replace([1])
     node.step(days_and_nights(1)[:, -1])
     peaks = []
