@@ -36,7 +36,6 @@ SLOW = (
     "koordlet/prediction/test_properties.py",
     "koordlet/test_agent_process.py",
     "koordlet/test_evaluation_of_a_node.py",
-    "koordlet/test_package_predictors_of_a_node.py",
     "koordlet/test_predictor_package.py",
     "manager/cli/admission/test_certificate_store.py",
     "manager/cli/admission/test_program.py",

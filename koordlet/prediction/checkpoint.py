@@ -2,8 +2,8 @@
 
     magic (8) | version (u32) | CRC32 of what follows (u32) | `Checkpoint` as MessagePack, arrays as their bytes
 
-Bytes of another version, of another node, damaged or with values that no agent can have stored (`checkpoint_values`)
-are refused as a whole: the agent starts without history. Numbers are stored to the last bit: rounding could move a
+Bytes of another version, of another node, damaged, or with models that no agent can have stored (`checkpoint_values`)
+are refused: the agent starts without history. Numbers are stored to the last bit: rounding could move a
 percentile to the next bucket, 5 % away. No error of the file stops the agent; each becomes a problem with the path.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import struct
 import typing
@@ -28,9 +29,12 @@ from koordlet.prediction.calibration.node_calibration import NodeCalibrationStat
 from koordlet.prediction.evaluation import EvaluationState
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
 
+log = logging.getLogger(__name__)
+
 MAGIC: Final = b"koordprd"
 VERSION: Final = 4
 _BUCKETS: Final = " and ".join(scheme.identity for scheme in BUCKETS.values())
+_EMPTY: Final[dict[str, Any]] = {"evaluation": None, "calibration": None, "packages": {}}
 _PREFIX: Final = struct.Struct("<8sII")
 _MISSING: Final = "Missing"
 _OWNER: Final = "give the folder to the agent's user, for example by chown in an init container"
@@ -104,13 +108,14 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
         if checkpoint.buckets != _BUCKETS:
             raise Refused(f"has the buckets {checkpoint.buckets}, want {_BUCKETS}")
         checkpoint_values.require_models(checkpoint.models, checkpoint.saved_seconds)
-        checkpoint_values.require_packages(checkpoint.packages)
-        if checkpoint.calibration is not None:
-            checkpoint_values.require_calibration(checkpoint.calibration)
-        if checkpoint.evaluation is not None:
-            checkpoint_values.require_evaluation(checkpoint.evaluation)
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise Refused(f"the content is invalid: {error!r}") from error
+    for name, require in checkpoint_values.PARTS.items():  # the history of the models is worth more than each of them
+        try:
+            require(getattr(checkpoint, name))
+        except (ValueError, KeyError) as problem:
+            log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
+            setattr(checkpoint, name, _EMPTY[name])
     return checkpoint
 
 

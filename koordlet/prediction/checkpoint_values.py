@@ -7,8 +7,8 @@ agent at each start until the file is removed. Each function raises ValueError w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -54,8 +54,10 @@ def require_models(models: ModelsState, saved_seconds: float) -> None:
     _require("ages of samples", age_seconds, 0.0, _LONGEST_HISTORY_SECONDS)
 
 
-def require_calibration(calibration: NodeCalibrationState) -> None:
+def _require_calibration(calibration: NodeCalibrationState | None) -> None:
     """Require the calibration of both resources for the same series."""
+    if calibration is None:
+        return
     if len(set(calibration.keys)) < len(calibration.keys):
         raise ValueError(f"calibration: {len(calibration.keys)} rows, want one of each series")
     for resource in RESOURCES:
@@ -64,8 +66,10 @@ def require_calibration(calibration: NodeCalibrationState) -> None:
             raise ValueError(f"calibration of {resource}: seen impossible values")
 
 
-def require_evaluation(state: EvaluationState) -> None:
+def _require_evaluation(state: EvaluationState | None) -> None:
     """Require sums over forecasts, and a forecast of every resource that its pods request."""
+    if state is None:
+        return
     _require_texts(state.records, _MOST_PREDICTORS)
     _require("times of the evaluation", [state.saved_seconds, state.boot_seconds], -_MOST_AMOUNT, _MOST_AMOUNT)
     amounts = [state.undecayed_seconds]
@@ -88,10 +92,18 @@ def require_evaluation(state: EvaluationState) -> None:
     _require("amounts of the evaluation", amounts, 0.0, _MOST_AMOUNT)
 
 
-def require_packages(states: dict[str, bytes]) -> None:
+def _require_packages(states: dict[str, bytes]) -> None:
     """Require states of the size that an agent stores."""
     _require_texts(states, len(states))
     _require("bytes of the states of packages", [len(state) for state in states.values()], 0, MOST_STATE_BYTES)
+
+
+PARTS: Final[Mapping[str, Callable[[Any], None]]] = {
+    "evaluation": _require_evaluation,
+    "calibration": _require_calibration,
+    "packages": _require_packages,
+}
+"""What a checkpoint has beside the models."""
 
 
 def _require_bank(resource: Resource, bank: BankState, rows: int, saved_seconds: float) -> None:

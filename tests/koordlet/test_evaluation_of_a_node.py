@@ -276,7 +276,7 @@ def test_nonsense_in_place_of_scores_costs_no_history(tmp_path, caplog):
     assert restored.problem_text is None
     assert len(second.observer.server.export().keys) > 0
     assert second.observer.evaluation.records == {}
-    assert "the scores of the predictors are not used" in caplog.text
+    assert "the evaluation of the checkpoint is not used" in caplog.text
 
 
 def test_a_failing_evaluation_does_not_stop_the_next_one():

@@ -16,7 +16,6 @@ _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _UPGRADE = "e2e/cases/chart/test_upgrade.py"
 _CHECKPOINT = "tests/koordlet/prediction/test_checkpoint.py"
 _CHECKPOINTER = "tests/koordlet/prediction/test_checkpointer.py"
-_CALIBRATION = "tests/koordlet/prediction/test_checkpointed_calibration.py"
 _DATABASE = "tests/scheduler_plugin/load_watcher/test_database.py"
 _UNUSABLE_FILE = proof(
     "a file of measurements that cannot be used costs no measurement",
@@ -156,7 +155,6 @@ FAULTS: Final = (
                 "the checkpoint is refused with path and reason, or the change is harmless",
                 f"{_CHECKPOINT}::test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save",
                 "tests/koordlet/prediction/test_checkpoint_values.py",
-                "tests/koordlet/prediction/test_checkpoint_format.py",
                 within=AT_ONCE,
             ),
             MANAGER: proof(
@@ -275,9 +273,8 @@ FAULTS: Final = (
         "parts of two versions run beside one another",
         {
             AGENT: proof(
-                "it reads a checkpoint that the version before has written, and an upgrade keeps the history",
-                f"{_CALIBRATION}::test_a_checkpoint_of_the_version_before_is_read",
-                f"{_CALIBRATION}::test_a_checkpoint_of_the_version_before_is_replaced_by_one_of_this_version",
+                "it refuses a checkpoint of another version; one of its own keeps the history",
+                f"{_CHECKPOINT}::test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save",
                 f"{_UPGRADE}::test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid",
                 within=150,
             ),

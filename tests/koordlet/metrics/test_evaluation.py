@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 from koordlet.metrics.evaluation import EvaluationCollector
 from koordlet.prediction import evaluation
 from koordlet.prediction.evaluation import Dropped, LiveEvaluation
-from koordlet.prediction.evaluation_scores import Scores
-from koordlet.prediction.evaluation_state import Record
+from koordlet.prediction.evaluation_scores import Record, Scores
 from koordlet.prediction.packages.guard import Failed, GuardedPredictor
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.samples import Resource

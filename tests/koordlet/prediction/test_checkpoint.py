@@ -24,7 +24,7 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import RESOURCES, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod
-from tests.koordlet.test_agent_work import open_below
+from tests.koordlet.test_agent import open_below
 
 NODE = "node-1"
 START = 1.7e9

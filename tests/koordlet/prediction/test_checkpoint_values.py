@@ -164,14 +164,6 @@ BOUNDS = {
     "a century": (lambda by: row(first=LAST - CENTURY - by), 1.0),
     "rows": (lambda by: pods([str(number) for number in range(4096 + by)]), 1),
     "characters of a name": (lambda by: pods(["x" * (1024 + by), "y"]), 1),
-    "head of a ring": (lambda by: changed(*OF_CPU, "ring", "head", to=287 + by), 1),
-    "predictors": (lambda by: changed(*OF_FORECAST, "peaks", to={
-        f"p{number}": dict.fromkeys(Resource, 1.0) for number in range(32 + by)}), 1),
-    "elapsed seconds": (lambda by: changed(*OF_FORECAST, "elapsed_seconds", to=-by), 1e-9),
-    "requests": (lambda by: scores(requests=1e-9 - by), 1e-9),
-    "violations": (lambda by: scores(violations=3.0 + by), 1e-9),
-    "severities": (lambda by: scores(severities=1.0 + by), 1e-9),
-    "state of a package": (lambda by: changed("packages", "vendor/a", to=bytes(65_536 + by)), 1),
 }  # fmt: skip
 """Makes a checkpoint whose value is so far beyond a bound, and the smallest distance at which it is refused."""
 
@@ -211,20 +203,6 @@ WRONG = {
         "a row without a sample": row(5, weight=0.0, first=math.nan, last=math.nan, recorded=0.0, newest=math.nan),
         "a newest value without a sample": row(5, Resource.MEMORY, newest=1.0),
         "recorded without a sample": row(5, Resource.MEMORY, recorded=60.5),
-        "a unit of zero": changed("calibration", "units", Resource.CPU, to=0.0),
-        "a row of the calibration less": changed(*OF_CPU, "now", to=np.zeros(2)),
-        "usage NaN": changed(*OF_CPU, "begin", to=CALIBRATION.resources[Resource.CPU].begin * math.nan),
-        "rises of three days": changed(
-            *OF_CPU, "rises", to=CALIBRATION.resources[Resource.CPU].rises[:, :3].copy()),
-        "a day infinite": changed(*OF_CPU, "day_seconds", to=-math.inf),
-        "scores of memory": changed(*OF_CPU, "scores", "resource", to=Resource.MEMORY),
-        "labels without weights": changed(*OF_CPU, "scores", "labels", to=0),
-        "a negative weight": changed(
-            *OF_CPU, "scores", "weights", to=-CALIBRATION.resources[Resource.CPU].scores.weights),
-        "scores NaN": scores(peaks=math.nan),
-        "a peak of CPU alone": changed(*OF_FORECAST, "peaks", to={"a": {Resource.CPU: 1.0}}),
-        "a request of zero": changed(*OF_FORECAST, "requested", to={Resource.CPU: 0.0}),
-        "a capacity below zero": changed(*OF_FORECAST, "capacity", to={Resource.CPU: -1.0}),
     }.items()},
 }  # fmt: skip
 
@@ -241,6 +219,41 @@ def test_an_agent_starts_without_history_from_values_that_no_agent_recorded_and_
     server.train(NOW, SAMPLES)
     assert checkpoint.save(path, Checkpoint(NODE_NAME, NOW, server.export())) is None
     assert isinstance(checkpoint.load(path, NODE_NAME), Checkpoint)
+
+
+WRONG_PARTS = {
+    "a unit of zero": changed("calibration", "units", Resource.CPU, to=0.0),
+    "a row of the calibration less": changed(*OF_CPU, "now", to=np.zeros(2)),
+    "usage NaN": changed(*OF_CPU, "begin", to=CALIBRATION.resources[Resource.CPU].begin * math.nan),
+    "rises of three days": changed(
+        *OF_CPU, "rises", to=CALIBRATION.resources[Resource.CPU].rises[:, :3].copy()),
+    "a day infinite": changed(*OF_CPU, "day_seconds", to=-math.inf),
+    "scores of memory": changed(*OF_CPU, "scores", "resource", to=Resource.MEMORY),
+    "labels without weights": changed(*OF_CPU, "scores", "labels", to=0),
+    "a negative weight": changed(
+        *OF_CPU, "scores", "weights", to=-CALIBRATION.resources[Resource.CPU].scores.weights),
+    "scores NaN": scores(peaks=math.nan),
+    "a peak of CPU alone": changed(*OF_FORECAST, "peaks", to={"a": {Resource.CPU: 1.0}}),
+    "a request of zero": changed(*OF_FORECAST, "requested", to={Resource.CPU: 0.0}),
+    "a capacity below zero": changed(*OF_FORECAST, "capacity", to={Resource.CPU: -1.0}),
+    "a head beyond the ring": changed(*OF_CPU, "ring", "head", to=288),
+    "33 predictors": changed(*OF_FORECAST, "peaks", to={
+        f"p{number}": dict.fromkeys(Resource, 1.0) for number in range(33)}),
+    "negative seconds": changed(*OF_FORECAST, "elapsed_seconds", to=-1e-9),
+    "requests of zero": scores(requests=0.0),
+    "more violations than forecasts": scores(violations=3.5),
+    "more severe than violations": scores(severities=1.5),
+    "a large state": changed("packages", "vendor/a", to=bytes(65_537)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("document", WRONG_PARTS.values(), ids=WRONG_PARTS.keys())
+def test_a_wrong_part_costs_itself_alone(document, caplog):
+    stored = checkpoint.decode(checkpoint.encode(document), NODE_NAME)
+    assert stored.models.keys == MODELS.keys
+    (record,) = caplog.records
+    assert "of the checkpoint is not used and begins again" in record.getMessage()
+    assert [bool(part) for part in (stored.evaluation, stored.calibration, stored.packages)].count(False) == 1
 
 
 def test_everything_survives_a_round_trip_to_the_last_bit():
