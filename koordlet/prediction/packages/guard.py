@@ -91,15 +91,15 @@ class GuardedPredictor:
         """Pass a load to a predictor that learns."""
         self._try("observe", load.resource, load)
 
-    def save(self) -> bytes | None:
+    def save(self, most_bytes: int = MOST_STATE_BYTES) -> bytes | None:
         """Return the state to store, None without one, and for one that is too large: that is logged once."""
         state: bytes | None = self._try("save", "")
         if state is None:
             return None
-        if len(state) > MOST_STATE_BYTES:
+        if len(state) > most_bytes:
             if not self._has_large_state:
                 self._warn(
-                    f"predictor {self.name}: its state has {len(state)} bytes, want at most {MOST_STATE_BYTES}: it is "
+                    f"predictor {self.name}: its state has {len(state)} bytes, want at most {most_bytes}: it is "
                     "not stored, and is lost when the agent restarts; return less from save()"
                 )
             self._has_large_state = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -13,11 +12,8 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak
 from koordlet.samples import RESOURCES, Resource
 
-log = logging.getLogger(__name__)
-
 FALLBACK: Final = "n-sigma-v2"
 """Predictor that steps in for one that is switched off."""
-_MOST_BYTES: Final = 4 * MOST_STATE_BYTES
 _INSTALL: Final = "install its package in the agent's image, or name another predictor in colocation-config"
 
 
@@ -33,7 +29,6 @@ class LoadedPredictors:
         self.node_name = node_name
         self.by_name = {each.name: each for each in predictors}
         self.refused = dict(refused or {})
-        self._left_out: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
@@ -69,18 +64,14 @@ class LoadedPredictors:
                     predictor.observe(load)
 
     def states(self) -> dict[str, bytes]:
-        """Return the states to store; those that are too large together are left out, which is logged once."""
+        """Return the states to store; a predictor whose state has no room beside the others is left out."""
         stored: dict[str, bytes] = {}
-        left_out = []
+        room = 4 * MOST_STATE_BYTES
         for name, predictor in self.by_name.items():
-            state = predictor.save()
-            if state is not None and sum(map(len, stored.values())) + len(state) > _MOST_BYTES:
-                left_out.append(name)
-            elif state is not None:
+            state = predictor.save(min(room, MOST_STATE_BYTES))
+            if state is not None:
                 stored[name] = state
-        if left_out and left_out != self._left_out:
-            log.warning("states of predictors %s are not stored: all have more than %d bytes", left_out, _MOST_BYTES)
-        self._left_out = left_out
+                room -= len(state)
         return stored
 
     def restore(self, states: Mapping[str, bytes]) -> None:
