@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -313,7 +314,7 @@ def test_memory_is_bounded(node):
         node.horizon(UsageSample(1.0, 0), of=plan(horizon=900.0))
     assert len(node.evaluation.closed) == 24
     assert not any(each.pods for each in node.evaluation.closed)
-    assert len(node.evaluation.export(node.now, node.boot)) < 2000
+    assert len(msgspec.msgpack.encode(node.evaluation.export(node.now, node.boot))) < 2000
 
 
 # The stored state

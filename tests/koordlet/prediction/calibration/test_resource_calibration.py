@@ -95,7 +95,7 @@ def test_a_pod_that_leaves_counts_nothing_in_the_forecast_under_observation():
     for _ in range(12):
         node.step(np.ones(6))
     assert node.calibration.scores.labels == seen + 1
-    assert node.calibration.scores.export().weights[0] == 1.0  # the lowest score, though six new pods use 6 cores
+    assert node.calibration.scores.weights[0] == 1.0  # the lowest score, though six new pods use 6 cores
 
 
 def test_memory_is_at_least_what_the_largest_rise_would_take_it_to():
