@@ -21,7 +21,7 @@ from koordlet import __main__ as command
 from koordlet import agent as program
 from koordlet import node_observer
 from koordlet.agent import Agent
-from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.collectors.snapshot import HostCollector
 from koordlet.mid_suppression.planner import Change
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import checkpoint, checkpointer
@@ -155,7 +155,7 @@ def open_below(folder):
 @pytest.mark.parametrize("version", [V1, V2])
 def test_a_closed_collector_has_no_file_open(tmp_path, version):
     host, clock = PlainHost(tmp_path, version), Clock()
-    collector = SnapshotCollector(host.host_root, clock, measures_containers=True)
+    collector = HostCollector(host.host_root, clock, measures_containers=True)
     for second in range(1, 4):
         clock.advance(1.0)
         host.set_node(100 * second, GIB)
