@@ -15,7 +15,7 @@ from component_base.http_endpoint import HttpEndpoint, ProbeResult
 from console.cluster.details import Records
 from console.cluster.poller import Poller
 from console.cluster.records import NOT_IN_CLUSTER
-from console.history.prometheus import Prometheus
+from console.history.prometheus import CpuHistory
 from console.metrics import SnapshotCollector
 from console.seen import Currency
 from console.settings import ConsoleSettings
@@ -39,7 +39,7 @@ async def run(chosen: ConsoleSettings) -> None:
         registry=registry,
     )
     opened = server.listen(chosen.page_port)
-    history = Prometheus(chosen.prometheus, chosen.prometheus_selector) if chosen.prometheus else None
+    history = CpuHistory(chosen.prometheus, chosen.prometheus_selector) if chosen.prometheus else None
     pages = PagesApp(poller, _no_records, history)
     endpoint.start()
     poller.start()

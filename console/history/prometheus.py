@@ -12,12 +12,10 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
-import httpx2
-import msgspec
-
+from component_base.http_client import HttpClient, Reach, RequestFailed
+from component_base.prometheus import PrometheusClient
 from console.history.memory import SERIES, Point
 
 _RANGE_SECONDS: Final = 24 * 3600
@@ -31,7 +29,6 @@ _SILENT_SECONDS: Final = 20.0
 """Time without another read after a failure."""
 _MOST_KEPT: Final = 64
 _LONGEST_ANSWER_BYTES: Final = 2**18
-_LONGEST_TEXT: Final = 300
 QUERIES: Final[Mapping[str, str]] = {
     "used": 'sum(max by (node, instance) (koordlet_usage_cpu_cores{{kind="node"{node}}}))',
     "prod_used": 'sum(max by (node, instance) (koordlet_usage_cpu_cores{{kind="prod"{node}}}))',
@@ -44,36 +41,18 @@ matchers are in the same place; the largest of equal series is taken, because tw
 one."""
 
 
-class _Series(msgspec.Struct):
-    values: list[tuple[float, str]] = []
-
-
-class _Data(msgspec.Struct):
-    result: list[_Series]
-
-
-class _Reply(msgspec.Struct):
-    data: _Data | None = None
-    error: str = ""
-
-
-class _NoHistory(Exception):
-    """Prometheus refuses, or what answers is none; the text is for the page."""
-
-
-class Prometheus:
-    """Client of one Prometheus, for one event loop; `selector` has label matchers that all series have to match."""
+class CpuHistory:
+    """CPU of a day from one Prometheus, for one event loop; `selector` has matchers that all series have to match."""
 
     def __init__(self, url: str, selector: str = "") -> None:
-        self._url = url.rstrip("/")
         self._selector = selector.strip("{} ")
         self._reads: OrderedDict[str, tuple[float, asyncio.Task[Mapping[str, Any]]]] = OrderedDict()
         """The read of each node and when it began, the oldest first."""
         self._slots = asyncio.Semaphore(2)
-        self._authorities = httpx2.create_ssl_context(trust_env=False)
-        """Made once: it takes 20 ms, in which no page is served."""
         self._problem = ""
         self._silent_until = 0.0
+        reach = Reach(url, dict, _READ_SECONDS, largest_bytes=_LONGEST_ANSWER_BYTES, use_environment=False)
+        self._client = PrometheusClient(HttpClient(reach))
 
     async def cpu(self, node: str = "") -> Mapping[str, Any]:
         """Return the points of CPU of a node, or of all nodes, or why there are none, as values of a page."""
@@ -104,42 +83,25 @@ class Prometheus:
                     return {"prometheus_points": await self._points(node)}
             except TimeoutError:
                 self._problem = f"did not answer within {_READ_SECONDS:.0f} s"
-            except (httpx2.HTTPError, httpx2.InvalidURL, _NoHistory, OSError, ValueError) as error:
-                self._problem = f"does not answer: {error or type(error).__name__}"
+            except RequestFailed as error:
+                self._problem = f"does not answer: {error}"
             self._silent_until = time.monotonic() + _SILENT_SECONDS
             del self._reads[node]
             return _problem(self._problem)
 
     async def _points(self, node: str) -> list[Point]:
         chosen = [f"node={json.dumps(node)}"] if node else []
-        matchers = "".join(f",{each}" for each in (*chosen, self._selector) if each)
+        matchers = "".join(f",{matcher}" for matcher in (*chosen, self._selector) if matcher)
         end = int(time.time()) // _STEP_SECONDS * _STEP_SECONDS
         steps = range(end - _RANGE_SECONDS, end + 1, _STEP_SECONDS)
-        async with httpx2.AsyncClient(
-            verify=self._authorities, timeout=None, trust_env=False, follow_redirects=False
-        ) as client:
-            series = [await self._series(client, QUERIES[name].format(node=matchers), steps) for name in SERIES]
-        points = [Point(at, tuple(each.get(at) for each in series)) for at in steps]
+        series = [await self._values(QUERIES[name].format(node=matchers), steps) for name in SERIES]
+        points = [Point(at, tuple(values.get(at) for values in series)) for at in steps]
         return [point for point in points if any(value is not None for value in point.values)]
 
-    async def _series(self, client: httpx2.AsyncClient, query: str, steps: range) -> Mapping[float, float]:
-        """Return the values of a query by time. Raises _NoHistory and httpx2.HTTPError."""
-        asked = {"query": query, "start": str(steps[0]), "end": str(steps[-1]), "step": str(steps.step)}
-        content = bytearray()
-        headers = {"Accept-Encoding": "identity"}  # what a small answer unpacks to has no limit
-        async with client.stream("GET", f"{self._url}/api/v1/query_range", params=asked, headers=headers) as answer:
-            async for piece in answer.aiter_raw():
-                content += piece
-                if len(content) > _LONGEST_ANSWER_BYTES:
-                    raise _NoHistory(f"its answer is longer than {_LONGEST_ANSWER_BYTES // 1024} KiB")
-        try:
-            reply = msgspec.json.decode(content, type=_Reply)
-            if reply.error or reply.data is None or answer.status_code != HTTPStatus.OK:
-                raise _NoHistory(f"status {answer.status_code} {reply.error[:_LONGEST_TEXT]}".rstrip())
-            found = {at: float(value) for each in reply.data.result[:1] for at, value in each.values}
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise _NoHistory(f"status {answer.status_code} and no result of a query; check the address") from None
-        return {at: value for at, value in found.items() if math.isfinite(value)}
+    async def _values(self, query: str, steps: range) -> Mapping[float, float]:
+        """Return the values of a query by time. Raises RequestFailed."""
+        series = await self._client.query_range(query, steps)
+        return {at: value for _, points in series[:1] for at, value in points if math.isfinite(value)}
 
 
 def _problem(text: str) -> dict[str, Any]:

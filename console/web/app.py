@@ -22,7 +22,7 @@ from component_base import clock
 from console.cluster import reading
 from console.cluster.details import Listed, Records
 from console.cluster.poller import CutOff, Poller
-from console.history.prometheus import Prometheus
+from console.history.prometheus import CpuHistory
 from console.pages import decisions, fleet, health, mid, node, numbers, prediction
 from console.seen import Currency, Seen
 from console.web import front_end
@@ -60,7 +60,7 @@ def _templates() -> jinja2.Environment:
 class PagesApp:
     """The pages of one console; `records` reads the decision records, and those on a pod where one is named."""
 
-    def __init__(self, poller: Poller, records: RecordReader, prometheus: Prometheus | None = None) -> None:
+    def __init__(self, poller: Poller, records: RecordReader, prometheus: CpuHistory | None = None) -> None:
         self._poller = poller
         self._records = records
         self._prometheus = prometheus

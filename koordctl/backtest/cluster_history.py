@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import prometheus
+from component_base.prometheus import label_values, selector
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
 from koordctl.backtest.prometheus import Prometheus, Series
 from koordctl.backtest.time_range import TimeRange
@@ -54,22 +54,22 @@ class Names:
 
     def select(self, metric: str, *matchers: str) -> str:
         """Return a selector of series."""
-        return f"{self.metrics[metric]}{{{','.join([*matchers, *filter(None, [self.selector])])}}}"
+        return selector(self.metrics[metric], *matchers, self.selector)
 
 
 def node_names(server: Prometheus, names: Names, time_range: TimeRange) -> list[str]:
     """Return the nodes with a capacity in the time range. Raises NoSeries where a metric has no series."""
     for metric in ("cpu", "memory", "pods", "requests", "capacity"):
-        selector = names.select(metric)
-        if not server.exists(selector, time_range):
+        series = names.select(metric)
+        if not server.exists(series, time_range):
             source = _SOURCES.get(metric, "kube-state-metrics")
             raise NoSeries(
-                f"no series {selector} from {time_range.start} to {time_range.end}; is {source} scraped? "
+                f"no series {series} from {time_range.start} to {time_range.end}; is {source} scraped? "
                 f"else give --metric {metric}=NAME, --selector or another --from and --to"
             )
-    selector = names.select("capacity", 'resource="cpu"')
-    query = f"max by (node) (last_over_time({selector}{_window(time_range)}))"
-    return prometheus.names_of(server.instant(query, time_range.end), "node")
+    series = names.select("capacity", 'resource="cpu"')
+    query = f"max by (node) (last_over_time({series}{_window(time_range)}))"
+    return label_values(server.instant(query, time_range.end), "node")
 
 
 def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange) -> NodeDay:
@@ -120,8 +120,8 @@ def _status(server: Prometheus, names: Names, of_node: str, time_range: TimeRang
     """Return capacity and allocatable by metric and resource."""
     metrics = [names.metrics[each] for each in ("capacity", "allocatable")]
     both = f"__name__=~{json.dumps('|'.join(map(re.escape, metrics)))}"
-    selector = ",".join([both, of_node, *filter(None, [names.selector])])
-    query = f"max by (__name__, resource) (last_over_time({{{selector}}}{_window(time_range)}))"
+    series = selector("", both, of_node, names.selector)
+    query = f"max by (__name__, resource) (last_over_time({series}{_window(time_range)}))"
     found: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     for labels, value in server.instant(query, time_range.end):
         if np.isfinite(value):

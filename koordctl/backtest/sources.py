@@ -70,11 +70,12 @@ class PrometheusSource:
         path = self._path_of(node, day.time_range) if self.cache and day.is_complete else None
         if path and (saved := series_cache.load(path)) is not None:
             return saved
-        warnings, client.warnings = client.warnings, set()
+        before = set(client.warnings)
+        client.warnings.clear()
         found = cluster_history.read_day(client, self.names, node, day.time_range)
         if path and not client.warnings:
             series_cache.save(path, found)
-        client.warnings |= warnings
+        client.warnings.update(before)
         return found
 
     def _path_of(self, node: str, day: TimeRange) -> Path:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from component_base import prometheus
 from koordctl.backtest.prometheus import Prometheus, Series
 from koordctl.backtest.time_range import TimeRange
 from koordctl.gain.gains import Amounts, Day, Exceeded, Forecasts, Gain, OfNamespace
@@ -37,10 +38,10 @@ def time_range(end_seconds: float, since_seconds: float) -> TimeRange:
     return TimeRange(last - (count - 1) * step, step, count)
 
 
-def read(prometheus: Prometheus, asked: TimeRange, source: str, selector: str = "") -> Gain:
+def read(server: Prometheus, asked: TimeRange, source: str, selector: str = "") -> Gain:
     """Read and add up everything; `selector` has label matchers that all series have to match."""
     window = asked.step_seconds * asked.steps
-    found = _Found(prometheus, asked, selector)
+    found = _Found(server, asked, selector)
     offered, allocatable = found.offered(), found.allocatable()
     namespaces = found.namespaces(window)
     withdrawn = found.withdrawn()
@@ -63,18 +64,17 @@ def read(prometheus: Prometheus, asked: TimeRange, source: str, selector: str = 
 class _Found:
     """Queries over one time range; `missing` grows by a sentence for each metric without a series."""
 
-    def __init__(self, prometheus: Prometheus, asked: TimeRange, selector: str) -> None:
-        self._prometheus = prometheus
+    def __init__(self, server: Prometheus, asked: TimeRange, selector: str) -> None:
+        self._server = server
         self._asked = asked
-        self._matchers = [each for each in (selector.strip("{} "),) if each]
+        self._matchers = selector.strip("{} ")
         self.missing: list[str] = []
         self._daily: dict[str, FloatArray] = {}
         self._has_samples = {of: np.zeros(asked.steps, dtype=bool) for of in (MANAGER, AGENTS)}
 
     def _named(self, metric: str, *matchers: str) -> str:
         """Return the selector of the series of a metric."""
-        found = ",".join([*matchers, *self._matchers])
-        return f"{metric}{{{found}}}" if found else metric
+        return prometheus.selector(metric, *matchers, self._matchers)
 
     def offered(self) -> Amounts:
         """Return the Mid resources of all nodes over the time."""
@@ -105,7 +105,7 @@ class _Found:
         return {each.labels.get("reason", ""): self._integral(each.values) for each in self._series(query)}
 
     def _series(self, query: str) -> list[Series]:
-        return self._prometheus.range(query, self._asked)
+        return self._server.range(query, self._asked)
 
     def _integral(self, values: FloatArray) -> float:
         return float(np.nansum(values)) * self._asked.step_seconds
@@ -150,7 +150,7 @@ class _Found:
 
     def _increase(self, metric: str, label: str, window: int) -> dict[str, float]:
         query = f"sum by ({label}) ({_ONCE.format(f'increase({self._named(metric)}[{window}s])')})"
-        found = self._prometheus.instant(query, self._asked.end)
+        found = self._server.instant(query, self._asked.end)
         if not found:
             self.missing.append(f"{metric}: no series in this time")
         return {labels.get(label, ""): value for labels, value in found if not np.isnan(value)}
@@ -161,7 +161,7 @@ class _Found:
         exceeded, saved = (
             {
                 (labels.get("predictor", ""), labels.get("resource", "")): value
-                for labels, value in self._prometheus.instant(
+                for labels, value in self._server.instant(
                     by.format(self._named(f"koord_manager_evaluation_{of}_ratio")), self._asked.end
                 )
             }
@@ -192,7 +192,7 @@ class _Found:
         series = self._named(f"koordlet_prod_peak_{of}_seconds_total", f'resource="{resource}"')
         query = f"max by (node, instance) (increase({series}[{window}s]))"
         found: dict[str, float] = defaultdict(float)
-        for labels, value in self._prometheus.instant(query, self._asked.end):
+        for labels, value in self._server.instant(query, self._asked.end):
             found[labels.get("node") or labels.get("instance", "")] += 0.0 if np.isnan(value) else value
         return found
 

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import msgspec
 import prometheus_client
 
+from component_base.http_client import Reach
 from component_base.http_endpoint import HttpEndpoint, Page, ProbeResult, Route
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.providers import remote_watcher
-from scheduler_plugin.load_watcher.providers.http_source import Reach
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.remote_watcher import LoadWatcherProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot, Window

@@ -13,7 +13,9 @@ import msgspec
 import pydantic
 
 from api_types.kubernetes import pods
+from component_base.http_client import HttpClient, Reach, Reply, RequestFailed
 from component_base.http_endpoint import Page
+from component_base.prometheus import PrometheusClient
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
@@ -131,12 +133,23 @@ def _prometheus_query(inputs: Any) -> Any:
     return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
 
+class _Answering(HttpClient):
+    """A server with one response, without the network."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(Reach("http://prometheus", dict, 5.0))
+        self.response = Reply(200, msgspec.json.encode(response))
+
+    async def send(self, *_words: Any, **_request: Any) -> Reply:
+        return self.response
+
+
 def _prometheus_parse(inputs: Any) -> Any:
     query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
     request = prometheus.Request(query, inputs["method"], inputs["rollup"])
     try:
-        found = prometheus.vector(inputs["response"], "")
-    except ProviderFailed:
+        found = asyncio.run(PrometheusClient(_Answering(inputs["response"])).query(""))
+    except RequestFailed:
         found = []
     nodes: dict[str, list[Metric]] = {}
     for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):

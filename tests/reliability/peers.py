@@ -133,7 +133,7 @@ FAULTS: Final = (
                 "after 90 s of silence its watches are resumed; a provider fails after the time-out, and others count",
                 _RESUMED_WATCHER,
                 "tests/scheduler_plugin/load_watcher/test_watcher.py::test_a_hanging_provider_fails_after_the_time_out",
-                "tests/scheduler_plugin/load_watcher/providers/test_http_source.py::test_a_slow_response_fails_after_the_time_out",
+                "tests/component_base/test_http_client.py::test_a_slow_response_fails_after_the_time_out",
                 within=_SILENCE_AND_RECOVERY,
             ),
             WEBHOOK: _WEBHOOK_SERVES._replace(within=NOT_TIMED),
@@ -377,7 +377,7 @@ FAULTS: Final = (
             ),
             LOAD_WATCHER: proof(
                 "the next request uses a renewed authority",
-                "tests/scheduler_plugin/load_watcher/providers/test_http_source.py::test_a_renewed_authority_counts_from_the_next_request_on",
+                "tests/component_base/test_http_client.py::test_a_renewed_authority_counts_from_the_next_request_on",
                 within=AT_ONCE,
             ),
             WEBHOOK: proof(

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from component_base.http_client import Reach
 from scheduler_plugin.load_watcher.providers import http_source, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpSource, Reach
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpSource
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 

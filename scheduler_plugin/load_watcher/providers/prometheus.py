@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from component_base.http_client import HttpClient, Reach, RequestFailed
+from component_base.prometheus import InstantValue, PrometheusClient
 from scheduler_plugin.load_watcher import analysis, known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, NodeMetrics, Window
@@ -19,7 +20,6 @@ from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
-_USE_GET: Final = frozenset({405, 501})
 _MAX_NAMES: Final = 3
 _UNITS: Final[Mapping[Unit, str]] = {
     Unit.RATIO: "a share of 1",
@@ -28,8 +28,6 @@ _UNITS: Final[Mapping[Unit, str]] = {
     Unit.BYTES: "bytes in use",
     Unit.AMOUNT: "an amount",
 }
-
-Vector = list[tuple[Mapping[str, str], float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class PrometheusProvider:
     has_deviation = True
 
     def __init__(self, reach: Reach, queries: Sequence[Query], nodes: ReadKnownNodes, node_names: NodeNames) -> None:
-        self._source = HttpSource(reach)
+        self._prometheus = PrometheusClient(HttpClient(reach))
         self._address = reach.address
         self._queries = queries
         self._nodes = nodes
@@ -111,9 +109,9 @@ class PrometheusProvider:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._source.close()
+        await self._prometheus.close()
 
-    async def _result(self, request: Request) -> Vector | ProviderFailed:
+    async def _result(self, request: Request) -> list[InstantValue] | ProviderFailed:
         query, method = request.query, request.method
         text = prometheus_queries.text(query.series, method, request.duration, is_expression=query.is_expression)
         try:
@@ -121,13 +119,12 @@ class PrometheusProvider:
         except ProviderFailed as error:
             return error
 
-    async def _query(self, text: str) -> Vector:
+    async def _query(self, text: str) -> list[InstantValue]:
         async with self._gate:
-            form = {"query": text}
-            response = await self._source.send("POST", "/api/v1/query", accept=frozenset({200, *_USE_GET}), data=form)
-            if response.status_code in _USE_GET:
-                response = await self._source.send("GET", "/api/v1/query", params=form)
-        return vector(self._source.decode(response, "/api/v1/query"), f"{self._address}: {text}")
+            try:
+                return await self._prometheus.query(text)
+            except RequestFailed as error:
+                raise ProviderFailed(f"{text}: {error}") from error
 
     async def _check(self, query: Query) -> Sequence[str]:
         try:
@@ -156,7 +153,9 @@ def _naming_problems(series: str, names: Counter[str], known: set[str], node_nam
         yield f"{series}: {_some(unknown)} in label {labels} is not a node of this cluster, want its name or an address"
 
 
-def _unit_problems(query: Query, found: Vector, node_names: NodeNames, known: Mapping[str, KnownNode]) -> Iterable[str]:
+def _unit_problems(
+    query: Query, found: Sequence[InstantValue], node_names: NodeNames, known: Mapping[str, KnownNode]
+) -> Iterable[str]:
     if query.type not in (MetricType.CPU, MetricType.MEMORY):
         return
     for labels, value in found:
@@ -176,27 +175,8 @@ def _place(node: KnownNode | None) -> Metadata:
     return node.metadata if node else Metadata()
 
 
-def vector(document: Any, query: str) -> Vector:
-    """Return labels and value of each series in the response to an instant query. Raises ProviderFailed."""
-    try:
-        if document["status"] != "success":
-            raise ProviderFailed(f"{query}: {document.get('error', 'no error text')}")
-        data = document["data"]
-        if data["resultType"] != "vector":
-            raise ProviderFailed(f"{query}: got a {data['resultType']}, want a vector")
-        return [(_labels(item["metric"]), float(item["value"][1])) for item in data["result"]]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ProviderFailed(f"{query}: the response is not a Prometheus response ({error!r})") from error
-
-
-def _labels(metric: Any) -> Mapping[str, str]:
-    if not isinstance(metric, dict) or not all(isinstance(value, str) for value in metric.values()):
-        raise TypeError(f"labels are {metric!r}")
-    return metric
-
-
 def records_of(
-    found: Vector, request: Request, node_names: NodeNames, nodes: Mapping[str, KnownNode]
+    found: Sequence[InstantValue], request: Request, node_names: NodeNames, nodes: Mapping[str, KnownNode]
 ) -> Iterable[tuple[str, Metric]]:
     """Yield each series as a record of its node, in percent; a series without a node name is skipped."""
     for labels, value in found:

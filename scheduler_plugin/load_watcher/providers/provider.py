@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from component_base.http_client import RequestFailed
 from scheduler_plugin.load_watcher.records import NodeMetrics, Window
 
 
-class ProviderFailed(Exception):
+class ProviderFailed(RequestFailed):
     """Nothing was delivered; the message names the address, the observed and the expected result."""
 
 

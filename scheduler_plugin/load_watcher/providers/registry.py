@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver_client.session import Session
+from component_base.http_client import Reach
 from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import (
     datadog,
@@ -29,7 +30,7 @@ from scheduler_plugin.load_watcher.providers import (
     remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, Reach
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import prometheus, prometheus_queries
-from scheduler_plugin.load_watcher.providers.http_source import Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS, Query
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 from scheduler_plugin.load_watcher.records import Metadata, MetricType
@@ -80,7 +80,7 @@ async def test_b4_a_failed_query_affects_only_its_own_part() -> None:
 async def test_fetch_fails_if_every_query_fails() -> None:
     with metrics_source.answering(lambda _asked: Answer(b"no", 401)) as source:
         client = provider(source.address)
-        with pytest.raises(ProviderFailed, match="401: no"):
+        with pytest.raises(ProviderFailed, match="refused the credentials: 401"):
             await client.fetch(WINDOW)
         assert not await client.is_healthy()
         await client.close()
@@ -136,12 +136,12 @@ async def test_converts_amounts_to_percent_of_the_nodes_capacity() -> None:
             answer(("n1", "0.2"), ("n2", "31.5")),
             "cpu:ratio is 31.5 for 'n2', too much for a share of 1; check its unit",
         ),
-        (Answer(b"<html>"), "did not return JSON"),
+        (Answer(b"<html>"), "returned 200 and no result of Prometheus"),
         (
             Answer(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":null,"value":[1,"1"]}]}}'),
-            "the response is not a Prometheus response",
+            "returned 200 and no result of Prometheus",
         ),
-        (Answer(b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}'), "want a vector"),
+        (Answer(b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}'), "no result of Prometheus"),
     ],
 )
 async def test_check_reports_the_problems_of_a_query(reply: Answer, problem: str | None) -> None:

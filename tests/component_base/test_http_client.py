@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin.load_watcher.providers import http_source
-from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from component_base.http_client import HttpClient, Reach, RequestFailed
 from tests.fakes import certificates, connections, metrics_source
 from tests.fakes.certificates import Certificate
 from tests.fakes.metrics_source import Answer
@@ -38,10 +36,13 @@ async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t") -> str:
-    source = HttpSource(Reach(address, lambda: {"Authorization": token}, timeout_seconds))
+async def failure(
+    address: str, *, timeout_seconds: float = 5.0, token: str = "t", largest_bytes: int = 64 << 20
+) -> str:
+    reach = Reach(address, lambda: {"Authorization": token}, timeout_seconds, largest_bytes=largest_bytes)
+    source = HttpClient(reach)
     try:
-        with pytest.raises(ProviderFailed) as failed:
+        with pytest.raises(RequestFailed) as failed:
             await source.send("GET", "/page")
         return str(failed.value)
     finally:
@@ -53,10 +54,9 @@ async def test_a_slow_response_fails_after_the_time_out() -> None:
         assert await failure(address, timeout_seconds=0.1) == f"{address}/page did not respond within 0.1 s"
 
 
-async def test_an_endless_response_fails_at_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_source, "_LARGEST_RESPONSE_BYTES", 1 << 20)
+async def test_an_endless_response_fails_at_the_size_limit() -> None:
     async with sending(b" " * 400_000, 0) as address:
-        assert await failure(address) == f"{address}/page returned more than 1 MiB"
+        assert await failure(address, largest_bytes=1 << 20) == f"{address}/page returned more than 1 MiB"
 
 
 async def test_the_error_about_an_invalid_token_does_not_show_it(closed_port: int) -> None:
@@ -73,7 +73,7 @@ async def test_a_redirect_is_not_followed_and_its_status_is_reported() -> None:
 
 
 @contextlib.asynccontextmanager
-async def https(certificate: Certificate, authority: Path) -> AsyncIterator[HttpSource]:
+async def https(certificate: Certificate, authority: Path) -> AsyncIterator[HttpClient]:
     """Serve an empty page with a certificate; yield a client that trusts an authority."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ async def https(certificate: Certificate, authority: Path) -> AsyncIterator[Http
         writer.close()
 
     async with connections.served(serve, certificate.server_context()) as port:
-        source = HttpSource(Reach(f"https://127.0.0.1:{port}", dict, 5.0, ca_file=str(authority)))
+        source = HttpClient(Reach(f"https://127.0.0.1:{port}", dict, 5.0, ca_file=str(authority)))
         yield source
         await source.close()
 
@@ -94,9 +94,9 @@ async def test_a_renewed_authority_counts_from_the_next_request_on(tmp_path: Pat
     shutil.copy(first.certificate_path, authority)
     async with https(first, authority) as of_old, https(second, authority) as of_new:
         await of_old.send("GET", "/")
-        with pytest.raises(ProviderFailed, match="cannot be reached"):
+        with pytest.raises(RequestFailed, match="cannot be reached"):
             await of_new.send("GET", "/")
         second.certificate_path.replace(authority)  # as kubelet renews a mounted Secret
         await of_new.send("GET", "/")
-        with pytest.raises(ProviderFailed, match="cannot be reached"):
+        with pytest.raises(RequestFailed, match="cannot be reached"):
             await of_old.send("GET", "/")
