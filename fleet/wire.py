@@ -12,8 +12,8 @@ from api_types.node_metric.mid_report import WireResources
 from manager.cache import store
 
 
-class Condition(msgspec.Struct, rename="camel", frozen=True):
-    """A condition of an agent's report."""
+class Condition(msgspec.Struct, frozen=True):
+    """A condition of an agent's report, or of a pod: PodScheduled has the reasons of kube-scheduler."""
 
     type: str = ""
     status: str = ""
@@ -165,19 +165,10 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
         return times.parse_rfc3339_or_none(self.last_timestamp or self.event_time)
 
 
-class PodCondition(msgspec.Struct, frozen=True):
-    """A condition of a pod; PodScheduled has the reasons of kube-scheduler."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = ""
-    message: str | None = ""
-
-
 class PodConditions(msgspec.Struct, frozen=True):
     """Conditions of a pod."""
 
-    conditions: list[PodCondition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class ConditionedPod(msgspec.Struct, frozen=True):

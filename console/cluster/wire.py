@@ -5,25 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from api_types.kubernetes import pods
-from api_types.node_metric.evaluation_report import WireEvaluation
-from api_types.node_metric.mid_report import WireResources
+from api_types.node_metric.mid_report import WireNodeUsage, WireResources
 from fleet import wire
 
 
-class Condition(msgspec.Struct, frozen=True):
-    """A condition of a pod, with its message."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-
-
-class PodStatus(msgspec.Struct, frozen=True):
+class PodStatus(wire.PodConditions, frozen=True):
     """Phase and conditions of a pod."""
 
     phase: str = ""
-    conditions: list[Condition] | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -48,10 +37,9 @@ class Aggregated(msgspec.Struct, frozen=True):
     usage: dict[str, WireResources] | None = None
 
 
-class NodeUsage(msgspec.Struct, rename="camel", frozen=True):
+class NodeWindows(WireNodeUsage, rename="camel", frozen=True):
     """Usage of a node over windows."""
 
-    node_usage: WireResources = WireResources()
     aggregated_node_usages: list[Aggregated] | None = None
 
 
@@ -65,23 +53,17 @@ class ProdPrediction(msgspec.Struct, rename="camel", frozen=True):
     system_peak: dict[str, str | int] | None = None
 
 
-class DetailedPrediction(msgspec.Struct, rename="camel", frozen=True):
+class DetailedPrediction(wire.Prediction, rename="camel", frozen=True):
     """A prediction with its terms."""
 
-    predictor: str = ""
-    since: str | None = None
-    warm_pods: int = 0
-    cold_pods: int = 0
     prod: ProdPrediction | None = None
-    evaluation: list[WireEvaluation] | None = None
 
 
-class DetailedReport(msgspec.Struct, rename="camel", frozen=True):
+class DetailedReport(wire.Report, rename="camel", frozen=True):
     """The status of a NodeMetric, as far as the page of its node shows it."""
 
-    node_metric: NodeUsage | None = None
+    node_metric: NodeWindows | None = None
     prediction: DetailedPrediction | None = None
-    conditions: list[wire.Condition] | None = None
 
 
 class DetailedNodeMetric(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from api_types.kubernetes import pods, quantities, times
 from fleet import pod_state
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
-from fleet.wire import PodCondition
+from fleet.wire import Condition
 from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
 from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
 from koordctl.explain import misses
@@ -61,7 +61,7 @@ class Explained:
 
     pod: pods.Pod
     now: dt.datetime
-    conditions: Sequence[PodCondition] = ()
+    conditions: Sequence[Condition] = ()
     decisions: Sequence[Mapping[str, Any]] = ()
     """Decisions of the scheduler plugin, newest first; none without a record."""
     nodes: Sequence[NodeState] = ()
@@ -117,7 +117,7 @@ def answer(given: Explained, most_nodes: int, notes: Sequence[str] = ()) -> Answ
 
 
 def _groups(given: Explained) -> list[Group]:
-    scheduled = next((each for each in given.conditions if each.type == _SCHEDULED), PodCondition())
+    scheduled = next((each for each in given.conditions if each.type == _SCHEDULED), Condition())
     message = (scheduled.message or "") if scheduled.status == "False" else ""
     newest = given.newest
     estimate = newest.get("estimate") or {}

@@ -5,6 +5,8 @@ import pytest
 from console.web import access
 from tests.console import browsers, fleets
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "t" * 43
 
 

@@ -1,5 +1,7 @@
 """Events on the pages: those of tenants never pass as the manager's, hide no others, and have a bounded size."""
 
+import pytest
+
 from api_types.kubernetes import pods
 from apiserver_client import session
 from console.cluster import reading
@@ -11,6 +13,8 @@ from manager.events.recorder import REPORTER
 from manager.mid_resource.reasons import REDUCED
 from tests.console import browsers, fleets
 from tests.fakes import cluster
+
+pytestmark = pytest.mark.slow
 
 NOW, FUTURE, SUITE = fleets.NOW, "2999-01-01T00:00:00Z", "koordinator-system"
 
@@ -76,7 +80,9 @@ async def test_the_size_of_a_page_does_not_depend_on_what_a_tenant_writes():
     long = "s" * 500_000
     waiting = [
         PendingPod(
-            pods.ObjectMeta(name=f"p{n}", namespace="t"), PodSpec(scheduler_name=f"{n}{long}"), PodStatus("Pending")
+            pods.ObjectMeta(name=f"p{n}", namespace="t"),
+            PodSpec(scheduler_name=f"{n}{long}"),
+            PodStatus(phase="Pending"),
         )
         for n in range(5)
     ]

@@ -8,6 +8,8 @@ import pytest
 
 from console.web import front_end
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = json.loads(front_end.LOCK.read_text())["packages"]
 
 

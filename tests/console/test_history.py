@@ -8,6 +8,8 @@ import pytest
 from console.history.memory import MOST_NODES, History
 from fleet.node_state import Amounts, NodeState
 
+pytestmark = pytest.mark.slow
+
 DAY = 24 * 60
 
 

@@ -14,6 +14,8 @@ from tests.console.test_poller import polling
 from tests.fakes import apiserver
 from tests.fleet import cluster
 
+pytestmark = pytest.mark.slow
+
 MESSAGE = "Mid pods were evicted"
 
 

@@ -11,11 +11,13 @@ from console.cluster import poller as poller_module
 from console.cluster.poller import Poller
 from console.history import prometheus
 from console.history.memory import History
-from console.history.prometheus import Prometheus
+from console.history.prometheus import CpuHistory
 from fleet.node_state import Amounts, NodeState
 from tests.console.test_poller import NODES, first, polling
 from tests.console.test_prometheus import answering, http, result
 from tests.fakes import apiserver
+
+pytestmark = pytest.mark.slow
 
 DAY = 24 * 60
 FAILURE = apiserver.Answer({"kind": "Status", "reason": "InternalError", "message": "no leader", "code": 500}, 500)
@@ -59,7 +61,7 @@ def test_the_fleet_is_more_exact_than_a_node():
 async def test_of_the_kept_charts_those_that_were_read_last_stay(monkeypatch):
     monkeypatch.setattr(prometheus, "_MOST_KEPT", 2)
     async with answering(http(result())) as (url, asked):
-        reader = Prometheus(url)
+        reader = CpuHistory(url)
 
         async def reads(node):
             before = len(asked)
@@ -76,7 +78,7 @@ async def test_of_the_kept_charts_those_that_were_read_last_stay(monkeypatch):
 async def test_two_reads_of_prometheus_run_at_once_and_the_others_wait(monkeypatch):
     monkeypatch.setattr(prometheus, "_PAGE_SECONDS", 0.3)
     async with answering(then_close=False) as (url, asked):
-        reader = Prometheus(url)
+        reader = CpuHistory(url)
         found = await asyncio.gather(*(reader.cpu(f"n{number}") for number in range(5)))
         while len(asked) < 2:
             await asyncio.sleep(0.01)
@@ -89,9 +91,9 @@ async def test_a_query_asks_for_a_day_in_steps_of_15_minutes(monkeypatch):
     clocks = types.SimpleNamespace(time=lambda: float(now), monotonic=lambda: 0.0)
     monkeypatch.setattr(prometheus, "time", clocks)
     async with answering(http(result())) as (url, asked):
-        await Prometheus(url).cpu()
+        await CpuHistory(url).cpu()
     for request in asked:
-        query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.split(" ")[1]).query)
+        query = urllib.parse.parse_qs(request.rpartition("\r\n\r\n")[2])
         end = now - 899
         assert [query[name] for name in ("start", "end", "step")] == [[str(end - 86_400)], [str(end)], ["900"]]
     assert len(asked) == 5
@@ -103,13 +105,13 @@ async def test_prometheus_is_read_without_a_proxy_of_the_environment(monkeypatch
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     async with answering(http(result())) as (url, _):
-        assert await Prometheus(url).cpu() == {"prometheus_points": []}
+        assert await CpuHistory(url).cpu() == {"prometheus_points": []}
 
 
 @pytest.mark.parametrize(("length", "is_read"), [(2**18, True), (2**18 + 1, False)])
 async def test_an_answer_of_prometheus_has_at_most_256_kib(length, is_read):
     async with answering(http(result().ljust(length))) as (url, _):
-        found = await Prometheus(url).cpu()
+        found = await CpuHistory(url).cpu()
     assert ("prometheus_points" in found) is is_read
 
 

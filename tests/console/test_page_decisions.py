@@ -6,10 +6,13 @@ import pytest
 
 from api_types.kubernetes import pods
 from console.cluster.details import Listed, Records
-from console.cluster.wire import Condition, PendingPod, PodSpec, PodStatus
+from console.cluster.wire import PendingPod, PodSpec, PodStatus
 from console.pages import decisions, numbers
 from fleet import wire
+from fleet.wire import Condition
 from tests.console import browsers, fleets
+
+pytestmark = pytest.mark.slow
 
 NOW = fleets.NOW
 
@@ -32,7 +35,7 @@ def waiting(name, message=None, seconds=None, scheduler="default-scheduler"):
     return PendingPod(
         pods.ObjectMeta(name=name, namespace="shop", creation_timestamp=created or ""),
         PodSpec(scheduler_name=scheduler),
-        PodStatus("Pending", conditions),
+        PodStatus(conditions, "Pending"),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import Aggregated, DetailedReport, NodeUsage
+from console.cluster.wire import Aggregated, DetailedReport, NodeWindows
 from console.history.memory import History
 from console.pages import health, node, numbers
 from fleet.node_state import Amounts, NodeState
@@ -18,6 +18,8 @@ from manager.mid_resource import explanation
 from manager.slo_config import evaluation
 from tests.console import fleets
 from tests.fleet import cluster
+
+pytestmark = pytest.mark.slow
 
 NODE = NodeState("a", allocatable=Amounts(16_000, 2**36), mid=Amounts(1_000, 2**30), reason="Calculated")
 
@@ -70,7 +72,7 @@ def test_the_sum_of_a_resource_has_terms_and_inputs_apart():
 
 def test_eight_windows_are_shown():
     windows = [Aggregated(f"{number}m", {"p50": WireResources({"cpu": "4"})}) for number in range(9)]
-    report = DetailedReport(NodeUsage(aggregated_node_usages=[Aggregated(None, None), *windows]))
+    report = DetailedReport(node_metric=NodeWindows(aggregated_node_usages=[Aggregated(None, None), *windows]))
     shown = page(detail=NodeDetail(report=report))["windows"]
     unknown = numbers.UNKNOWN
     assert shown[0] == (unknown, [unknown] * 5)

@@ -13,7 +13,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import Aggregated, DetailedPrediction, DetailedReport, NodeUsage, ProdPrediction
+from console.cluster.wire import Aggregated, DetailedPrediction, DetailedReport, NodeWindows, ProdPrediction
 from console.history.memory import History, Point
 from console.pages import fleet, health, mid, node, prediction, shown
 from console.pages.prediction import Score
@@ -25,6 +25,8 @@ from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from fleet.snapshot import Installation, Snapshot, Unread
 from tests.console import fleets
+
+pytestmark = pytest.mark.slow
 
 NOW = fleets.NOW
 GIB = 2**30
@@ -281,7 +283,7 @@ def test_the_page_prediction_has_50_rows():
 def test_the_page_of_a_node():
     detail = NodeDetail(
         report=DetailedReport(
-            node_metric=NodeUsage(aggregated_node_usages=[
+            node_metric=NodeWindows(aggregated_node_usages=[
                 Aggregated("5m", {"avg": WireResources({"cpu": "2"}), "p99": WireResources({"cpu": "2500m"})}),
             ]),
             prediction=DetailedPrediction(prod=ProdPrediction(

@@ -10,18 +10,20 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import errors
 from console.cluster.details import Listed, NodeDetail, Records
-from console.cluster.wire import Condition, PendingPod, PodSpec, PodStatus
+from console.cluster.wire import PendingPod, PodSpec, PodStatus
 from console.history.memory import History
 from console.pages import fleet, prediction, shown
 from console.seen import Seen
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from fleet.snapshot import Snapshot, Unread
-from fleet.wire import Event, ObjectReference
+from fleet.wire import Condition, Event, ObjectReference
 from manager.cache import store
 from manager.mid_resource import explanation
 from tests.console import browsers, fleets
 from tests.fleet import cluster
+
+pytestmark = pytest.mark.slow
 
 HOSTILE = fleets.HOSTILE
 TERMS = {
@@ -90,7 +92,7 @@ def hostile_state():
     event = Event(ObjectReference("Node", HOSTILE), "Warning", "MidPodEvicted", HOSTILE)
     waiting = PendingPod(
         metadata=cluster_meta(HOSTILE), spec=PodSpec(scheduler_name=HOSTILE),
-        status=PodStatus("Pending", [Condition("PodScheduled", "False", HOSTILE, HOSTILE)]),
+        status=PodStatus([Condition("PodScheduled", "False", HOSTILE, HOSTILE)], "Pending"),
     )  # fmt: skip
     decision = {"at": 1.0, "outcome": HOSTILE, "nodesAsked": 2, "nodesPassed": 1, "nodes": [
         {"node": HOSTILE, "result": HOSTILE, "plugin": HOSTILE, "sentence": HOSTILE, "score": HOSTILE}]}  # fmt: skip

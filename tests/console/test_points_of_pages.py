@@ -5,17 +5,21 @@ import contextlib
 import json
 import time
 
+import pytest
+
 from apiserver_client import connection, session
 from component_base import clock
 from console.cluster import poller as pollers
 from console.cluster import reading
 from console.cluster.poller import Poller
-from console.history.prometheus import Prometheus
+from console.history.prometheus import CpuHistory
 from console.pages import node
 from fleet.node_state import Amounts
 from fleet.pod_state import PodState
 from tests.fakes import apiserver, connections
 from tests.fleet import cluster
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_snapshot_becomes_a_point_of_the_history():
@@ -90,14 +94,14 @@ async def prometheus(*values):
 
 async def test_a_point_with_one_of_the_series_is_kept():
     async with prometheus("8") as url:
-        found = await Prometheus(url).cpu()
+        found = await CpuHistory(url).cpu()
     (point,) = found["prometheus_points"]
     assert point.values == (8.0, None, None, None, None)
 
 
 async def test_only_the_first_series_of_an_answer_counts():
     async with prometheus("8", "9") as url:
-        found = await Prometheus(url).cpu()
+        found = await CpuHistory(url).cpu()
     assert [point.values[0] for point in found["prometheus_points"]] == [8.0]
 
 
@@ -107,4 +111,4 @@ async def test_prometheus_is_asked_without_the_proxy_of_the_environment(monkeypa
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     async with prometheus("8") as url:
-        assert "prometheus_points" in await Prometheus(url).cpu()
+        assert "prometheus_points" in await CpuHistory(url).cpu()

@@ -13,6 +13,8 @@ from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
 
+pytestmark = pytest.mark.slow
+
 NODES, METRICS = "/api/v1/nodes", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 CONFIG = "/api/v1/namespaces/koordinator-system/configmaps/koord-scheduler"
 

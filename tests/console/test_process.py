@@ -17,6 +17,8 @@ from console.web import server
 from tests.koordctl import serving
 from tools.localcluster.host import ports
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 30
 REFUSED = 5
 

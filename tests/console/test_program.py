@@ -19,6 +19,8 @@ from tests.fleet import cluster
 from tests.koordctl import serving
 from tools.localcluster.host import ports
 
+pytestmark = pytest.mark.slow
+
 NODES = "/api/v1/nodes"
 
 

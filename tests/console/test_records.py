@@ -10,6 +10,8 @@ from fleet.port_forward import Caller
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 
+pytestmark = pytest.mark.slow
+
 NAMESPACE = "koordinator-system"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/koord-scheduler"

@@ -5,6 +5,8 @@ import pytest
 from console.cluster.details import Records
 from tests.console import browsers, fleets
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("pod", "wanted", "other"), [("shop/web", "of this pod", "of all pods"), ("web", "of all pods", "of this pod")]
