@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pathlib
+import sys
 import tomllib
 
 import pytest
@@ -37,6 +38,6 @@ def test_a_console_script_prints_its_help(script, monkeypatch, capsys):
     module, _, function = SCRIPTS[script].partition(":")
     monkeypatch.setattr("sys.argv", [script, "--help"])
     with pytest.raises(SystemExit) as ended:
-        getattr(importlib.import_module(module), function)()
+        sys.exit(getattr(importlib.import_module(module), function)())
     assert ended.value.code == 0
     assert ("backtest" if "koordctl" in module else "run") in capsys.readouterr().out

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from docs.generators import markdown, schema_tables
+from docs.generators import markdown
 from koordctl.backtest.report import Backtest
 from koordctl.bundle.command import Bundle
 from koordctl.changes.reset_prediction import ResetPrediction
@@ -56,12 +56,11 @@ DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
 """In the order of the page."""
 FOLDER: Final = "koordctl"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_HEAD: Final = frozenset({"apiVersion", "kind"})
 _INTRODUCTION: Final = f"""
-What a command prints with `-o json` or `-o yaml`: one document with `apiVersion: {API_VERSION}` and a `kind`, which
-has a JSON Schema below. Every field is always there; one that is not known is null, or an empty text. A later version
-may add fields, so a schema permits others, and a program that reads a document has to ignore them. A document without
-one of these fields, or with another meaning of one, has another `apiVersion`.
+What a command prints with `-o json` or `-o yaml`: one document with `apiVersion: {API_VERSION}` and a `kind`. The
+schema of a kind has the type and the meaning of each field. Every field is always there; one that is not known is null,
+or an empty text. A later version may add fields, so a schema permits others, and a program that reads a document has to
+ignore them. A document without one of these fields, or with another meaning of one, has another `apiVersion`.
 
 `config render` prints a ConfigMap, `simulate` and `export` have formats of their own.
 """
@@ -79,15 +78,12 @@ def files() -> dict[str, str]:
 
 def page() -> str:
     """Return the whole page."""
-    parts = [markdown.head("Documents of koordctl", "the structs of the documents"), _INTRODUCTION]
-    definitions: dict[str, schema_tables.Schema] = {}
-    for kind, schema in schemas().items():
-        definitions |= schema["$defs"]
-        text = f"{schema['description']} Schema: [{kind}.json]({FOLDER}/{kind}.json)."
-        parts.append(schema_tables.section(kind, {**schema, "description": text}, definitions, _HEAD))
-    names = [name for schema in schemas().values() for name in schema_tables.in_order(schema, definitions)]
-    parts += [schema_tables.section(name, definitions[name], definitions) for name in dict.fromkeys(names)]
-    return "".join(parts)
+    rows = [
+        (f"[{kind}]({FOLDER}/{kind}.json)", schema["description"].removeprefix("Document of "))
+        for kind, schema in schemas().items()
+    ]
+    table = markdown.table(("kind and schema", "printed by"), rows)
+    return "".join([markdown.head("Documents of koordctl", "the structs of the documents"), _INTRODUCTION, table])
 
 
 def _schema(document: type[msgspec.Struct]) -> tuple[str, dict[str, Any]]:

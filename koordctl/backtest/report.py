@@ -1,17 +1,17 @@
-"""Print the result of a back-test as a table, JSON or CSV, with a recommendation. No I/O."""
+"""The result of a back-test as an answer, with a recommendation. Pure."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from koordctl.backtest.candidates import Candidate
 from koordctl.backtest.results import ORACLE, Row, Summary
+from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from koordctl.cli.document import Document, to_wire
 
 PEAK_TO_MEAN: Final = 1.7
 """Largest p90 of 30 s in 5 minutes, of 12 pods together, as a multiple of the mean (benchmarks/bench_hidden_peaks)."""
@@ -90,36 +90,21 @@ def recommend(
     return Recommendation(best, f"use {best}: it offers the most Mid of those with {wanted}{but}")
 
 
-def recommendation(found: Recommendation, candidates: Sequence[Candidate]) -> str:
-    """Return one sentence, and the ConfigMap for it."""
-    sentence = f"Recommendation: {found.reason}.\n"
-    if found.name is None:
-        return sentence
-    snippet = next(each.snippet for each in candidates if each.name == found.name)
-    return f"{sentence}\n{_CONFIG_MAP.format(snippet=snippet)}"
-
-
-def table(summaries: Sequence[Summary]) -> str:
-    """Return aligned columns; Mid in cores or GiB a node."""
-    rows = [_HEADER, *(_cells(each) for each in summaries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return "".join(
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for row in rows
+def answer(document: Backtest, candidates: Sequence[Candidate]) -> Answer:
+    """Return the answer; Mid in cores or GiB a node. No is that nothing is recommended."""
+    tail = ["", PEAKS_NOTE, "", f"Recommendation: {document.reason}."]
+    if document.recommended is not None:
+        snippet = next(candidate.snippet for candidate in candidates if candidate.name == document.recommended)
+        tail += ["", *_CONFIG_MAP.format(snippet=snippet).splitlines()]
+    columns = [Column(title.upper(), right=number > 1) for number, title in enumerate(_HEADER)]
+    return Answer(
+        document,
+        [Table(columns, [_cells(summary) for summary in document.summaries])],
+        [f"candidate/{name}" for name in dict.fromkeys(summary.candidate for summary in document.summaries)],
+        tail=tail,
+        exit_code=NOTHING if document.recommended is None else FINE,
+        notes=document.problems,
     )
-
-
-def as_csv(summaries: Sequence[Summary]) -> str:
-    """Return one line for each summary, with a header."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, Summary.__struct_fields__, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(msgspec.structs.asdict(each) for each in summaries)
-    return file.getvalue()
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,7 +121,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         return sorted(key for key in own.keys() | others.keys() if key != "source" and own.get(key) != others.get(key))
 
 
-class Backtest(msgspec.Struct, rename="camel"):
+class Backtest(Document):
     """Document of `koordctl backtest`, or of a shard of one."""
 
     settings: Settings
@@ -144,17 +129,15 @@ class Backtest(msgspec.Struct, rename="camel"):
     nodes: list[Row]
     """What `merge` reads."""
     shard: int = 0
-    summaries: list[Summary] = []
+    summaries: list[Summary] = msgspec.field(default_factory=list)
     recommended: str | None = None
     reason: str = ""
     notes: tuple[str, ...] = (PEAKS_NOTE,)
-    api_version: Literal["koordctl/v1"] = "koordctl/v1"
-    kind: Literal["Backtest"] = "Backtest"
 
 
 def as_json(document: Backtest) -> str:
     """Return one document, with a line for each row: logs of a container are limited in size."""
-    values = msgspec.to_builtins(document)
+    values = to_wire(document)
     rows = ",\n  ".join(json.dumps(each) for each in values.pop("nodes"))
     return f'{json.dumps(values, indent=1)[:-2]},\n "nodes": [\n  {rows}\n ]\n}}\n'
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Final
+
+import click
 
 from component_base import clock
 from fleet.reading import Reader
 from fleet.snapshot import LAST_GOOD_CONFIG
 from koordctl.bundle.archive import Archive
 from koordctl.bundle.collecting import Collector
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
 from koordctl.cli.document import Document
 from koordctl.cli.progress import Progress
@@ -31,13 +33,13 @@ class Bundle(Document):
     """What could not be read, or was cut: a sentence each."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    command.add_arguments(parser)
-    command.add_namespace_argument(parser)
-    parser.add_argument(
-        "-f", "--file", type=Path, metavar="FILE", help="file to write (default: koord-bundle-TIME.tgz here)"
-    )
+PARAMETERS: Final = (
+    *flags.READING,
+    flags.NAMESPACE,
+    click.Option(
+        ["-f", "--file"], type=flags.PATH, metavar="FILE", help="file to write (default: koord-bundle-TIME.tgz here)"
+    ),
+)
 
 
 def run(options: Namespace) -> int:

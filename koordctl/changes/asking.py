@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
+
+from click import Option
 
 from koordctl.cli import command
 from koordctl.cli.output import printable
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of a command that changes the cluster."""
-    add = parser.add_argument
-    add("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    add("--yes", action="store_true", help="do not ask")
+PARAMETERS = (
+    Option(["--dry-run"], is_flag=True, help="show what would be changed, and change nothing"),
+    Option(["--yes"], is_flag=True, help="do not ask"),
+)
 
 
 def check(options: Namespace) -> None:

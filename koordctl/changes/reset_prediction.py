@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from api_types import names
 from api_types.kubernetes import times
@@ -10,7 +10,7 @@ from apiserver_client import objects, resources
 from fleet import wire
 from fleet.reading import Reader
 from koordctl.changes import asking
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import Document
 
@@ -24,11 +24,7 @@ class ResetPrediction(Document):
     """What follows, a sentence each."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("node", metavar="NODE", type=command.name, help="name of the node")
-    command.add_arguments(parser)
-    asking.add_arguments(parser)
+PARAMETERS = (flags.node(), *flags.READING, *asking.PARAMETERS)
 
 
 def run(options: Namespace) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import click
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
@@ -12,7 +14,7 @@ from component_base import logs
 from fleet.findings import MANAGER, SCHEDULER
 from fleet.reading import Reader
 from koordctl.changes import asking
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import Document
 from manager.cli import cleanup, uninstall
@@ -26,12 +28,12 @@ class Uninstall(Document):
     """Names of what is stopped or removed, by what it is."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    command.add_arguments(parser)
-    command.add_namespace_argument(parser)
-    asking.add_arguments(parser)
-    parser.add_argument("--timeout", type=command.seconds, default=240.0, metavar="SECONDS", help="limit of the whole uninstallation (default: 240)")  # fmt: skip  # noqa: E501
+PARAMETERS: Final = (
+    *flags.READING,
+    flags.NAMESPACE,
+    *asking.PARAMETERS,
+    click.Option(["--timeout"], type=flags.seconds, default="240", help="limit of the whole uninstallation"),
+)
 
 
 def run(options: Namespace) -> int:

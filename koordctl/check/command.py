@@ -7,9 +7,11 @@ import datetime as dt
 import re
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
+
+from click import BadParameter, Choice, Option
 
 from apiserver_client import errors, session
 from component_base import clock
@@ -19,7 +21,7 @@ from fleet.snapshot import Snapshot
 from koordctl.check import before, installed, reading, rights
 from koordctl.check import results as of
 from koordctl.check.results import Result
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
 from koordctl.cli.progress import Progress
 
@@ -30,24 +32,12 @@ _PAUSE_SECONDS: Final = 3.0
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of `check`."""
-    command.add_arguments(parser)
-    command.add_namespace_argument(parser)
-    add = parser.add_argument
-    add("--pre", action="store_true", help="check the cluster before an installation")
-    add("--wait", type=duration, default=0.0, metavar="TIME", help="repeat while a check fails, at most so long (2m)")
-    add("--fail-on", choices=("warning", "error"), default="error", help="exit with 1 from this on (default: error)")
-    add("--require", type=_parts, default=(), metavar="PARTS", help="parts that must be installed: agent,manager,scheduler (default: any)")  # fmt: skip  # noqa: E501
-    add("--skip", type=_categories, default=(), metavar="CATEGORIES", help=f"categories to leave out, of {','.join(Category)}")  # fmt: skip  # noqa: E501
-
-
 def duration(text: str) -> float:
     """Return the seconds of a duration such as 90s, 2m or 1h."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh]?)", text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
     if not 0 <= seconds <= _LONGEST_WAIT_SECONDS:
-        raise ArgumentTypeError(f"{text}: want a time such as 90s or 2m, at most 1h")
+        raise BadParameter(f"{text}: want a time such as 90s or 2m, at most 1h")
     return seconds
 
 
@@ -63,8 +53,39 @@ def _listed(text: str, known: Iterable[str]) -> list[str]:
     known = tuple(known)
     found = [each.strip() for each in text.split(",") if each.strip()]
     if wrong := [each for each in found if each not in known]:
-        raise ArgumentTypeError(f"{wrong[0]}: want some of {','.join(known)}")
+        raise BadParameter(f"{wrong[0]}: want some of {','.join(known)}")
     return found
+
+
+PARAMETERS: Final = (
+    *flags.READING,
+    flags.NAMESPACE,
+    Option(["--pre"], is_flag=True, help="check the cluster before an installation"),
+    Option(
+        ["--wait"],
+        type=duration,
+        default="0",
+        metavar="TIME",
+        help="repeat while a check fails, at most so long (2m)",
+    ),
+    Option(["--fail-on"], type=Choice(("warning", "error")), default="error", help="exit with 1 from this on"),
+    Option(
+        ["--require"],
+        type=_parts,
+        default="",
+        show_default=False,
+        metavar="PARTS",
+        help="parts that must be installed: agent,manager,scheduler (default: any)",
+    ),
+    Option(
+        ["--skip"],
+        type=_categories,
+        default="",
+        show_default=False,
+        metavar="CATEGORIES",
+        help=f"categories to leave out, of {','.join(Category)}",
+    ),
+)
 
 
 def run(options: Namespace) -> int:

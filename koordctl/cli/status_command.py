@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from fleet.reading import Reader
 from fleet.snapshot import Snapshot
-from koordctl.cli import command, status
+from koordctl.cli import command, flags, status
 from koordctl.cli.answer import Answer
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    command.add_arguments(parser)
-    command.add_watch_arguments(parser)
-    command.add_namespace_argument(parser)
+PARAMETERS = (*flags.READING, *flags.WATCH, flags.NAMESPACE)
 
 
 def run(options: Namespace) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from click import Argument, Option
+from click import Choice as OneOf
+
 from fleet.reading import Reader
-from koordctl.cli import command, top
-from koordctl.cli.answer import WRONG_USAGE, Answer
+from koordctl.cli import command, flags, top
+from koordctl.cli.answer import Answer
 from koordctl.cli.command import NotRead, WrongUsage
 from koordctl.cli.top import Key
 
@@ -39,29 +42,40 @@ class Choice(NamedTuple):
         return top.ordered(rows, self.key, descending=self.descending)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("what", choices=tuple(KEYS), help="objects to list")
-    command.add_arguments(parser)
-    command.add_watch_arguments(parser)
-    add("-l", "--selector", metavar="LABELS", help="label selector of nodes, or of pods")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", help="namespace of pods (default: all)")
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="pods of all namespaces (the default)")
-    command.add_suite_argument(parser)
-    add("--node", metavar="NAME", help="pods of one node")
-    add("--sort", default="name", metavar="KEY[:desc]", help="order: name, used, memory, requests, peak, mid, held, quota, slack, age, pods, as far as the objects have it")  # fmt: skip  # noqa: E501
-    for name in ("above", "below"):
-        add(f"--{name}", action="append", default=[], metavar="KEY=NUMBER", help=f"rows {name} a limit, such as used=80; units as in the table; repeat for several")  # fmt: skip  # noqa: E501
+PARAMETERS: Final = (
+    Argument(["what"], type=OneOf(tuple(KEYS)), help="objects to list"),
+    *flags.READING,
+    *flags.WATCH,
+    Option(["-l", "--selector"], metavar="LABELS", help="label selector of nodes, or of pods"),
+    Option(
+        ["-n", "--namespace"],
+        shell_complete=flags.names_of_cluster("namespaces"),
+        help="namespace of pods (default: all)",
+    ),
+    Option(["-A", "--all-namespaces"], is_flag=True, help="pods of all namespaces (the default)"),
+    flags.SUITE_NAMESPACE,
+    Option(["--node"], metavar="NAME", shell_complete=flags.names_of_cluster("nodes"), help="pods of one node"),
+    Option(
+        ["--sort"],
+        default="name",
+        metavar="KEY[:desc]",
+        help="order: name, used, memory, requests, peak, mid, held, quota, slack, age, pods, where the objects have it",
+    ),
+    *(
+        Option(
+            [f"--{word}"],
+            multiple=True,
+            metavar="KEY=NUMBER",
+            help=f"rows {word} a limit, such as used=80; units as in the table; repeat for several",
+        )
+        for word in ("above", "below")
+    ),
+)
 
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    try:
-        choice = _choice(options)
-    except WrongUsage as error:
-        return command.fail(str(error), WRONG_USAGE)
+    choice = _choice(options)
 
     async def read(reader: Reader) -> Answer:
         return await _rows(reader, options, choice)
@@ -91,6 +105,8 @@ def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
 
 
 def _choice(options: Namespace) -> Choice:
+    if options.namespace and options.all_namespaces:
+        raise WrongUsage("want one of --namespace and --all-namespaces")
     keys = KEYS[options.what]
     name, _, direction = options.sort.partition(":")
     if name not in keys or direction not in ("", "asc", "desc"):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+import click
 
 from apiserver_client import errors
 from component_base import clock
 from fleet.reading import Reader
-from koordctl.cli import command
-from koordctl.cli.answer import UNKNOWN, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli import command, flags
+from koordctl.cli.answer import UNKNOWN, Answer, Column, Table
 from koordctl.cli.document import Document
 
 _DISTRIBUTION: Final = "koord-suite"
@@ -27,11 +29,11 @@ class Version(Document):
     """Versions of Kubernetes and of the installed workloads; empty where no cluster was read."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("--client", action="store_true", help="do not read the cluster")
-    command.add_arguments(parser)
-    command.add_suite_argument(parser)
+PARAMETERS: Final = (
+    click.Option(["--client"], is_flag=True, help="do not read the cluster"),
+    *flags.READING,
+    flags.SUITE_NAMESPACE,
+)
 
 
 def run(options: Namespace) -> int:
@@ -42,8 +44,6 @@ def run(options: Namespace) -> int:
         return command.show(options, asyncio.run(_read(options)))
     except errors.ApiServerError as error:
         return command.show(options, answer(_client(), {}, [f"not read: {error}"]))
-    except command.WrongUsage as error:
-        return command.fail(str(error), WRONG_USAGE)
 
 
 def _client() -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from typing import Final
+
+import click
 
 from api_types.colocation import document as colocation_document
 from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Effect
-from koordctl.cli import command, manifests
+from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
 from koordctl.cli.document import Document, Part
 
@@ -32,10 +35,10 @@ class ConfigCheck(Document):
     """Keys that this project does not use."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("file", metavar="FILE", help="document or ConfigMap manifest; - is standard input")
-    command.add_output_arguments(parser)
+PARAMETERS: Final = (
+    click.Argument(["file"], type=flags.FILE, help="document or ConfigMap manifest; - is standard input"),
+    *flags.OUTPUT,
+)
 
 
 def run(options: Namespace) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Final
+
+from click import Argument, Choice, Option
 
 from api_types import names
 from api_types.colocation import presets
 from api_types.kubernetes import pods
 from fleet import what_if
 from fleet.reading import Reader
-from koordctl.cli import command, manifests
+from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.configuration import diff, document
 from manager.slo_config import evaluation, explanation
@@ -19,15 +21,18 @@ from manager.slo_config.strategy import Configuration, Strategies, node_strategy
 _NODES_SHOWN: Final = 10
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", help="document or ConfigMap manifest; - is standard input")
-    add("--preset", choices=tuple(presets.PRESETS), help="the document of koordctl config render --preset, instead of a file")  # fmt: skip  # noqa: E501
-    add("--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes that only gain; 0: all (default: {_NODES_SHOWN})")
-    add("-l", "--selector", metavar="LABELS", help="label selector of nodes")
-    command.add_arguments(parser)
-    command.add_suite_argument(parser)
+PARAMETERS: Final = (
+    Argument(["file"], required=False, type=flags.FILE, help="document or ConfigMap manifest; - is standard input"),
+    Option(
+        ["--preset"],
+        type=Choice(tuple(presets.PRESETS)),
+        help="the document of koordctl config render --preset, instead of a file",
+    ),
+    Option(["--nodes"], type=int, default=_NODES_SHOWN, help="most nodes that only gain; 0: all"),
+    Option(["-l", "--selector"], metavar="LABELS", help="label selector of nodes"),
+    *flags.READING,
+    flags.SUITE_NAMESPACE,
+)
 
 
 def run(options: Namespace) -> int:

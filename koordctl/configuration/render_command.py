@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from typing import Final
 
-from api_types import names
+from click import Choice, Option
+
 from api_types.colocation import presets
 from api_types.kubernetes import yaml_text
+from koordctl.cli import flags
 from koordctl.cli.answer import FINE
 from koordctl.configuration import document
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("--preset", choices=tuple(presets.PRESETS), required=True, help="named set of the keys that determine risk")
-    add("-n", "--namespace", default=names.NAMESPACE, help=f"namespace of the suite (default: {names.NAMESPACE})")
-    add("-o", "--output", choices=("yaml", "json", "name"), default="yaml", help="format (default: yaml)")
+PARAMETERS: Final = (
+    Option(
+        ["--preset"],
+        type=Choice(tuple(presets.PRESETS)),
+        required=True,
+        help="named set of the keys that determine risk",
+    ),
+    flags.NAMESPACE,
+    Option(["-o", "--output"], type=Choice(("yaml", "json", "name")), default="yaml", help="format"),
+)
 
 
 def run(options: Namespace) -> int:

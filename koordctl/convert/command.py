@@ -6,14 +6,16 @@ import difflib
 import os
 import sys
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+from click import Argument, Choice, Option
+
 from api_types.mid_pods import policy, template
 from api_types.mid_pods.documents import Refused
-from koordctl.cli import output
+from koordctl.cli import flags, output
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
 
@@ -32,27 +34,39 @@ class _Result(NamedTuple):
     text: str
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="YAML or JSON: Pods, workloads, ClusterColocationProfiles; - is standard input")  # fmt: skip  # noqa: E501
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("-i", "--in-place", action="store_true", help="write the result to the files")
-    how.add_argument("--diff", action="store_true", help="print the changes only")
-    add("--scheduler", default="", metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)")
-    add("--mid-class", action="append", default=list(template.MID_CLASSES), metavar="NAME", help="another PriorityClass of Mid pods")  # fmt: skip  # noqa: E501
-    add("--policy-version", choices=policy.VERSIONS, default="v1", help="API version of the policy of a profile (default: v1)")  # fmt: skip  # noqa: E501
+PARAMETERS: Final = (
+    Argument(
+        ["files"],
+        nargs=-1,
+        required=True,
+        type=flags.FILE,
+        metavar="FILE...",
+        help="YAML or JSON: Pods, workloads, ClusterColocationProfiles; - is standard input",
+    ),
+    Option(["-i", "--in-place"], is_flag=True, help="write the result to the files"),
+    Option(["--diff"], is_flag=True, help="print the changes only"),
+    Option(["--scheduler"], metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)"),
+    Option(["--mid-class"], multiple=True, metavar="NAME", help="another PriorityClass of Mid pods"),
+    Option(
+        ["--policy-version"],
+        type=Choice(policy.VERSIONS),
+        default="v1",
+        help="API version of the policy of a profile",
+    ),
+)
 
 
 def run(options: Namespace) -> int:
     """Run the command and return its exit code. Nothing is written where one object is refused."""
+    if options.in_place and options.diff:
+        return _fail("want one of --in-place and --diff", WRONG_USAGE)
     if options.in_place and STDIN in options.files:
         return _fail("--in-place: standard input has no place; want names of files", WRONG_USAGE)
     try:
         files = [_File(name, _read(name)) for name in options.files]
     except (OSError, UnicodeDecodeError) as error:
         return _fail(f"{error}; want readable files in UTF-8", WRONG_USAGE)
-    how = Options(options.scheduler, tuple(options.mid_class), options.policy_version)
+    how = Options(options.scheduler or "", (*template.MID_CLASSES, *options.mid_class), options.policy_version)
     results, refusals = _converted(files, how)
     for text in refusals:
         _warn(text)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+from click import Option
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
 from fleet.reading import Reader
 from fleet.snapshot import LAST_GOOD_CONFIG
-from koordctl.cli import command, manifests
+from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
 from koordctl.explain import config
 from manager.cache import store
@@ -19,20 +21,17 @@ from manager.node_metric import spec
 from manager.slo_config import evaluation, explanation
 from manager.slo_config.strategy import NodeStrategy
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add(
-        "node",
-        metavar="NODE",
-        type=command.name,
-        nargs="?",
-        help="name of the node (default: a node without labels and annotations)",
-    )
-    add("--config", metavar="FILE", help="document or ConfigMap manifest to use instead of the cluster's; - is standard input")  # fmt: skip  # noqa: E501
-    command.add_arguments(parser)
-    command.add_suite_argument(parser)
+PARAMETERS: Final = (
+    flags.node(required=False, help="name of the node (default: a node without labels and annotations)"),
+    Option(
+        ["--config"],
+        type=flags.FILE,
+        metavar="FILE",
+        help="document or ConfigMap manifest to use instead of the cluster's; - is standard input",
+    ),
+    *flags.READING,
+    flags.SUITE_NAMESPACE,
+)
 
 
 def run(options: Namespace) -> int:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
 from fleet import mid_explanation, mid_terms, node_state, wire
 from fleet.reading import Reader
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import Answer
 from koordctl.explain import node
 from manager.cache import store
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("node", metavar="NODE", type=command.name, help="name of the node")
-    command.add_arguments(parser)
-    command.add_suite_argument(parser)
+PARAMETERS = (flags.node(), *flags.READING, flags.SUITE_NAMESPACE)
 
 
 def run(options: Namespace) -> int:

@@ -6,11 +6,12 @@ import contextlib
 import http
 import json
 import urllib.parse
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from click import Argument, Option
 
 from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources
@@ -18,7 +19,7 @@ from fleet import mid_explanation, port_forward, wire
 from fleet.findings import SCHEDULER
 from fleet.port_forward import CannotForward, PodPort
 from fleet.reading import Reader
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import Answer
 from koordctl.explain import pod
 from manager.cache import store
@@ -51,14 +52,23 @@ class _NoRecord(Exception):
     """The plugin has no record of the pod; the message states why."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("pod", metavar="[NAMESPACE/]NAME", type=command.name, help="pod to explain")
-    add("-n", "--namespace", help="namespace of the pod (default: that of the context)")
-    add("--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes of the decision; 0: all (default: {_NODES_SHOWN})")
-    command.add_arguments(parser)
-    command.add_suite_argument(parser)
+PARAMETERS: Final = (
+    Argument(
+        ["pod"],
+        metavar="[NAMESPACE/]NAME",
+        type=flags.name,
+        shell_complete=flags.names_of_cluster("pods"),
+        help="pod to explain",
+    ),
+    Option(
+        ["-n", "--namespace"],
+        shell_complete=flags.names_of_cluster("namespaces"),
+        help="namespace of the pod (default: that of the context)",
+    ),
+    Option(["--nodes"], type=int, default=_NODES_SHOWN, help="most nodes of the decision; 0: all"),
+    *flags.READING,
+    flags.SUITE_NAMESPACE,
+)
 
 
 def run(options: Namespace) -> int:

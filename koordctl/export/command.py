@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from importlib import resources
-from pathlib import Path
 from typing import Final
 
-from koordctl.cli import command
+import click
+
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOT_READ, WRONG_USAGE
 from koordctl.export import dashboards, k9s
 
 WHAT: Final = ("dashboards", "rules", "k9s")
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    add("what", choices=WHAT, help="dashboards of Grafana, rules of the alerts for Prometheus, or the plugin of k9s")
-    add("-d", "--folder", type=Path, metavar="FOLDER", help="write files here; without it one file is printed")
+PARAMETERS: Final = (
+    click.Argument(
+        ["what"],
+        type=click.Choice(WHAT),
+        help="dashboards of Grafana, rules of the alerts for Prometheus, or the plugin of k9s",
+    ),
+    click.Option(
+        ["-d", "--folder"], type=flags.PATH, metavar="FOLDER", help="write files here; without it one file is printed"
+    ),
+)
 
 
 def files(what: str) -> dict[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
+from argparse import Namespace
+from typing import Final
+
+from click import BadParameter, Option
 
 from component_base import clock
 from fleet.reading import Reader
-from koordctl.cli import answer, command
+from koordctl.cli import answer, command, flags
 from koordctl.cli.answer import Answer
 from koordctl.gain import gains, now, page
 from koordctl.gain.gains import Gain
@@ -18,26 +20,25 @@ _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LONGEST_DAYS = 366
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    command.add_connection_arguments(parser)
-    command.add_output_arguments(parser, (*answer.FORMATS, "html"))
-    add = parser.add_argument
-    add("--prometheus", metavar="URL", help="Prometheus that scrapes the suite; without it only the present is shown")
-    add("--since", type=since, default=7 * 86_400.0, metavar="TIME", help="time before now, such as 12h, 7d or 4w (default: 7d)")  # fmt: skip  # noqa: E501
-    add("--selector", default="", metavar="MATCHERS", help="label matchers of all series, such as job=~'koordlet|koord-manager'")  # fmt: skip  # noqa: E501
-    add("--token-file", type=Path, metavar="FILE", help="file with a bearer token for Prometheus")
-    add("--ca-file", type=Path, metavar="FILE", help="certificates that Prometheus is checked with")
-    add("--timeout", type=command.seconds, default=120.0, metavar="SECONDS", help="limit of one query (default: 120)")
-
-
 def since(text: str) -> float:
     """Return the seconds of a time such as 12h or 7d."""
     match = re.fullmatch(r"(\d{1,4})([mhdw])", text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST_DAYS * 86_400:
-        raise ArgumentTypeError(f"seen {text!r}, want a time such as 12h, 7d or 4w, at most {_LONGEST_DAYS}d")
+        raise BadParameter(f"seen {text!r}, want a time such as 12h, 7d or 4w, at most {_LONGEST_DAYS}d")
     return seconds
+
+
+PARAMETERS: Final = (
+    *flags.CONNECTION,
+    *flags.output((*answer.FORMATS, "html")),
+    Option(
+        ["--prometheus"], metavar="URL", help="Prometheus that scrapes the suite; without it only the present is shown"
+    ),
+    Option(["--since"], type=since, default="7d", metavar="TIME", help="time before now, such as 12h, 7d or 4w"),
+    flags.selector("--selector"),
+    *flags.PROMETHEUS,
+)
 
 
 def run(options: Namespace) -> int:

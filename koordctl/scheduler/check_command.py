@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from typing import Any
+from argparse import Namespace
+from typing import Any, Final
 
-from koordctl.cli import command, manifests
+import click
+
+from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
 from koordctl.cli.document import Document, Part
 from scheduler_plugin.config import checking
@@ -31,12 +33,14 @@ class SchedulerConfigCheck(Document):
     documents: list[SchedulerConfig]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument(
-        "file", metavar="FILE", help="a scheduler profile, a KubeSchedulerConfiguration, or a ConfigMap; -: stdin"
-    )
-    command.add_output_arguments(parser)
+PARAMETERS: Final = (
+    click.Argument(
+        ["file"],
+        type=flags.FILE,
+        help="a scheduler profile, a KubeSchedulerConfiguration, or a ConfigMap; - is standard input",
+    ),
+    *flags.OUTPUT,
+)
 
 
 def run(options: Namespace) -> int:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
+from click import BadParameter, Choice, Option
 
 from api_types.kubernetes import quantities
 from apiserver_client import errors
-from koordctl.cli import command
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
@@ -38,50 +41,58 @@ STOCK: Final = "stock"
 _PROGRESS_PERCENT: Final = 10
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    play = Play()
-    parser.add_argument("--pods", metavar="FILE", help="output of kubectl get pods -A -o json (or yaml)")
-    parser.add_argument("--nodes", metavar="FILE", help="output of kubectl get nodes -o json")
-    parser.add_argument(
-        "--metrics", metavar="FILE", help="output of kubectl get nodemetrics -o json; none: agents report immediately"
-    )
-    parser.add_argument(
-        "--live", action="store_true", help="read pods, nodes and NodeMetrics from the apiserver instead"
-    )
-    parser.add_argument(
-        "--config",
+def positive(text: str) -> float:
+    """Return a finite number above 0. Raises BadParameter."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise BadParameter(f"seen {text}, want a number above 0")
+    return value
+
+
+def _file(name: str, text: str) -> Option:
+    return Option([f"--{name}"], type=click.Path(), metavar="FILE", help=text)
+
+
+_PLAY: Final = Play()
+PARAMETERS: Final = (
+    _file("pods", "output of kubectl get pods -A -o json (or yaml)"),
+    _file("nodes", "output of kubectl get nodes -o json"),
+    _file("metrics", "output of kubectl get nodemetrics -o json; none: agents report immediately"),
+    Option(["--live"], is_flag=True, help="read pods, nodes and NodeMetrics from the apiserver instead"),
+    Option(
+        ["--config"],
+        type=click.Path(),
+        multiple=True,
+        default=(STOCK,),
         metavar="CONFIG",
-        action="append",
-        help=f"configuration file, or {STOCK}: kube-scheduler alone; repeat to compare (default: {STOCK})",
-    )
-    parser.add_argument("--usage", metavar="FILE", help="usage of pods over time: CSV of pod,seconds,cpu,memory")
-    numbers: dict[str, tuple[float, str]] = {
-        "hours": (play.hours, "simulated time"),
-        "step-seconds": (play.step_seconds, "time step with constant usage"),
-        "arrival-interval-seconds": (play.arrival_interval_seconds, "interval of pods without an arrival time"),
-        "usage-percent": (play.usage_percent, "usage of a pod without usage data, in percent of its requests"),
-    }
-    for name, (default, meaning) in numbers.items():
-        parser.add_argument(f"--{name}", type=_positive, default=default, help=f"{meaning} (default: {default:g})")
-    parser.add_argument("--everything", action="store_true", help="place all pods again, not only those without a node")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the choice among equal scores (default: 1)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "text", "json"),
+        help=f"configuration file, or {STOCK}: kube-scheduler alone; repeat to compare",
+    ),
+    _file("usage", "usage of pods over time: CSV of pod,seconds,cpu,memory"),
+    *(
+        Option([f"--{name}"], type=positive, default=f"{default:g}", metavar="NUMBER", help=text)
+        for name, default, text in (
+            ("hours", _PLAY.hours, "simulated time"),
+            ("step-seconds", _PLAY.step_seconds, "time step with constant usage"),
+            ("arrival-interval-seconds", _PLAY.arrival_interval_seconds, "interval of pods without an arrival time"),
+            ("usage-percent", _PLAY.usage_percent, "usage of a pod without usage data, in percent of its requests"),
+        )
+    ),
+    Option(["--everything"], is_flag=True, help="place all pods again, not only those without a node"),
+    Option(["--seed"], type=int, default=1, help="seed of the choice among equal scores"),
+    Option(
+        ["-o", "--output"],
+        type=Choice(("table", "text", "json")),
         default="table",
-        help="format; text is another name of table (default: table)",
-    )
-    command.add_connection_arguments(parser)
+        help="format; text is another name of table",
+    ),
+    *flags.CONNECTION,
+)
 
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        configurations = {
-            name: _configuration(name) for name in options.config or [STOCK]
-        }  # before the cluster is read
+        configurations = {name: _configuration(name) for name in options.config}  # before the cluster is read
         scenario = recorded_cluster.scenario_of(_recording(options), _play(options))
         outcomes = {name: _outcome(scenario, name, loaded, options.seed) for name, loaded in configurations.items()}
     except (
@@ -158,10 +169,3 @@ def _progress(name: str) -> Callable[[float], None]:
             sys.stderr.write(f"{name}: {percent} %\n")
 
     return report
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"got {text}, want a number above 0")
-    return value

@@ -14,7 +14,7 @@ from e2e.demo.checks import Amount
 from e2e.demo.console import Console, DemoStopped, NotYet
 from e2e.demo.steps import STEPS, Line, Step
 from e2e.demo.terminal import TOO_SLOW, Terminal
-from koordctl import commands
+from tests.koordctl.parsing import parsed
 
 LINES = [line for step in STEPS for line in step.lines]
 IMAGES = dict.fromkeys(("koordlet", "manager", "scheduler-plugin", "kube-scheduler", "workload"), "koord-suite/x:dev-1")
@@ -47,7 +47,7 @@ def step(*lines, within_seconds=30):
 def test_every_line_of_koordctl_has_a_command_and_flags_that_exist(text, monkeypatch):
     monkeypatch.setattr("sys.argv", ["koordctl"])
     words = shlex.split(text)[1:]
-    assert commands.parser(words).parse_args(words).run
+    assert parsed(words)
 
 
 def test_every_name_is_found_before_it_is_used():

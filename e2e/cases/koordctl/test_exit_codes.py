@@ -20,12 +20,11 @@ import subprocess
 import sys
 import termios
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 import yaml
@@ -34,7 +33,7 @@ from e2e.support import koordctl_rows, lone_manager
 from e2e.support.koordctl_rows import ROWS, WRONG, Ended, Row
 from e2e.support.lone_manager import STATUS_ANNOTATION, LoneManager
 from koordctl import __main__ as koordctl
-from koordctl.commands import COMMANDS, Command, Group
+from koordctl.commands import ROOT
 from tools.localcluster import content_cache
 from tools.localcluster.apiserver_requests import NODE_METRICS
 
@@ -57,13 +56,15 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 Call = Callable[..., Ended]
 
 
-def commands() -> dict[str, Command]:
+def commands() -> dict[str, click.Command]:
     """Return each command of the program by its words."""
-    found = {}
-    for each in COMMANDS:
-        inner = each.commands if isinstance(each, Group) else (each,)
-        found |= {f"{each.name} {one.name}" if isinstance(each, Group) else one.name: one for one in inner}
-    return found
+    leaves: dict[str, click.Command] = {}
+    for name, command in ROOT.commands.items():
+        if isinstance(command, click.Group):
+            leaves |= {f"{name} {inner}": leaf for inner, leaf in command.commands.items()}
+        else:
+            leaves[name] = command
+    return leaves
 
 
 def command_of(line: str) -> str:
@@ -73,10 +74,9 @@ def command_of(line: str) -> str:
 
 def formats(line: str) -> Sequence[str]:
     """Return the formats of a command, which are those of its flag --output; none without it."""
-    parser = ArgumentParser()
-    import_module(commands()[command_of(line)].module).add_arguments(parser)
-    found = [action.choices for action in parser._actions if "--output" in action.option_strings]
-    return tuple(found[0] or ()) if found else ()
+    command = commands()[command_of(line)]
+    types = [param.type for param in command.get_params(click.Context(command)) if param.name == "output"]
+    return tuple(map(str, types[0].choices)) if types and isinstance(types[0], click.Choice) else ()
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +130,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
     def run(words: Sequence[str]) -> Ended:
         out, err = _file(), _file()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                code = koordctl.main(words)
-            except SystemExit as end:  # argparse
-                code = int(end.code or 0)
+            code = koordctl.main(words)
         ended = Ended(code, _text(out), _text(err))
         assert "Traceback" not in ended.err
         return ended

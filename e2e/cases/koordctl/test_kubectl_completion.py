@@ -69,4 +69,4 @@ def test_kubectl_finds_the_plugin_and_its_exit_code(kubectl: Kubectl) -> None:
         f"node/{name}" for name in NAMES
     )
     assert kubectl("koord", "explain", "node", "absent").returncode == 1
-    assert kubectl("koord", "--help").stdout.startswith("usage: kubectl koord ")
+    assert kubectl("koord", "--help").stdout.startswith("Usage: kubectl koord ")

@@ -6,35 +6,34 @@ import asyncio
 import secrets
 import sys
 import webbrowser
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Namespace
 from typing import Final
+
+from click import BadParameter, Option
 
 from apiserver_client import errors
 from apiserver_client.connection import Connection
 from component_base import listening
-from koordctl.cli import answer, command
+from koordctl.cli import answer, command, flags
 
 _LAST_PORT: Final = 65_535
 _EXTRA = "koordctl console needs more packages: pip install 'koord-suite[koordctl,console]'"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the command."""
-    add = parser.add_argument
-    command.add_connection_arguments(parser)
-    command.add_namespace_argument(parser)
-    add("--port", type=_port, default=0, help="port on 127.0.0.1 (default: any free one)")
-    add("--no-browser", action="store_true", help="print the address only")
-    add(
-        "--prometheus", metavar="URL", default="", help="Prometheus with the metrics of the suite, for a day of history"
-    )
-    add("--prometheus-selector", metavar="MATCHERS", default="", help="label matchers of all series, such as job=~'koordlet|koord-manager'")  # fmt: skip  # noqa: E501
-
-
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _LAST_PORT:
-        raise ArgumentTypeError(f"seen {text!r}, want a port from 0 to {_LAST_PORT}; 0 is any free one")
+        raise BadParameter(f"seen {text!r}, want a port from 0 to {_LAST_PORT}; 0 is any free one")
     return int(text)
+
+
+PARAMETERS: Final = (
+    *flags.CONNECTION,
+    flags.NAMESPACE,
+    Option(["--port"], type=_port, default="0", metavar="PORT", help="port on 127.0.0.1; 0 is any free one"),
+    Option(["--no-browser"], is_flag=True, help="print the address only"),
+    Option(["--prometheus"], metavar="URL", help="Prometheus with the metrics of the suite, for a day of history"),
+    flags.selector("--prometheus-selector"),
+)
 
 
 def run(options: Namespace) -> int:
@@ -43,8 +42,6 @@ def run(options: Namespace) -> int:
         return _serve(options, command.connection(options))
     except ModuleNotFoundError as error:
         return command.fail(f"{_EXTRA} ({error})", answer.WRONG_USAGE)
-    except command.WrongUsage as error:
-        return command.fail(str(error), answer.WRONG_USAGE)
     except (errors.ApiServerError, listening.CannotListen) as error:
         return command.fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
@@ -54,7 +51,7 @@ def run(options: Namespace) -> int:
 def _serve(options: Namespace, to: Connection) -> int:
     from console.cluster import records  # noqa: PLC0415  # packages of the extra `console`
     from console.cluster.poller import Poller  # noqa: PLC0415
-    from console.history.prometheus import Prometheus  # noqa: PLC0415
+    from console.history.prometheus import CpuHistory  # noqa: PLC0415
     from console.web import server  # noqa: PLC0415
     from console.web.app import PagesApp  # noqa: PLC0415
 
@@ -65,7 +62,7 @@ def _serve(options: Namespace, to: Connection) -> int:
     pages = PagesApp(
         poller,
         lambda api, pod: records.read(api, options.namespace, caller, pod),
-        Prometheus(options.prometheus, options.prometheus_selector) if options.prometheus else None,
+        CpuHistory(options.prometheus, options.prometheus_selector) if options.prometheus else None,
     )
     url = f"http://127.0.0.1:{opened.getsockname()[1]}/?token={token}"
     sys.stdout.write(f"{url}\n")

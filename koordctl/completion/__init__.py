@@ -1,1 +1,0 @@
-"""Complete command lines in shells and under kubectl."""
