@@ -1,6 +1,5 @@
 """Which nodes `koordctl uninstall` names: those with a Mid resource or an annotation of the suite anywhere."""
 
-import argparse
 import datetime as dt
 import io
 
@@ -12,19 +11,18 @@ from koordctl.changes import uninstall
 from koordctl.cli import output
 from manager.cli import cleanup
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 MARKED = "nodes with Mid resources or annotations"
 
 
 async def dry_run(*nodes):
-    parser = argparse.ArgumentParser()
-    uninstall.add_arguments(parser)
     async with cluster.running() as server:
         for each in nodes:
             server.add("nodes", each)
         async with session.connect(server.connection(), user_agent="test/1") as api:
-            return await uninstall._uninstall(Reader(api, NOW), parser.parse_args(["--dry-run"]))
+            return await uninstall._uninstall(Reader(api, NOW), parsed(["uninstall", "--dry-run"]))
 
 
 @pytest.mark.parametrize("resource", ["kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"])

@@ -11,6 +11,7 @@ from fleet.reading import Reader
 from koordctl.changes import asking, reset_prediction
 from koordctl.cli import command
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
@@ -23,12 +24,10 @@ class Terminal(io.StringIO):
 
 
 async def reset(status, *words):
-    parser = argparse.ArgumentParser()
-    reset_prediction.add_arguments(parser)
     async with cluster.running() as server:
         server.add("nodemetrics", {"metadata": {"name": "n1"}, **status})
         async with session.connect(server.connection(), user_agent="test/1") as api:
-            answer = await reset_prediction._reset(Reader(api, NOW), parser.parse_args(["n1", *words]))
+            answer = await reset_prediction._reset(Reader(api, NOW), parsed(["reset-prediction", "n1", *words]))
         return answer, server.writes
 
 

@@ -1,21 +1,19 @@
 """What an uninstallation reads and leaves alone: of NodeMetrics the names only, as their reports are large."""
 
-import argparse
 import datetime as dt
 
 from apiserver_client import session
 from fleet.reading import Reader
 from koordctl.changes import uninstall
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
 async def shown(server, *words):
-    parser = argparse.ArgumentParser()
-    uninstall.add_arguments(parser)
     async with session.connect(server.connection(), user_agent="test/1") as api:
-        return await uninstall._uninstall(Reader(api, NOW), parser.parse_args(words))
+        return await uninstall._uninstall(Reader(api, NOW), parsed(["uninstall", *words]))
 
 
 async def test_a_dry_run_reads_the_metadata_of_the_node_metrics_only():
@@ -28,10 +26,3 @@ async def test_a_dry_run_reads_the_metadata_of_the_node_metrics_only():
         (of_metrics,) = [each for each in server.requests if each.path.endswith("/nodemetrics")]
         headers = {name.lower(): value for name, value in of_metrics.headers.items()}
         assert "as=PartialObjectMetadataList" in headers["accept"]
-
-
-def test_an_uninstallation_takes_four_minutes_at_most_unless_another_limit_is_given():
-    parser = argparse.ArgumentParser()
-    uninstall.add_arguments(parser)
-    assert [parser.parse_args(words).timeout for words in ([], ["--timeout", "90"])] == [240, 90]
-    assert "(default: 240)" in parser.format_help()

@@ -1,13 +1,14 @@
 """Results of `koordctl check`: exit code, document, and what is to be done; rights in words; lists in flags."""
 
+import click
 import pytest
 
 from fleet.finding_kinds import KINDS
 from fleet.findings import AGENT, MANAGER
-from koordctl import commands
 from koordctl.check import results, rights
 from koordctl.check.results import Result, Verdict
 from koordctl.check.rights import Right
+from tests.koordctl.parsing import parsed
 
 
 def result(verdict, code="Leader", text="x", fix=""):
@@ -59,18 +60,17 @@ def test_only_the_config_map_of_the_configuration_has_another_name():
 
 
 def test_parts_that_are_required_and_categories_that_are_left_out_are_lists():
-    given = commands.parser().parse_args(["check", "--require", "agent, manager,", "--skip", "rights"])
+    given = parsed(["check", "--require", "agent, manager,", "--skip", "rights"])
     assert (given.require, given.skip) == ((AGENT, MANAGER), ("rights",))
-    given = commands.parser().parse_args(["check"])
+    given = parsed(["check"])
     assert (given.require, given.skip, given.fail_on, given.wait) == ((), (), "error", 0.0)
 
 
 @pytest.mark.parametrize(("flag", "known"), [("--require", "agent,manager,scheduler"), ("--skip", "rights")])
-def test_an_unknown_part_or_category_is_wrong_usage(flag, known, capsys):
-    with pytest.raises(SystemExit) as raised:
-        commands.parser().parse_args(["check", flag, f"{known},other"])
-    assert raised.value.code == 2
-    assert "other: want some of " in capsys.readouterr().err
+def test_an_unknown_part_or_category_is_wrong_usage(flag, known):
+    with pytest.raises(click.UsageError) as raised:
+        parsed(["check", flag, f"{known},other"])
+    assert "other: want some of " in str(raised.value)
 
 
 def test_a_finding_has_the_fix_of_its_kind_or_another_one():

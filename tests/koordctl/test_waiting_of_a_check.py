@@ -1,13 +1,14 @@
 """How long `koordctl check` waits for a fault to go, on a clock that only its pauses move."""
 
-import argparse
 import datetime as dt
 
+import click
 import pytest
 
 from apiserver_client import session
 from koordctl.check import command
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
@@ -21,9 +22,7 @@ async def checked(server, flags, after_pause=lambda _count: None):
         assert len(slept) < 10
         after_pause(len(slept))
 
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    options = parser.parse_args(["--pre", *flags])
+    options = parsed(["check", "--pre", *flags])
     async with session.connect(server.connection(), user_agent="test/1") as api:
         now = lambda: 100 + sum(slept)  # noqa: E731
         answer = await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=now)
@@ -66,5 +65,5 @@ def test_a_time_to_wait_has_a_unit_or_is_in_seconds(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "-1", "3601", "61m", "1.001h", "1d", "1m30s", "s"])
 def test_a_time_to_wait_is_at_most_an_hour(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="want a time such as 90s or 2m, at most 1h"):
+    with pytest.raises(click.BadParameter, match="want a time such as 90s or 2m, at most 1h"):
         command.duration(text)

@@ -1,10 +1,12 @@
-"""`koordctl backtest` on traces, its shards and its errors."""
+"""`koordctl backtest`: its flags, traces, shards, errors and formats."""
 
 import contextlib
+import functools
 import gc
 import http.server
 import io
 import json
+import re
 import threading
 import weakref
 from pathlib import Path
@@ -14,14 +16,15 @@ import psutil
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.backtest import node_history, results, sources
+from koordctl.backtest import command, node_history, report, results, sources
 from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.placement import Pod
-from koordctl.backtest.results import Span
+from koordctl.backtest.report import Backtest, Settings
+from koordctl.backtest.results import Row, Span
 from koordlet.samples import Resource
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TRACES = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data"
 ON_TRACES = ("--traces", str(TRACES), "--machines", "3", "--pods", "4", "--interval", "6h", "-o", "json")
 
@@ -71,12 +74,12 @@ def test_a_shard_recommends_nothing_and_merge_reports_the_problems_of_each(capsy
     code, out, errors = run(capsys, "merge", two_shards / "0", other)
     assert code in (0, 1)
     assert "Recommendation: " in out
-    assert errors == "koordctl: partial data: node x\n"
+    assert errors == "partial data: node x\n"
 
 
 def test_merge_names_missing_shards(capsys, two_shards):
     _, out, errors = run(capsys, "merge", two_shards / "1", "-o", "json")
-    assert errors == "koordctl: partial data: 1 of 2 shards are missing: 0\n"
+    assert errors == "partial data: 1 of 2 shards are missing: 0\n"
     assert json.loads(out)["problems"] == ["partial data: 1 of 2 shards are missing: 0"]
 
 
@@ -234,7 +237,7 @@ def test_labels_cannot_write_to_the_terminal(capsys):
 
     with serving(Proxy(change=change)) as proxy:
         _, _, errors = run(capsys, "--prometheus", proxy.url)
-    assert "failed: execution: ?[2Jno? such" in errors
+    assert "execution: \\x1b[2Jno such" in errors
     assert "\x1b" not in errors
 
 
@@ -251,5 +254,182 @@ def test_a_cache_that_cannot_be_written_is_wrong_usage_before_anything_is_connec
     path = tmp_path / folder
     code, out, err = run(capsys, "--prometheus", "http://127.0.0.1:9", "--cache", path, "-o", format_)
     assert (code, out) == (2, "")
-    assert err.startswith(f"koordctl: --cache {path}: ")
+    assert err.startswith(f"--cache {path}: ")
     assert err.endswith("; want a folder that can be written to\n")
+
+
+NOW, HOUR, DAY = 1_200_000, 3_600, 86_400
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function that runs the command."""
+    return functools.partial(run, capsys)
+
+
+@pytest.fixture(scope="module")
+def every_series():
+    """Serve a Prometheus with all series, of one node."""
+
+    def change(path, *_):
+        data = [{"__name__": "x"}] if path == "series" else {"result": [{"metric": {"node": "m1"}}]}
+        return 200, json.dumps({"status": "success", "data": data}).encode()
+
+    with serving(Proxy(change=change)) as started:
+        yield started
+
+
+@pytest.fixture
+def read(call, every_series, monkeypatch):
+    """Return a function that runs the command on no node of the Prometheus; its answer has the queries too."""
+    monkeypatch.setattr(command.time, "time", lambda: NOW + 0.5)
+
+    def read(*arguments):
+        every_series.asked.clear()
+        code, out, errors = call("--prometheus", every_series.url, "--nodes", "none", *arguments)
+        assert out == ""
+        return code, errors, every_series.queries("series"), every_series.queries("query")
+
+    return read
+
+
+@pytest.mark.parametrize("flag", ["--horizon", "--interval"])
+@pytest.mark.parametrize("text", ["0d", "0s", "0.4s", "d", "-1h", "x"])
+def test_a_duration_is_longer_than_nothing(call, tmp_path, flag, text):
+    code, out, errors = call("--traces", tmp_path, f"{flag}={text}")
+    assert (code, out) == (2, "")
+    assert f"'{flag}': seen {text!r}, want a duration such as 5m, 1h or 14d" in errors
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), (NOW - 14 * DAY, NOW)),
+        (("--from", "2h"), (NOW - 2 * HOUR, NOW)),
+        (("--from", "1d", "--to", "1h"), (NOW - DAY, NOW - HOUR)),
+        (("--from", "1970-01-12T00:00:00Z", "--to", "1190100"), (11 * DAY, 1_190_100)),
+        (("--from", "600", "--to", "900"), (600, 900)),
+        (("--from", "0", "--to", "1s", "--step", "1s"), (0, NOW - 1)),
+        (("--from", "1d", "--step", "1s"), (NOW - DAY, NOW)),
+    ],
+)
+def test_times_are_absolute_or_durations_before_now(read, flags, expected):
+    code, _, series, _ = read(*flags)
+    assert code == 3
+    assert (int(series[0]["start"]), int(series[0]["end"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--from", "600", "--to", "899"), "--from 600 --to 899: want at least two steps of 300 s"),
+        (("--from", "yesterday"), "--from yesterday: want a time (2026-01-31T00:00:00Z), a duration before now, or"),
+        (("--to", "0d"), "--to 0d: want a time"),
+        (("--to", "2026-13-31T00:00:00Z"), "--to 2026-13-31T00:00:00Z: want a time"),
+        (("--step", "0s"), "'--step': seen '0s', want a duration"),
+        (("--workers", "0"), "0 is not in the range x>=1"),
+        (("--machines", "0"), "0 is not in the range x>=1"),
+        (("--pods", "-1"), "-1 is not in the range x>=1"),
+        (("--life-days", "0"), "is not in the range 0<x<=36500"),
+        (("--life-days", "inf"), "is not in the range 0<x<=36500"),
+        (("--target", "-1"), "is not in the range 0<=x<=100"),
+        (("--metric", "cpu"), "--metric cpu: want KIND=NAME"),
+        (("--metric", "cpu="), "--metric cpu=: want KIND=NAME"),
+        (("--metric", "disk=x"), "--metric disk: want KIND=NAME with one of cpu, memory,"),
+        (("--priority-class", "gold=best"), "--priority-class best: want NAME=CLASS with one of prod, mid, batch"),
+        (("--nodes", "("), "--nodes (: "),
+        (("--shard", "x"), "--shard x: want I/N, 0/4 to 3/4, or /N with JOB_COMPLETION_INDEX"),
+        (("--shard", "2/2", "-o", "json"), "--shard 2/2: the index is '2', want 0 to 1"),
+        (("--traces", "folder"), "backtest: want one of --prometheus and --traces"),
+    ],
+)
+def test_a_wrong_flag_is_wrong_usage_with_what_is_wanted(read, flags, text):
+    code, errors, _, _ = read(*flags)
+    assert code == 2
+    assert text in errors
+
+
+def test_a_back_test_of_nothing_is_wrong_usage(call):
+    assert call() == (2, "", "backtest: want one of --prometheus and --traces\n")
+    assert call("merge") == (2, "", "merge: want the JSON results of shards\n")
+
+
+def test_another_name_of_a_metric_and_a_selector_are_in_the_queries(read):
+    flags = ("--metric", "cpu=my_cpu", "--metric", "capacity=my_capacity", "--selector", "{cluster='a'}")
+    code, errors, series, queries = read(*flags, "--workers", "1", "--nodes", "n.*")
+    selectors = [each["match[]"] for each in series]
+    assert [bool(re.match("my_cpu{", each)) for each in selectors] == [True, False, False, False, False]
+    assert all("cluster='a'" in each for each in selectors)
+    assert "my_capacity{" in queries[0]["query"]
+    assert (code, errors) == (3, "--nodes n.*: no node of 1 matches\n")
+
+
+@pytest.mark.parametrize(("index", "code"), [("1", 3), ("2", 2)])
+def test_the_index_of_a_job_is_the_shard(read, monkeypatch, index, code):
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", index)
+    given, errors, _, _ = read("--shard", "/2", "-o", "json", "--from", "600", "--to", "2026-01-31T00:00:00Z")
+    assert given == code
+    assert ("the index is '2'" in errors) is (code == 2)
+
+
+def of_node(node, violations=1.0, forecasts=7 * 24):
+    """Return of_node of each candidate; `balanced` offers the most."""
+    return [
+        Row(node, resource, each.name, forecasts, violations * share, 0.0, 0.0, 4.0, 2.0,
+            2.0 if each.name == "preset balanced" else 1.0, 1.0)
+        for resource, share in (("cpu", 1.0), ("memory", 0.5))
+        for each in all_candidates(0)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def shard(tmp_path):
+    """Return a function that writes the file of a shard."""
+
+    def write(index, found, shards=2, problems=()):
+        settings = Settings(HOUR, HOUR, shards, {"seed": 1})
+        path = tmp_path / str(len(list(tmp_path.iterdir())))
+        path.write_text(report.as_json(Backtest(settings, list(problems), found, index)))
+        return path
+
+    return write
+
+
+def test_merged_shards_recommend_what_keeps_the_target_itself(call, shard):
+    files = shard(1, of_node("n2"), problems=["a problem"]), shard(0, of_node("n1"), problems=["a problem"])
+    code, out, errors = call("merge", *files, "-o", "json")
+    assert (code, errors) == (0, "a problem\n")
+    found = json.loads(out)
+    assert (found["recommended"], found["problems"]) == ("preset balanced", ["a problem"])
+    assert list(dict.fromkeys(each["node"] for each in found["nodes"])) == ["n1", "n2"]
+    assert found["settings"]["shards"] == 1
+
+
+def test_above_the_target_nothing_is_recommended_until_the_target_is_raised(call, shard):
+    file = shard(0, of_node("n1", violations=1.5), shards=1)
+    code, out, _ = call("merge", file)
+    assert code == 1
+    assert "Recommendation: none keeps violations of at most 1 % (memory: 0.5 %)" in out
+    code, out, _ = call("merge", file, "--target", "1.5")
+    assert code == 0
+    assert "Recommendation: use preset balanced" in out
+
+
+def test_forecasts_of_less_than_a_week_recommend_nothing(call, shard):
+    code, out, _ = call("merge", shard(0, of_node("n1", forecasts=7 * 24 - 1), shards=1))
+    assert code == 1
+    assert "want at least 7" in out
+
+
+def test_a_node_with_two_results_is_refused_and_the_same_result_counts_once(call, shard):
+    first, same, other = shard(0, of_node("n1")), shard(1, of_node("n1")), shard(1, of_node("n1", violations=0.5))
+    code, out, errors = call("merge", first, other)
+    assert (code, out) == (2, "")
+    assert "node n1 has another result in another file" in errors
+    code, out, _ = call("merge", first, same, "-o", "json")
+    assert code == 0
+    assert len(json.loads(out)["nodes"]) == 2 * len(all_candidates(0))
+
+
+def test_shards_without_a_node_are_wrong_usage(call, shard):
+    assert call("merge", shard(0, []), shard(1, [])) == (2, "", "no file has a node\n")

@@ -1,14 +1,13 @@
-"""Days of a node: pods of the same name, pods that move, wrong values, many short pods, parts of days."""
+"""Days of a node: pods of the same name, pods that move, wrong values, gaps, and days put together."""
 
+import dataclasses
 import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import node_day, time_range
+from koordctl.backtest import node_day
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
 from koordctl.backtest.time_range import TimeRange
 from koordlet.samples import RESOURCES, Resource
@@ -78,14 +77,6 @@ def test_usage_before_the_pod_is_listed_and_a_pod_without_usage_do_not_count():
     assert [(pod.uid, stay.start, stay.end) for pod, stay in zip(found.bound, found.stays, strict=True)] == [
         ("a", 60, 61)
     ]
-
-
-def test_short_gaps_are_filled_and_long_ones_are_unknown():
-    used = {step: 1.0 + step for step in (*range(10), *range(15, 20), *range(60, 70))}
-    found = usage_of(history(day({labels("a"): range(288)}, {"web": used})), "a")
-    assert [found[step] for step in range(10, 15)] == [10.0] * 5
-    assert np.isnan([found[step] for step in range(20, 60)]).all()
-    assert max(found) == 69
 
 
 def test_a_gap_is_not_filled_from_another_pod():
@@ -164,28 +155,100 @@ def test_memory_grows_with_the_pods_at_one_time_not_with_all_pods():
     assert most < 60 * 2**20
 
 
-@given(
-    start=st.integers(0, 3 * DAY), steps=st.integers(1, 900), step=st.sampled_from([60, 300, 420, 3600]),
-    late=st.integers(-2 * DAY, 2 * DAY),
-)  # fmt: skip
-def test_days_cover_the_range_once_and_only_past_ones_are_complete(start, steps, step, late):
-    over = TimeRange(-(-(START + start) // step) * step, step, steps)
-    now = over.end + late
-    days = time_range.days_of(over, now)
-    wanted = set(range(over.start, over.end + 1, step))
-    seen = [at for each in days for at in range(each.time_range.start, each.time_range.end + 1, step)]
-    assert len(seen) == len(set(seen))
-    assert wanted <= set(seen)
-    assert all(at % step == 0 for at in seen)
-    for each in days:
-        day_begin = each.time_range.start // DAY * DAY
-        assert each.is_complete == (day_begin + DAY + 3600 <= now)
-        assert not each.is_complete or each.time_range == time_range.between(day_begin, day_begin + DAY - 1, step)
-        assert each.is_complete or each.time_range.end <= over.end
+def test_a_pod_of_the_second_and_third_day_has_its_usage_at_its_steps():
+    days = [TimeRange(START + number * DAY, STEP, STEPS) for number in range(3)]
+    pod, steps = {labels("a"): range(STEPS)}, range(STEPS)
+    second = day(pod, {"web": {step: 1.0 + step for step in steps}}, days[1])
+    third = day(pod, {"web": {step: 1001.0 + step for step in steps}}, days[2])
+    found = history(day({}, {}, days[0]), second, third, over=TimeRange(START, STEP, 3 * STEPS))
+    expected = {STEPS + step: 1.0 + step for step in steps} | {2 * STEPS + step: 1001.0 + step for step in steps}
+    assert usage_of(found, "a") == expected
 
 
-@pytest.mark.parametrize("step", [300, 420])
-def test_a_day_over_for_less_than_an_hour_is_not_complete(step):
-    over = time_range.between(START, START + 2 * DAY - 1, step)
-    assert [each.is_complete for each in time_range.days_of(over, START + 2 * DAY + 3599)] == [True, False]
-    assert [each.is_complete for each in time_range.days_of(over, START + 2 * DAY + 3600)] == [True, True]
+@pytest.mark.parametrize("missing", [(), (Resource.CPU,), (Resource.MEMORY,), RESOURCES])
+def test_the_usage_of_a_node_is_known_where_both_resources_are(missing):
+    node_usage = {each: np.full(STEPS, np.nan if each in missing else 3.0) for each in RESOURCES}
+    found = history(day({labels("a"): range(STEPS)}, {"web": dict.fromkeys(range(STEPS), 2.0)}, node_usage=node_usage))
+    assert (found.node_usage is None) is bool(missing)
+
+
+@pytest.mark.parametrize("missing", RESOURCES)
+def test_a_pod_of_which_one_resource_was_not_measured_is_left_out(missing):
+    pods = {labels("a"): range(STEPS), labels("b", "other"): range(STEPS)}
+    whole = day(pods, {name: dict.fromkeys(range(STEPS), 2.0) for name in ("web", "other")})
+    measured = {of: names[:1] if of is missing else names for of, names in whole.measured.items()}
+    found = history(dataclasses.replace(whole, measured=measured))
+    assert [pod.uid for pod in found.bound] == ["a"]
+
+
+HOUR = 3600 // STEP
+
+
+def stays(found):
+    return {pod.uid: (stay.series, stay.start, stay.end) for pod, stay in zip(found.bound, found.stays, strict=True)}
+
+
+def test_a_pod_ends_where_the_next_of_its_name_begins_on_whatever_step_they_begin():
+    pods = {labels("a"): range(50, 101), labels("b"): range(90, 150), labels("c"): range(140, 200)}
+    found = history(day(pods, {"web": {step: 1.0 + step for step in range(STEPS)}}))
+    assert stays(found) == {"a": (0, 50, 90), "b": (0, 90, 140), "c": (0, 140, 200)}
+    for uid, steps in (("a", range(50, 90)), ("b", range(90, 140)), ("c", range(140, 200))):
+        assert usage_of(found, uid) == {step: 1.0 + step for step in steps}
+
+
+def test_pods_share_a_row_where_one_begins_at_or_after_the_end_of_another():
+    steps = {"a": (0, 20), "b": (0, 10), "c": (10, 30), "d": (19, 40), "e": (20, 40), "f": (35, 40)}
+    pods = {labels(name, name): range(*of_name) for name, of_name in steps.items()}
+    usage = {name: dict.fromkeys(range(STEPS), float(number)) for number, name in enumerate("abcdef", 1)}
+    found = history(day(pods, usage))
+    rows = stays(found)
+    assert rows["c"][0] == rows["b"][0]
+    assert rows["e"][0] == rows["a"][0]
+    assert rows["f"][0] == rows["c"][0]
+    assert len({rows[uid][0] for uid in "abd"}) == 3
+    assert found.usage[Resource.CPU].shape == (3, STEPS)
+    for number, uid in enumerate("abcdef", 1):
+        assert set(usage_of(found, uid).values()) == {float(number)}
+    on_no_row = found.usage[Resource.MEMORY][:, 40:]
+    assert np.isnan(on_no_row).all()
+
+
+@pytest.mark.parametrize(("steps", "is_filled"), [(HOUR - 1, True), (HOUR, True), (HOUR + 1, False)])
+def test_a_gap_of_an_hour_has_the_value_before_it_and_a_longer_one_none(steps, is_filled):
+    measured = {step: 2.0 for step in range(STEPS) if not 100 <= step < 100 + steps} | {99: 5.0}
+    found = history(day({labels("a"): range(STEPS)}, {"web": measured}))
+    inside = [value for step, value in usage_of(found, "a").items() if 100 <= step < 100 + steps]
+    assert (inside == [5.0] * steps) is is_filled
+    assert np.isnan(inside).all() or is_filled
+    assert usage_of(found, "a")[100 + steps] == 2.0
+
+
+def test_requests_are_the_largest_of_the_days_and_amounts_of_a_node_the_last_ones():
+    days = [TimeRange(START + number * DAY, STEP, STEPS) for number in range(2)]
+    pods, usage = {labels("a"): range(STEPS), labels("b", "other"): range(STEPS)}, dict.fromkeys(range(STEPS), 2.0)
+    used = {"web": usage, "other": usage}
+    first = day(pods, used, days[0], requests={"a": {"cpu": 1.5, "memory": 4096.0}, "default/other": {"cpu": 0.25}},
+                capacity={"cpu": 8.0, "memory": 1000.0}, allocatable={"cpu": 7.0, "memory": 900.0})  # fmt: skip
+    second = day(pods, used, days[1], requests={"a": {"cpu": 0.5, "memory": 8192.0, "kubernetes_io_mid_cpu": 700.0}},
+                 capacity={"cpu": 16.0}, allocatable={"memory": 950.0})  # fmt: skip
+    found = history(first, second, over=TimeRange(START, STEP, 2 * STEPS))
+    of = {pod.uid: pod for pod in found.bound}
+    assert (of["a"].cpu_request_millis, of["a"].memory_request_bytes) == (1500, 8192)
+    assert (of["a"].mid_cpu_request_millis, of["a"].mid_memory_request_bytes) == (700, 0)
+    assert (of["b"].cpu_request_millis, of["b"].memory_request_bytes, of["b"].mid_cpu_request_millis) == (250, 0, 0)
+    assert found.capacity == (16_000, 1000)
+    assert found.allocatable == (7_000, 950)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable", "expected"),
+    [
+        ({"cpu": 8.0, "memory": 1000.0}, {"cpu": 7.0}, ((8_000, 1000), (8_000, 1000))),
+        ({"cpu": 8.0}, {"cpu": 7.0, "memory": 900.0}, (None, (7_000, 900))),
+        ({"memory": 1000.0}, {}, (None, None)),
+    ],
+)
+def test_the_capacity_is_the_allocatable_of_a_node_whose_own_is_not_complete(capacity, allocatable, expected):
+    pods, usage = {labels("a"): range(STEPS)}, {"web": dict.fromkeys(range(STEPS), 2.0)}
+    found = history(day(pods, usage, capacity=capacity, allocatable=allocatable))
+    assert (found.capacity, found.allocatable) == expected

@@ -1,4 +1,4 @@
-"""The recommendation: at least a week of forecasts, and no candidate that passes on a technicality."""
+"""The answer and the recommendation of `koordctl backtest`."""
 
 import json
 
@@ -11,6 +11,13 @@ from koordctl.backtest.report import Backtest, Settings
 from koordctl.backtest.results import Row, Summary
 
 CANDIDATES = all_candidates(3600)
+
+
+def text_of(recommendation):
+    """Return what is printed below the table."""
+    document = Backtest(Settings(1, 1, 1, {}), [], [])
+    document.recommended, document.reason = recommendation
+    return "\n".join(report.answer(document, CANDIDATES).tail)
 
 
 def summary(candidate, resource="cpu", violations=0.0, mid=1.0):
@@ -60,7 +67,7 @@ def test_percentile_is_not_recommended_for_charging_young_pods_their_requests():
 def test_percentile_that_keeps_the_target_by_itself_is_recommended_with_its_cold_start_period():
     found = recommend({"n-sigma-v2": (0.0, 4.0), "percentile": (0.9, 10.0), "percentile, cold 24 h": (0.6, 8.0)})
     assert found.name == "percentile, cold 24 h"
-    assert '"predictor": "percentile", "coldStartPeriodSeconds": 86400' in report.recommendation(found, CANDIDATES)
+    assert '"predictor": "percentile", "coldStartPeriodSeconds": 86400' in text_of(found)
 
 
 def test_what_the_agent_does_not_put_in_force_is_not_recommended():
@@ -86,3 +93,89 @@ def test_a_document_is_read_back_and_has_a_line_for_each_row():
             text.count('"node": "n"') == len([line for line in text.splitlines() if '"node": "n"' in line]) == len(rows)
         )
         assert json.loads(text)["apiVersion"] == "koordctl/v1"
+
+
+COLD = "percentile, cold 24 h"
+
+
+def summary_of(candidate, resource="cpu", violations=0.0, mid=1.0):
+    return Summary(resource, candidate, 4, 1000, violations, 0.0, 0.0, 0.0, 0.0, 50.0, mid, mid)
+
+
+def recommended_of(of_cpu, of_memory=None, target=1.0):
+    """Recommend by {candidate: (violations %, Mid cores)} of CPU; memory has its violations, or none."""
+    cpu = [summary_of(name, violations=percent, mid=mid) for name, (percent, mid) in of_cpu.items()]
+    memory = [summary_of(name, "memory", (of_memory or {}).get(name, 0.0), 1_000.0) for name in of_cpu]
+    return report.recommend([*cpu, *memory], CANDIDATES, target, 30.0)
+
+
+@pytest.mark.parametrize(("mid", "is_named"), [(3.9, False), (4.0, False), (4.1, True)])
+def test_a_doubtful_candidate_is_named_where_it_offers_more_than_the_recommended_one(mid, is_named):
+    found = recommended_of(
+        {"n-sigma-v2": (0.5, 4.0), "n-sigma-v1": (0.5, 3.0), "percentile": (8.0, 9.0), COLD: (0.5, mid)}
+    )
+    assert found.name == "n-sigma-v2"
+    assert (f"{COLD} offers more" in found.reason) is is_named
+
+
+@pytest.mark.parametrize(("mid", "is_named"), [(0.0, False), (0.5, True), (1.0, True)])
+def test_where_none_is_recommended_a_doubtful_candidate_is_named_if_it_offers_anything(mid, is_named):
+    found = recommended_of({"n-sigma-v2": (2.0, 4.0), "percentile": (8.0, 9.0), COLD: (0.5, mid)})
+    assert found.name is None
+    assert (f"{COLD} offers more" in found.reason) is is_named
+    assert "keep the defaults, or raise --target" in found.reason
+
+
+def test_the_violations_without_the_cold_start_are_those_of_the_worse_resource():
+    found = recommended_of({"percentile": (2.0, 9.0), COLD: (0.5, 4.0)}, {"percentile": 7.25})
+    assert found.reason.endswith("only by charging young pods their requests: without that they are 7.2 %")
+
+
+@pytest.mark.parametrize(("of_cpu", "of_memory", "is_kept"), [(1.0, 0.5, True), (1.01, 0.0, False), (0.0, 0.51, False)])
+def test_the_target_is_kept_up_to_itself_and_by_memory_up_to_half_of_it(of_cpu, of_memory, is_kept):
+    found = recommended_of({"n-sigma-v2": (of_cpu, 4.0)}, {"n-sigma-v2": of_memory})
+    assert (found.name == "n-sigma-v2") is is_kept
+    assert "violations of at most 1 % (memory: 0.5 %) on this history" in found.reason
+
+
+def test_the_text_of_a_recommendation_has_the_configmap_and_without_one_a_sentence_only():
+    none = text_of(report.Recommendation(None, "none keeps it"))
+    assert none.endswith("\n\nRecommendation: none keeps it.")
+    lines = text_of(report.Recommendation("n-sigma-v2", "use it")).splitlines()
+    assert lines[3:7] == ["Recommendation: use it.", "", "apiVersion: v1", "kind: ConfigMap"]
+    assert lines[-1] == '    {"enable": true, "nodePredictPolicy": {"predictor": "n-sigma-v2"}}'
+
+
+def settings(**changes):
+    given = {"horizon_seconds": 3600, "interval_seconds": 600, "shards": 2, "source": {"seed": 1, "step": 300}}
+    return report.Settings(**(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, []),
+        ({"shards": 3}, ["shards"]),
+        ({"source": {"seed": 2, "step": 300}}, ["seed"]),
+        ({"source": {"seed": 1}}, ["step"]),
+        ({"source": {"seed": 1, "step": 300, "rate": 60}}, ["rate"]),
+        ({"interval_seconds": 60, "source": {}}, ["intervalSeconds", "seed", "step"]),
+    ],
+)  # fmt: skip
+def test_what_differs_between_shards_is_named_by_its_own_key(changes, names):
+    assert settings().differences(settings(**changes)) == names
+    assert settings(**changes).differences(settings()) == names
+
+
+CPU = Summary("cpu", "max", 4, 100, 1.234, 2.25, 3.46, 0.567, 7.894, 41.26, 2.126, 1.004)
+MEMORY = Summary("memory", "calibrated, 1 %", 4, 100, 0.0, 0.0, 0.0, 0.0, 0.0, -3.26, 12.0, 0.0)
+ORACLE = Summary("memory", "oracle", 5, 100, 9.0, 9.0, 9.0, 9.0, 9.0, 60.0, 30.5, 20.25)
+
+
+def test_each_summary_is_a_row_with_units_and_the_oracle_has_no_violations():
+    (table,) = report.answer(Backtest(Settings(1, 1, 1, {}), [], [], summaries=[CPU, MEMORY, ORACLE]), []).tables
+    assert [row[1:] for row in table.rows] == [
+        ("max", "1.23", "2.2", "3.5", "0.57", "7.89", "41.3", "2.13 cores", "1.00 cores", "4"),
+        ("calibrated, 1 %", "0.00", "0.0", "0.0", "0.00", "0.00", "-3.3", "12.00 GiB", "0.00 GiB", "4"),
+        ("oracle", "-", "-", "-", "-", "-", "60.0", "30.50 GiB", "20.25 GiB", "5"),
+    ]

@@ -10,8 +10,11 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from koordctl.backtest import workers
+
+pytestmark = pytest.mark.slow
 
 SECONDS = 30
 

@@ -1,16 +1,26 @@
-"""`koordctl bundle`: what is in the file, what is missing, and that no planted secret is."""
+"""`koordctl bundle`: what is in the file and what is missing, its name, logs and pages, and that no secret is."""
 
 import asyncio
+import datetime as dt
 import json
 import stat
 import tarfile
 
 import pytest
 
+from apiserver_client import session
+from apiserver_client.connection import Connection
+from component_base import clock
+from fleet.port_forward import Caller
 from koordctl import __main__ as koordctl
-from koordctl.bundle import archive, collecting
+from koordctl.bundle import archive, collecting, command
+from koordctl.bundle.archive import Archive
+from koordctl.bundle.collecting import Collector
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
+from tests.koordctl.serving import healthy, kubeconfig_of
+
+pytestmark = pytest.mark.slow
 
 SUITE = "/api/v1/namespaces/koordinator-system"
 SECRET = "s3cr3t-Value/123456"
@@ -151,4 +161,203 @@ def test_its_size_is_bounded_and_the_end_of_a_log_is_kept(tmp_path, monkeypatch)
     assert found["a"].startswith("line ")
     assert sum(len(content) for name, content in found.items() if name != "missing.txt") <= 1_500
     assert "a: only the last 1000 of" in found["missing.txt"]
-    assert [each.name for each in tmp_path.iterdir()] == ["b.tgz"]
+    assert [file.name for file in tmp_path.glob("*.*")] == ["b.tgz"]
+
+
+NOW = dt.datetime.fromisoformat(cluster.NOW)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    """Let the caller have no kubectl, and an empty folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(clock, "utc_now", lambda: NOW)
+
+
+def bundle_of(kubeconfig, *words):
+    return koordctl.main(["bundle", "--kubeconfig", str(kubeconfig), *words])
+
+
+def members(path):
+    with tarfile.open(path) as found:
+        return found.getmembers()
+
+
+def test_without_a_name_the_file_has_the_time_and_is_in_the_current_folder(tmp_path, capsys):
+    with kubeconfig_of(tmp_path, **healthy()) as kubeconfig:
+        assert bundle_of(kubeconfig, "-o", "name") == 0
+    (file,) = (tmp_path / "here").iterdir()
+    assert file.name == "koord-bundle-20261121-100030.tgz"
+    assert capsys.readouterr().out == f"file/{file.name}\n"
+    assert {each.mtime for each in members(file)} == {int(NOW.timestamp())}
+    assert {each.mode for each in members(file)} == {0o600}
+
+
+@pytest.mark.parametrize("name", ["there.tgz", "absent/new.tgz", "there.tgz/new.tgz"])
+def test_a_name_that_cannot_be_made_is_wrong_usage_before_the_cluster_is_read(tmp_path, capsys, name):
+    (tmp_path / "there.tgz").write_text("kept")
+    file = tmp_path / name
+    assert bundle_of(tmp_path / "no-kubeconfig", "-f", str(file)) == 2
+    assert capsys.readouterr().err == f"--file {file}: want a new file in a folder that exists\n"
+    assert bundle_of(tmp_path / "no-kubeconfig", "-f", str(tmp_path / "new.tgz")) == 3
+    assert not (tmp_path / "new.tgz").exists()
+    assert (tmp_path / "there.tgz").read_text() == "kept"
+
+
+def test_a_default_name_that_is_taken_is_wrong_usage_too(tmp_path, capsys):
+    taken = tmp_path / "here" / "koord-bundle-20261121-100030.tgz"
+    taken.write_text("kept")
+    with kubeconfig_of(tmp_path, **healthy()) as kubeconfig:
+        assert bundle_of(kubeconfig) == 2
+    assert f"--file {taken.name}: " in capsys.readouterr().err
+    assert taken.read_text() == "kept"
+
+
+def test_a_bundle_with_missing_parts_only_is_no_answer(tmp_path):
+    with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
+        made.missing.append("nodes: no right")
+    found = command.answer(tmp_path / "a.tgz", made)
+    assert (found.exit_code, found.tables[0].rows) == (3, [])
+    assert list(found.notes) == ["not in it: nodes: no right"]
+    with archive.Archive(tmp_path / "b.tgz", 0.0) as made:
+        made.add("nodes.jsonl", "{}\n")
+    assert command.answer(tmp_path / "b.tgz", made).exit_code == 0
+
+
+def content_of(path):
+    with tarfile.open(path) as found:
+        return {each.name.removeprefix("koord-bundle/"): found.extractfile(each).read() for each in found.getmembers()}
+
+
+@pytest.mark.parametrize(
+    ("largest", "most", "kept"), [(12, 100, b"second\nthird"), (11, 100, b"third"), (100, 11, b"third")]
+)
+def test_of_a_text_that_is_too_large_the_last_whole_lines_are_kept(tmp_path, monkeypatch, largest, most, kept):
+    monkeypatch.setattr(archive, "LARGEST_FILE_BYTES", largest)
+    monkeypatch.setattr(archive, "MOST_BYTES", most)
+    text = "second\nthird" if largest == 12 else "first\nsecond\nthird"
+    with archive.Archive(tmp_path / "a.tgz", 7.9) as made:
+        made.add("log", text)
+    found = content_of(tmp_path / "a.tgz")
+    assert found["log"] == kept
+    limit = min(largest, most)
+    missing = f"log: only the last {limit} of {len(text)} bytes are kept\n" if len(text) > limit else ""
+    assert found["missing.txt"].decode() == missing
+
+
+def test_all_files_together_are_limited_and_an_empty_one_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_BYTES", 20)
+    with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
+        for name, text in (("a", "x" * 12), ("empty", ""), ("b", "y" * 8), ("c", "z")):
+            made.add(name, text)
+    assert content_of(tmp_path / "a.tgz") == {
+        "a": b"x" * 12, "b": b"y" * 8, "missing.txt": b"c: only the last 0 of 1 bytes are kept\n",
+    }  # fmt: skip
+    assert made.names == ["a", "b", "missing.txt"]
+
+
+def test_after_an_error_no_file_is_left(tmp_path):
+    class Stopped(Exception):
+        pass
+
+    def stopped(*, after_removal):
+        with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
+            made.add("a", "x")
+            if after_removal:
+                (tmp_path / "a.tgz").unlink()
+            raise Stopped
+
+    for after_removal in (False, True):
+        with pytest.raises(Stopped):
+            stopped(after_removal=after_removal)
+        assert not (tmp_path / "a.tgz").exists()
+
+
+NAMESPACE = "koordinator-system"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+PARTS = ("koordlet", "koord-manager", "koord-scheduler")
+
+
+def pod(name, *, ready=True, restarts=0, containers=("main",)):
+    statuses = [{"name": each, "restartCount": restarts} for each in containers]
+    conditions = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": str(ready)}]
+    return {"metadata": {"name": name}, "status": {"containerStatuses": statuses, "conditions": conditions}}
+
+
+def collected(tmp_path, *of_parts):
+    """Collect where each part has the given pods; return the archive, its files, the requests and the reports."""
+    reports = []
+
+    async def collect():
+        async with apiserver.running() as server:
+            server.on("GET", PODS, *(apiserver.Answer(cluster.listing(*each)) for each in of_parts))
+            for each in (each for of_part in of_parts for each in of_part):
+                name = each["metadata"]["name"]
+                server.on("GET", f"{PODS}/{name}/log", apiserver.Answer(f"password={name}\nof {name}\n".encode()))
+            with Archive(tmp_path / "b.tgz", 0.0) as archive:
+                async with session.connect(Connection(server.url, "test"), user_agent="test/1") as api:
+                    await Collector(api, archive, NAMESPACE, Caller(), lambda *each: reports.append(each)).collect(
+                        ["c"]
+                    )
+            return archive, list(server.requests)
+
+    archive, requests = asyncio.run(collect())
+    return archive, content_of(tmp_path / "b.tgz"), requests, reports
+
+
+def test_each_part_has_its_pods_and_the_ports_of_its_pages(tmp_path):
+    archive, files, requests, _ = collected(tmp_path, *([pod(f"{part}-1")] for part in PARTS))
+    selectors = [each.query["labelSelector"] for each in requests if each.path == PODS]
+    assert selectors == [f"app.kubernetes.io/name={part}" for part in PARTS]
+    assert [f"pods/{part}.json" in files for part in PARTS] == [True] * 3
+    pages = [each.partition(":")[0] for each in archive.missing if each.startswith("pages of")]
+    assert pages == [
+        "pages of koordlet-1, port 9316", "pages of koord-manager-1, port 9317",
+        "pages of koord-scheduler-1, port 10262", "pages of koord-scheduler-1, port 10263",
+    ]  # fmt: skip
+    assert files["missing.txt"].decode().splitlines() == archive.missing
+    wanted = {"workloads/koordlet.json", "workloads/koord-manager.json", "workloads/koord-scheduler.json",
+              "leases/koord-manager.json", "leases/koord-scheduler.json", "configmaps/c.json", "events.jsonl",
+              "nodes.jsonl", "nodemetrics.jsonl"}  # fmt: skip
+    assert wanted <= {each.partition(":")[0] for each in archive.missing}
+
+
+def test_a_container_that_was_restarted_has_two_logs_without_secrets(tmp_path):
+    pods = [pod("m-1", restarts=2, containers=("main", "side")), pod("m-2")]
+    _, files, requests, _ = collected(tmp_path, [], pods, [])
+    logs = {name.removeprefix("logs/"): text.decode() for name, text in files.items() if name.startswith("logs/")}
+    assert logs == {
+        "m-1-main.log": "password=REMOVED\nof m-1\n", "m-1-main-previous.log": "password=REMOVED\nof m-1\n",
+        "m-1-side.log": "password=REMOVED\nof m-1\n", "m-1-side-previous.log": "password=REMOVED\nof m-1\n",
+        "m-2-main.log": "password=REMOVED\nof m-2\n",
+    }  # fmt: skip
+    asked = [each.query for each in requests if each.path.endswith("/log")]
+    assert [(each["container"], each.get("previous")) for each in asked] == [
+        ("main", None), ("main", "true"), ("side", None), ("side", "true"), ("main", None),
+    ]  # fmt: skip
+    assert {each["timestamps"] for each in asked} == {"true"}
+    assert all(int(each["tailLines"]) > 0 and int(each["limitBytes"]) > 0 for each in asked)
+
+
+@pytest.mark.parametrize(("part", "most"), [(0, 5), (1, 10), (2, 10)])
+@pytest.mark.parametrize("more", [0, 2])
+def test_of_many_pods_those_that_are_not_ready_are_read_first(tmp_path, part, most, more):
+    pods = [pod(f"p-{number}", ready=number < most + more - 1) for number in range(most + more)]
+    archive, files, _, _ = collected(tmp_path, *(pods if number == part else [] for number in range(3)))
+    logs = [name.removeprefix("logs/").removesuffix("-main.log") for name in files if name.startswith("logs/")]
+    assert logs == [f"p-{most + more - 1}", *(f"p-{number}" for number in range(most - 1))]
+    named = [each for each in archive.missing if each.startswith("logs and metrics of")]
+    assert named == ([f"logs and metrics of 2 pods of {PARTS[part]}: only {most} are read"] if more else [])
+
+
+def test_the_decision_records_of_a_scheduler_are_pages_of_their_own(tmp_path, monkeypatch):
+    fake_kubectl.install(tmp_path, monkeypatch, fake_kubectl.SERVES)
+    _, files, _, _ = collected(tmp_path, [], [], [pod("s-1")])
+    pages = {name.removeprefix("pages/s-1"): text.decode() for name, text in files.items() if name.startswith("pages/")}
+    assert pages == {
+        "-metrics.txt": "/metrics", "-debug-pods.txt": "/debug/pods/", "-debug-nodes.txt": "/debug/nodes/",
+        "-debug-config.txt": "/debug/config",
+    }  # fmt: skip

@@ -12,6 +12,9 @@ from fleet.reading import Reader
 from koordctl import __main__ as koordctl
 from koordctl.changes import asking, reset_prediction, uninstall
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
+
+pytestmark = pytest.mark.slow
 
 NAMESPACE = "koordinator-system"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -43,11 +46,10 @@ async def reader_of(server):
 
 
 async def answer_of(server, module, *words):
-    parser = argparse.ArgumentParser()
-    module.add_arguments(parser)
+    name = "reset-prediction" if module is reset_prediction else "uninstall"
     async with reader_of(server) as reader:
         act = reset_prediction._reset if module is reset_prediction else uninstall._uninstall
-        return await act(reader, parser.parse_args(words))
+        return await act(reader, parsed([name, *words]))
 
 
 def stdin(monkeypatch, answered):

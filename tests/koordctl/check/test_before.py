@@ -1,6 +1,5 @@
 """`koordctl check --pre`: what decides about an installation."""
 
-import argparse
 import copy
 import datetime as dt
 
@@ -11,6 +10,7 @@ from apiserver_client import session
 from koordctl.check import command
 from tests.charts import chart
 from tests.fakes import cluster
+from tests.koordctl.parsing import parsed
 
 NAMESPACE = "koordinator-system"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -24,10 +24,8 @@ async def server():
 
 
 async def run(server):
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     async with session.connect(server.connection(), user_agent="test/1") as api:
-        answer = await command.check(api, parser.parse_args(["--pre"]), lambda: NOW, None)
+        answer = await command.check(api, parsed(["check", "--pre"]), lambda: NOW, None)
     return answer.exit_code, {each.code: (each.verdict, each.text) for each in answer.data.checks}
 
 

@@ -19,6 +19,8 @@ from tests import factories
 from tests.fleet import cluster
 from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (("status",), ("top", "nodes"), ("top", "pods"), ("top", "namespaces"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202e\x9b31m" + "A" * 5_000
 

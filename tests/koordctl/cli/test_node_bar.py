@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from fleet.node_state import Amounts, NodeState
 from koordctl.cli import node_bar, output, top
 
+pytestmark = pytest.mark.slow
+
 _AMOUNT = st.none() | st.integers(0, 20_000)
 
 

@@ -1,13 +1,16 @@
-"""`koordctl status` of parts whose pods are not all there; the page Health shows the same."""
+"""Parts of `koordctl status` that are not all there, and its findings."""
 
 import datetime as dt
+import io
 
 import pytest
 
 from console.pages import health
-from fleet import wire
-from fleet.snapshot import Installation
-from koordctl.cli import status
+from fleet import findings, wire
+from fleet.node_state import Amounts, NodeState
+from fleet.snapshot import Installation, Snapshot
+from koordctl.cli import output, status
+from manager.slo_config import evaluation
 
 NOW = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
 
@@ -35,3 +38,80 @@ def test_a_replica_that_could_not_be_created_is_missed(wanted, there, ready, sho
     assert (count, sign == "✔", state == "") == (shown, style == "ok", style == "ok")
     part = health._part(installed, "koord-scheduler", "scheduler", NOW)
     assert (part["ready"], part["style"], part["word"]) == (shown, style, word)
+
+
+TIME = dt.datetime(2026, 11, 21, 9, 5, 7, tzinfo=dt.UTC)
+GIB = 2**30
+ENABLED = evaluation.evaluate(None, {"colocation-config": '{"enable": true}'}, exists=True)
+
+
+def part(wanted, ready, version="0.2.0"):
+    counts = {"ready_replicas": ready, "replicas": wanted, "number_ready": ready, "desired_number_scheduled": wanted}
+    metadata = wire.pods.ObjectMeta(name="x", labels={"app.kubernetes.io/version": version})
+    return wire.Workload(metadata, wire.WorkloadSpec(replicas=wanted), wire.WorkloadStatus(**counts))
+
+
+def node(name, number, **changes):
+    amounts = {
+        each: Amounts(1_000 * share * number, share * number * GIB)
+        for each, share in (
+            ("allocatable", 20), ("prod_requests", 10), ("used", 5), ("prod_peak", 4), ("mid", 2), ("mid_requests", 1),
+        )
+    }  # fmt: skip
+    return NodeState(name, **(amounts | {"has_report": True, "reason": "Calculated"} | changes))
+
+
+def snapshot(nodes=(), **installed):
+    parts = {"koordlet": part(2, 2), "koord-manager": part(2, 2), "koord-scheduler": part(1, 1)}
+    given = {
+        "kubernetes": "1.34.4",
+        "workloads": parts,
+        "leader": "koord-manager-1",
+        "renewed": TIME,
+        "outcome": ENABLED,
+    }
+    return Snapshot(TIME, "https://api", nodes, None, Installation("suite", **(given | installed)))
+
+
+@pytest.mark.parametrize("ready", [0, 1, 2])
+def test_a_part_that_is_not_all_ready_is_yellow_and_has_another_sign(ready):
+    parts = {"koordlet": part(2, ready, "0.3.0"), "koord-scheduler": part(1, 1)}
+    table = status.answer(snapshot(workloads=parts, leader="")).tables[0]
+    is_ready = ready == 2
+    assert table.rows == [
+        ("✔" if is_ready else "!", "agent", "koordlet", f"{ready} of 2", "0.3.0", "" if is_ready else "not all ready"),
+        ("-", "manager", "koord-manager", "-", "-", "not found"),
+        ("✔", "scheduler", "koord-scheduler", "1 of 1", "0.2.0", ""),
+    ]
+    assert table.styles == ["" if is_ready else "warning", "", ""]
+
+
+def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
+    nodes = (node("a", 1, has_report=False, reason="NeverReported"),)
+    parts = {"koordlet": part(2, 1), "koord-scheduler": part(1, 1, "0.1.0")}
+    given = snapshot(nodes, workloads=parts, leader="")
+    wanted, made = findings.of(given), status.answer(given)
+    assert len({each.kind.severity for each in wanted}) == 2
+    table = made.tables[2]
+    assert [column.title for column in table.columns] == ["SEVERITY", "CODE", "FINDING, AND WHAT TO DO"]
+    for number, each in enumerate(wanted):
+        is_error = each.kind.severity == "error"
+        fix = each.fix.replace("NAMESPACE", "suite")
+        assert table.rows[2 * number] == ("✘ ERROR" if is_error else "! WARN", each.kind.code, each.sentence)
+        assert table.rows[2 * number + 1] == ("", "", f"-> {fix}")
+        found = made.data.findings[number]
+        assert (found.code, found.severity, found.sentence) == (each.kind.code, each.kind.severity, each.sentence)
+        assert (found.objects, found.fix, found.page) == (list(each.objects), fix, each.kind.page)
+    assert table.styles == [style for each in wanted for style in (each.kind.severity.value, "")]
+    assert made.names == [f"finding/{each.kind.code}" for each in wanted]
+    assert (made.exit_code, list(made.tail)) == (0, [])
+    assert "NAMESPACE" not in str(made.data.findings)
+
+
+def test_without_a_finding_it_is_stated_that_nothing_is_wrong():
+    made = status.answer(snapshot((node("a", 1),)), ["not read: pods: no"])
+    assert len(made.tables) == 2
+    text = io.StringIO()
+    assert output.show(made, "table", to=text) == 0
+    assert text.getvalue().endswith("\n\nnothing is wrong in what was read\n")
+    assert list(made.notes) == ["not read: pods: no"]

@@ -1,21 +1,27 @@
-"""Downloads and replays that are killed, repeated and shared: the result is that of one uninterrupted run."""
+"""Days that are kept, and downloads and replays that are killed, repeated and shared."""
 
 import json
 import os
+import pathlib
+import random
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import psutil
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.backtest import command
+from koordctl.backtest import command, series_cache
+from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest.time_range import TimeRange
+from koordlet.samples import RESOURCES
 from tests.koordctl.backtest.conftest import DAY, DAYS, NODES, START, STEP
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 END = START + DAYS * DAY - STEP
 OPTIONS = ("--step", "15m", "--from", START, "--to", END, "--interval", "1h", "-o", "json")
 
@@ -137,8 +143,57 @@ def test_damaged_and_foreign_files_count_as_absent_and_old_parts_are_removed(cap
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
-def test_a_cache_that_cannot_be_written_is_named(capsys, proxy, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, out, errors = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", tmp_path / "file" / "folder")
-    assert (code, out) == (2, "")
-    assert f"--cache {tmp_path}/file/folder: Not a directory; want a folder" in errors
+def a_day():
+    name = Name("shop", "web-0")
+    row, steps = np.array([[0.5, np.nan]]), np.array([1.0, 2.0])
+    return NodeDay(
+        TimeRange(0, 300, 2), [PodLabels(name, "u", "")], np.ones((1, 2), bool), {each: [name] for each in RESOURCES},
+        dict.fromkeys(RESOURCES, row), dict.fromkeys(RESOURCES, steps), {"u": {"cpu": 1.0}}, {"cpu": 4.0}, {"cpu": 3.0},
+    )  # fmt: skip
+
+
+def test_a_day_that_cannot_be_saved_leaves_no_part(tmp_path):
+    path = series_cache.path_of(tmp_path, {"node": "n1"})
+    path.mkdir()
+    with pytest.raises(OSError, match=path.name):
+        series_cache.save(path, a_day())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_save_that_is_interrupted_after_the_rename_keeps_the_day(tmp_path, monkeypatch):
+    path, replace = series_cache.path_of(tmp_path, {"node": "n1"}), pathlib.Path.replace
+
+    def interrupted(self, target):
+        replace(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        series_cache.save(path, a_day())
+    assert list(tmp_path.iterdir()) == [path]
+    assert series_cache.load(path).pods == a_day().pods
+
+
+def test_a_damaged_day_is_read_anew(tmp_path):
+    path = series_cache.path_of(tmp_path, {"node": "n1"})
+    series_cache.save(path, a_day())
+    whole, random_of = path.read_bytes(), random.Random(5)
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for _ in range(random_of.randint(1, 5)):
+            damaged[random_of.randrange(len(damaged))] = random_of.randrange(256)
+        path.write_bytes(damaged)
+        found = series_cache.load(path)
+        assert found is None or found.pods == a_day().pods
+
+
+def test_old_parts_are_removed_also_beside_those_that_another_process_removes(tmp_path):
+    old, gone = [], []
+    for number in range(8):
+        gone.append(tmp_path / f"gone-{number}.part")
+        gone[-1].symlink_to(tmp_path / "nowhere")
+        old.append(tmp_path / f"old-{number}.part")
+        old[-1].touch()
+        os.utime(old[-1], (0, 0))
+    series_cache.clean(tmp_path)
+    assert set(tmp_path.iterdir()) == set(gone)

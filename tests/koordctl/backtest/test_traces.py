@@ -1,11 +1,13 @@
-"""Traces of `koordctl backtest`: units at their limits, idle series, steps, and the machines of a folder."""
+"""Traces: units at their limits, idle series, steps, the machines of a folder, and their pods."""
 
 import gzip
+import itertools
+import random
 
 import numpy as np
 import pytest
 
-from koordctl.backtest import sources, traces
+from koordctl.backtest import gaps, placement, sources, traces
 from koordctl.backtest.traces import Unit
 from koordlet.samples import Resource
 
@@ -133,3 +135,34 @@ def test_pods_of_a_trace_stay_for_the_mean_lifetime_on_average(tmp_path):
     history = source.load("cpu/0")
     mean_days = 2 * 1_200 * 7_200 / 86_400 / len(history.bound)  # of two slots over 100 days
     assert mean_days == pytest.approx(2.0, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (1, [NAN, 1, NAN, NAN, 2, 2, 3, NAN, NAN, NAN, 4, NAN]),
+        (2, [NAN, 1, 1, 1, 2, 2, 3, NAN, NAN, NAN, 4, NAN]),
+        (3, [NAN, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4, NAN]),
+    ],
+)
+def test_a_short_gap_has_the_value_before_it_and_an_end_is_no_gap(most, expected):
+    given = np.array([[NAN, 1, NAN, NAN, 2, NAN, 3, NAN, NAN, NAN, 4, NAN], [NAN] * 12])
+    found = gaps.without_short_gaps(given, most)
+    np.testing.assert_array_equal(found, [expected, [NAN] * 12])
+
+
+def placed(known, slots, mean_life, seed=3):
+    return placement.place(np.array(known, bool), slots, mean_life, random.Random(seed))
+
+
+def test_a_series_that_leaves_does_not_come_back_at_once():
+    pods = placed(np.ones((2, 300)), 1, 10.0)
+    assert all(one.series != other.series and one.end == other.start for one, other in itertools.pairwise(pods))
+
+
+def test_a_slot_without_a_series_stays_empty_until_one_has_values():
+    known = np.zeros((2, 100), bool)
+    known[1, 40:] = True
+    pods = placed(known, 1, 1_000.0)
+    assert [pod.series for pod in pods] == [1]
+    assert 40 <= pods[0].start < 60

@@ -1,17 +1,21 @@
-"""Forms of an answer: cut and escaped text, cells of CSV, colours of a pipe and of a terminal, large tables."""
+"""Forms of an answer: escaped text, CSV, colours of a pipe and of a terminal, large tables, repeated answers."""
 
 import csv
 import io
 import json
 import re
+import sys
+import threading
 
 import pytest
 import yaml
 
 from koordctl.cli import output
 from koordctl.cli.answer import Answer, Column, Table
-from koordctl.cli.output import Style
+from koordctl.cli.output import Style, Watched
 from koordctl.cli.version_command import Version
+
+pytestmark = pytest.mark.slow
 
 DATA = Version("0.2.0", {"koordlet": "größe\x1b[2J"})
 MOST_DRAWN = 200
@@ -64,14 +68,6 @@ def test_a_text_is_escaped_and_cut_to_a_length(text, shown):
     assert len(shown) <= 10
 
 
-def test_a_cell_is_shorter_than_a_line_may_be():
-    made = of_rows([("x" * 301, "1")], head=["y" * 2_000], tail=["z" * 2_001])
-    first, _, _, row, last = text_of(made).splitlines()
-    assert first == "y" * 2_000
-    assert row.split()[0] == "x" * 297 + "..."
-    assert last == "z" * 1_997 + "..."
-
-
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [
@@ -100,14 +96,6 @@ def test_json_and_yaml_are_ascii_and_names_have_a_line_each():
         assert list(read(text)) == ["apiVersion", "kind", "client", "parts"]
         assert read(text)["parts"] == {"koordlet": "größe\x1b[2J"}
     assert text_of(made, "name") == "node/a\nnode/b\\n\n"
-
-
-def test_tables_and_lines_are_apart_by_empty_lines_and_end_without_blanks():
-    tables = [Table([Column("A"), Column("B")], [("a", "")]), Table([Column(""), Column("")], [("c", "d ")])]
-    made = Answer(DATA, tables, head=["head"], tail=["", "tail"])
-    assert text_of(made) == "head\n\nA  B\na\n\nc  d\n\ntail\n"
-    assert text_of(made, headers=False) == "head\n\na\n\nc  d\n\ntail\n"
-    assert text_of(Answer(DATA, tables[:1])) == "A  B\na\n"
 
 
 @pytest.mark.parametrize("headers", [True, False])
@@ -158,14 +146,6 @@ def test_a_wide_column_is_shown_in_the_wide_form_only(form, titles, is_terminal)
     assert [line.split() for line in lines] == [titles, [title.lower() for title in titles]]
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_table_without_a_row_has_its_titles(is_terminal):
-    to = Terminal() if is_terminal else io.StringIO()
-    made = of_rows([], Column("A"), Column("BAR", optional=True), legend="a legend")
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text_of(made, to=to)).splitlines()
-    assert [line.split() for line in lines] == [["A", "BAR"], ["a", "legend"]]
-
-
 @pytest.mark.parametrize(
     ("encoding", "is_ascii"), [("utf-8", False), ("UTF8", False), ("ascii", True), ("latin-1", True)]
 )
@@ -187,13 +167,54 @@ def test_notes_are_on_standard_error_and_the_exit_code_is_that_of_the_answer(cap
     assert shown.err.splitlines() == ["one\\x1b", "n" * 1_997 + "..."]
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-@pytest.mark.parametrize(
-    ("titles", "headers", "is_shown"), [(("", "B"), True, True), (("", ""), True, False), (("", "B"), False, False)]
-)
-def test_titles_are_shown_where_one_column_has_one_and_they_are_wanted(is_terminal, titles, headers, is_shown):
-    to = Terminal() if is_terminal else io.StringIO()
-    text = text_of(of_rows([("one", "two")], *map(Column, titles)), to=to, headers=headers)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
-    assert [line.split() for line in lines] == [*([["B"]] if is_shown else []), ["one", "two"]]
-    assert lines[-1] == "one  two"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+"""What hides the cursor of a terminal, and what shows it."""
+
+
+def drawn_on(monkeypatch):
+    """Let standard output be a terminal; return it. No fixture, as pytest replaces the output after those."""
+    found = Terminal()
+    monkeypatch.setattr(sys, "stdout", found)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def of_text(name, *notes):
+    return Answer(None, [Table([Column("NAME")], [(name,)], ["error"])], notes=notes)
+
+
+def test_each_answer_and_its_notes_are_drawn_at_once_and_nothing_in_between(monkeypatch):
+    terminal = drawn_on(monkeypatch)
+    before = threading.active_count()
+    with Watched("table", headers=True, style=Style("never")) as watched:
+        assert terminal.getvalue() == HIDE
+        watched.show(of_text("worker-1", "not read: pods ✘"))
+        first = terminal.getvalue()
+        assert "worker-1" in first
+        assert "not read: pods ✘" in first
+        assert threading.active_count() <= before
+        watched.show(of_text("worker-2"))
+        second = terminal.getvalue().removeprefix(first)
+        assert "worker-2" in second
+        assert "\x1b[1A" in second  # up, to the of_text before
+        assert SHOW not in first + second
+    assert SHOW in terminal.getvalue().removeprefix(first + second)
+
+
+@pytest.mark.parametrize(("color", "is_red"), [("always", True), ("auto", True), ("never", False)])
+def test_a_row_of_an_error_is_red_where_colour_is_wanted(monkeypatch, color, is_red):
+    terminal = drawn_on(monkeypatch)
+    with Watched("table", headers=True, style=Style(color)) as watched:
+        watched.show(of_text("worker-1"))
+    assert ("\x1b[31mworker-1" in terminal.getvalue()) == is_red
+
+
+def test_on_a_pipe_the_answers_follow_one_another(capsys):
+    with Watched("table", headers=False, style=Style()) as watched:
+        for name in ("worker-1", "worker-2"):
+            watched.show(of_text(name))
+    assert capsys.readouterr().out == "worker-1\n\nworker-2\n\n"
+    assert output.COLORS == ("auto", "always", "never")

@@ -1,12 +1,11 @@
-"""Keys of `koordctl top`: the unit of each is that of its column, and the flags name every key."""
-
-import argparse
+"""Keys of `koordctl top`, the rows that limits leave out, and the quota of a namespace."""
 
 import pytest
 
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from koordctl.cli import command, top, top_command
+from tests.koordctl.parsing import parsed
 
 GIB = 2**30
 NODE = NodeState(
@@ -29,12 +28,6 @@ TITLES = {
 MADE = {"nodes": (top.nodes, NODE), "pods": (top.pods, POD), "namespaces": (top.namespaces, NAMESPACE)}
 
 
-def parsed(*words):
-    parser = argparse.ArgumentParser()
-    top_command.add_arguments(parser)
-    return parser.parse_args(words)
-
-
 @pytest.mark.parametrize(
     ("what", "key", "title"), [(what, *each) for what, of in TITLES.items() for each in of.items()]
 )
@@ -46,7 +39,7 @@ def test_a_limit_is_in_the_unit_of_the_column(what, key, title):
     assert top_command.KEYS[what][key].amount(row) == pytest.approx(shown)
     for flag, shown_with in (("above", [True, False, False]), ("below", [False, False, True])):
         limits = [shown - 0.5, shown, shown + 0.5]
-        choices = [top_command._choice(parsed(what, f"--{flag}", f"{key}={limit}")) for limit in limits]
+        choices = [top_command._choice(parsed(["top", what, f"--{flag}", f"{key}={limit}"])) for limit in limits]
         assert [each.of([row]) == [row] for each in choices] == shown_with
 
 
@@ -61,18 +54,18 @@ def test_the_slack_of_a_pod_is_what_it_requests_and_does_not_use():
 def test_a_wrong_key_is_answered_by_those_that_there_are(what):
     keys = ["name", *TITLES[what], *(["slack"] if what == "pods" else [])]
     with pytest.raises(command.WrongUsage) as raised:
-        top_command._choice(parsed(what, "--sort", "size"))
+        top_command._choice(parsed(["top", what, "--sort", "size"]))
     assert str(raised.value) == f"--sort size: want one of {', '.join(keys)}, and :desc for the largest first"
     for limit in ("name=3", "size=3", "used=x", "used"):
         with pytest.raises(command.WrongUsage) as raised:
-            top_command._choice(parsed(what, "--below", limit))
+            top_command._choice(parsed(["top", what, "--below", limit]))
         assert str(raised.value).endswith(f"with one of the keys {', '.join(keys[1:])}")
 
 
 def test_names_of_pods_are_in_the_order_of_their_namespaces():
     names = [("shop", "b"), ("shop", "a"), ("etl", "c")]
     rows = [PodState(namespace, name, "", "prod", "Pending", Amounts(), Amounts()) for namespace, name in names]
-    found = top_command._choice(parsed("pods")).of(rows)
+    found = top_command._choice(parsed(["top", "pods"])).of(rows)
     assert [(each.namespace, each.name) for each in found] == sorted(names)
 
 
@@ -100,53 +93,43 @@ def test_without_a_row_the_answer_is_no(what):
     assert make([row]).names == [{"nodes": "node/n1", "pods": "pod/web-0", "namespaces": "namespace/shop"}[what]]
 
 
-def test_each_field_of_the_documents_has_the_amounts_of_its_name():
-    (node,) = top.nodes([NODE]).data.nodes
-    fields = ("used", "prod_requests", "prod_peak", "mid", "mid_requests")
-    assert [getattr(node, name).cpu_millis for name in fields] == [1_000, 3_000, 4_000, 5_000, 7_000]
-    (found,) = top.namespaces([NAMESPACE]).data.namespaces
-    fields = ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "other_used", "mid_quota")
-    assert [getattr(found, name).cpu_millis for name in fields] == [1_000 * number for number in range(1, 8)]
-    assert (found.pods, found.unmeasured_pods) == (11, 12)
-    (pod,) = top.pods([POD]).data.pods
-    assert (pod.requests.cpu_millis, pod.used.cpu_millis) == (9_000, 3_000)
+NODES = [
+    NodeState(name, allocatable=Amounts(10_000), used=used, mid=Amounts(mid))
+    for name, used, mid in (
+        ("a", Amounts(4_000), 1_000),
+        ("b", Amounts(6_000), 2_000),
+        ("c", Amounts(), 3_000),
+        ("d", Amounts(5_000), None),
+    )
+]
 
 
-def test_a_pod_without_a_node_has_a_dash_in_the_table_and_none_in_the_document():
-    waiting = PodState("shop", "b", "", "mid", "Pending", Amounts(), Amounts())
-    found = top.pods([POD, waiting])
-    assert found.tables[0].rows == [
-        ("shop", "web-0", "n1", "prod", "9.0", "3.0", "2.0", "4.0", "Running"),
-        ("shop", "b", "-", "mid", "-", "-", "-", "-", "Pending"),
-    ]
-    assert [each.node for each in found.data.pods] == ["n1", ""]
-
-
-def test_a_row_of_nodes_has_shares_of_its_allocatable_and_what_is_not_known_is_a_dash():
-    bare = NodeState("n2", reason="NeverReported")
-    known, unknown = ([*row[:1], *row[2:]] for row in top.nodes([NODE, bare]).tables[0].rows)
-    assert known == ["n1", "10.0", "10%", "30%", "40%", "5.0", "7.0", "20%", "6.0", "", "8s", ""]
-    assert unknown == ["n2", *["-"] * 8, "", "-", "NeverReported"]
-
-
-def test_a_row_of_namespaces_has_its_sums_in_order():
-    (row,) = top.namespaces([NAMESPACE]).tables[0].rows
-    assert row == ("shop", "11", "1.0", "2.0", "3.0", "4.0", "7.0", "5.0", "6.0", "12")
+def shown(*, sort="name", above=(), below=()):
+    limits = [*(f"--above={limit}" for limit in above), *(f"--below={limit}" for limit in below)]
+    choice = top_command._choice(parsed(["top", "nodes", f"--sort={sort}", *limits]))
+    return "".join(node.name for node in choice.of(NODES))
 
 
 @pytest.mark.parametrize(
-    ("what", "left", "wide"),
+    ("above", "below", "names"),
     [
-        ("nodes", ["NODE", "OF CPU", "PREDICTOR", "REASON"], ["MID MEMORY", "PREDICTOR"]),
-        ("pods", ["NAMESPACE", "POD", "NODE", "BAND", "PHASE"], ["PHASE"]),
-        ("namespaces", ["NAMESPACE"], []),
+        ([], [], "abcd"),
+        (["used=40"], [], "bd"),
+        (["used=40%"], [], "bd"),
+        ([], ["used=60"], "ad"),
+        (["used=40"], ["used=60"], "d"),
+        (["mid=0"], [], "abc"),
+        ([], ["mid=100"], "abc"),
+        (["used=0", "mid=1"], [], "b"),
+        ([], ["used=100", "mid=2"], "a"),
     ],
 )
-def test_numbers_are_at_the_right_and_only_bars_are_drawn_and_may_be_left_out(what, left, wide):
-    make, row = MADE[what]
-    columns = make([row]).tables[0].columns
-    assert [each.title for each in columns if not each.right] == left
-    assert [each.title for each in columns if each.wide] == wide
-    bars = [(each.title, each.optional) for each in columns if each.is_drawing or each.optional]
-    assert bars == ([("OF CPU", True)] if what == "nodes" else [])
-    assert all(each.is_drawing == each.optional for each in columns)
+def test_limits_leave_out_what_is_not_known(above, below, names):
+    assert shown(above=above, below=below) == names
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"), [("used", "adbc"), ("used:asc", "adbc"), ("used:desc", "bdac"), ("name:desc", "dcba")]
+)
+def test_what_is_not_known_comes_last_in_either_direction(sort, names):
+    assert shown(sort=sort) == names

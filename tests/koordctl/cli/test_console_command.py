@@ -1,15 +1,27 @@
-"""`koordctl console` as a process: it prints an address for one browser, serves, and ends by Ctrl-C."""
+"""`koordctl console` as a process and in this one: one browser, the end by a signal, an end that leaves nothing."""
 
 import contextlib
+import os
+import select
 import signal
 import subprocess
 import sys
+import threading
+import webbrowser
 
+import click
 import httpx2
+import pytest
 import yaml
 
 from component_base import listening
+from koordctl import __main__ as koordctl
 from koordctl.__main__ import main
+from tests.console import recorded_servers
+from tests.koordctl import serving
+from tests.koordctl.parsing import parsed
+
+pytestmark = pytest.mark.slow
 
 
 def kubeconfig(folder, server="http://127.0.0.1:1"):
@@ -80,3 +92,64 @@ def test_without_the_packages_of_the_extra_the_fix_is_named(tmp_path, capsys, mo
 def test_a_group_alone_is_wrong_usage_as_for_every_command(tmp_path, capsys):
     assert main(["console", "--kubeconfig", kubeconfig(tmp_path), "--as-group", "viewers", "--no-browser"]) == 2
     assert "want --as USER too" in capsys.readouterr().err
+
+
+SECONDS = 20
+
+
+@pytest.fixture
+def servers(monkeypatch):
+    return recorded_servers.record(monkeypatch)
+
+
+@contextlib.contextmanager
+def output_of_a_pipe(monkeypatch):
+    """Let standard output be a pipe, which is written when it is flushed; yield its reader."""
+    reader, writer = os.pipe()
+    with open(writer, "w") as out, open(reader) as read:  # noqa: PTH123  # of numbers
+        monkeypatch.setattr(sys, "stdout", out)
+        yield read
+
+
+def visited(address, seen):
+    base = address.partition("?")[0]
+    with httpx2.Client(trust_env=False, timeout=SECONDS) as client:
+        seen["without the token"] = client.get(base).status_code
+        seen["with it"] = client.get(address).status_code
+        seen["page"] = client.get(base)
+        seen["readers"] = [each for each in threading.enumerate() if each.name == "console-reads"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-browser"]])
+def test_the_address_serves_one_browser_until_the_end(tmp_path, monkeypatch, capsys, servers, flags):
+    opened, seen = [], {}
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def visit(read):
+        try:
+            if select.select([read], [], [], SECONDS)[0]:
+                seen["address"] = read.readline().strip()
+                visited(seen["address"], seen)
+        finally:
+            for each in servers:
+                each.should_exit = True
+
+    with output_of_a_pipe(monkeypatch) as read, serving.kubeconfig_of(tmp_path, **serving.healthy()) as file:
+        visitor = threading.Thread(target=visit, args=[read])
+        visitor.start()
+        assert koordctl.main(["console", "--kubeconfig", str(file), *flags]) == 0
+        visitor.join()
+    assert (seen["without the token"], seen["with it"]) == (403, 200)
+    assert "worker-1" in seen["page"].text
+    assert "server" not in seen["page"].headers
+    assert opened == ([] if flags else [seen["address"]])
+    assert "valid once, for one browser. Ctrl-C ends" in capsys.readouterr().err
+    assert len(seen["readers"]) == 1
+    assert not seen["readers"][0].is_alive()
+
+
+@pytest.mark.parametrize("text", ["65536", "-1", "1.5", "x", "", "\u0663"])
+def test_what_is_no_port_is_wrong_usage(text):
+    with pytest.raises(click.UsageError) as raised:
+        parsed(["console", f"--port={text}"])
+    assert "want a port from 0 to 65535; 0 is any free one" in str(raised.value)

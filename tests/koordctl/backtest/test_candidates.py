@@ -1,10 +1,9 @@
-"""Candidates of `koordctl backtest`: which there are for a horizon, and the Mid policy and configuration of each."""
+"""Candidates of `koordctl backtest`: which there are for a horizon, and the policy and configuration of each."""
 
 import json
 
 import pytest
 
-from koordctl.backtest import candidates
 from koordctl.backtest.candidates import all_candidates
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
@@ -63,11 +62,3 @@ def test_the_mid_policy_is_that_of_the_preset_and_the_defaults_otherwise():
     presets = {"preset conservative": (40, 30), "preset balanced": (65, 50), "preset aggressive": (90, 80)}
     assert found == dict.fromkeys([*PLAIN, *CALIBRATED], (100, 100)) | presets
     assert {(each.reclaim_ratio_percent, each.unallocated_percent) for each in by_name().values()} == {(100, 0)}
-
-
-def test_targets_of_calibrated_peaks_are_those_of_their_names():
-    found = {name: each.parameters.violation_target_percent for name, each in by_name().items() if name in CALIBRATED}
-    assert found == {
-        "calibrated, 1 %": 1, "calibrated, 2 %": 2, "preset balanced": 1, "preset aggressive": 2,
-    }  # fmt: skip
-    assert candidates.LONGEST_CALIBRATED_SECONDS == THREE_HOURS

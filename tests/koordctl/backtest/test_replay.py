@@ -1,4 +1,4 @@
-"""A replay of `koordctl backtest`: predictors that learn, policies without a prediction, and what is recorded."""
+"""A replay: predictors that learn, policies without a prediction, and what is recorded."""
 
 import numpy as np
 import pytest
