@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from console.seen import Seen
 
 
-class SnapshotCollector(Collector):
+class ConsoleCollector(Collector):
     """Collector of the age and the size of the newest snapshot; `seen` returns it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -16,7 +16,7 @@ from console.cluster.details import Records
 from console.cluster.poller import Poller
 from console.cluster.records import NOT_IN_CLUSTER
 from console.history.prometheus import CpuHistory
-from console.metrics import SnapshotCollector
+from console.metrics import ConsoleCollector
 from console.seen import Currency
 from console.settings import ConsoleSettings
 from console.web import server
@@ -30,7 +30,7 @@ async def run(chosen: ConsoleSettings) -> None:
     to = credentials.find(chosen.kubeconfig or None, None)
     poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
     registry = prometheus_client.CollectorRegistry()
-    SnapshotCollector(registry).seen = lambda: poller.seen
+    ConsoleCollector(registry).seen = lambda: poller.seen
     endpoint = HttpEndpoint(
         chosen.http_address,
         chosen.http_port,

@@ -16,7 +16,7 @@ from fleet import findings
 from fleet.findings import Finding
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import total
-from fleet.snapshot import Snapshot
+from fleet.snapshot import FleetSnapshot
 
 _SUMMED: Final = ("allocatable", "used", "prod_used", "mid_used", "prod_requests", "prod_peak", "mid", "mid_requests")
 
@@ -37,7 +37,7 @@ class Currency(enum.StrEnum):
 class Seen:
     """The newest snapshot, and the result of the last attempt to read one."""
 
-    snapshot: Snapshot | None = None
+    snapshot: FleetSnapshot | None = None
     usage_limit_percent: float | None = None
     """CPU usage above which LoadAwareScheduling places no pod; None where it is not known."""
     read_seconds: float = 0.0

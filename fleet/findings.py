@@ -9,7 +9,7 @@ from typing import Final
 
 from fleet.finding_kinds import KINDS, ORDER, FindingKind, Severity
 from fleet.node_state import NodeState
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from manager.slo_config import condition, evaluation
 
 AGENT: Final = "koordlet"
@@ -46,7 +46,7 @@ class Finding:
         return self.kind.fix.replace("NODE", self.objects[0]) if self.objects else self.kind.fix
 
 
-def of(snapshot: Snapshot) -> list[Finding]:
+def of(snapshot: FleetSnapshot) -> list[Finding]:
     """Return all findings, the worst first; notes are left out."""
     found = [*of_nodes(snapshot.nodes or ())]
     if snapshot.installation:
@@ -89,7 +89,7 @@ def of_node(node: NodeState) -> Iterator[Finding]:
             yield Finding(kind, about, ": ".join(part for part in (each.reason, each.message) if part))
 
 
-def of_installation(found: Installation, snapshot: Snapshot) -> Iterator[Finding]:
+def of_installation(found: Installation, snapshot: FleetSnapshot) -> Iterator[Finding]:
     """Yield the findings about the installation that a snapshot shows; `check` has more."""
     agent, manager, scheduler = (found.workloads.get(name) for name in (AGENT, MANAGER, SCHEDULER))
     if agent and not 0 < agent.wanted == agent.ready:

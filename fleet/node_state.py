@@ -59,7 +59,7 @@ class NodeState:
     predictor: str = ""
     cold_pods: int | None = None
     warm_pods: int | None = None
-    conditions: tuple[wire.Condition, ...] = ()
+    conditions: tuple[wire.WireCondition, ...] = ()
     """Conditions of the report that are a fault."""
     report_interval_seconds: float | None = None
     """How often the agent is to report."""
@@ -78,9 +78,9 @@ def percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100 * part / whole
 
 
-def state_of(name: str, node: store.Node | None, metric: wire.NodeMetric | None, now: dt.datetime) -> NodeState:
+def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | None, now: dt.datetime) -> NodeState:
     """Combine a Node and its NodeMetric; each may be missing, but not both."""
-    report = (metric.status if metric else None) or wire.Report()
+    report = (metric.status if metric else None) or wire.WireReport()
     written = node.mid_status if node else None
     sample = times.parse_rfc3339_or_none(report.update_time)
     reason, text, detail, status = _reason(node, metric, written, now)
@@ -115,7 +115,7 @@ def state_of(name: str, node: store.Node | None, metric: wire.NodeMetric | None,
     )
 
 
-def _report_interval(metric: wire.NodeMetric | None) -> float | None:
+def _report_interval(metric: wire.WireNodeMetric | None) -> float | None:
     policy = (metric.spec or {}).get("metricCollectPolicy") if metric else None
     found = policy.get("reportIntervalSeconds") if isinstance(policy, dict) else None
     return float(found) if isinstance(found, int | float) else None
@@ -129,7 +129,7 @@ class _ReasonOf(NamedTuple):
 
 
 def _reason(
-    node: store.Node | None, metric: wire.NodeMetric | None, written: MidStatus | None, now: dt.datetime
+    node: store.Node | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
 ) -> _ReasonOf:
     """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
     decided = spec_policy.decide(node, metric, now) if node else None
@@ -146,7 +146,7 @@ def _of(reason: Reason, detail: str) -> _ReasonOf:
     return _ReasonOf(reason.value, TEXTS[reason], detail, STATUS[reason].value)
 
 
-def _faults(conditions: Iterable[wire.Condition]) -> Iterator[wire.Condition]:
+def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondition]:
     for each in conditions:
         is_fault = "False" if each.type == "Ready" else "True"
         if each.type.endswith(("Ready", "Degraded", "Throttled")) and each.status == is_fault:

@@ -116,7 +116,7 @@ class _Sum:
         )
 
 
-class _Namespace:
+class _NamespaceSums:
     """Sums of one namespace, by class: prod, mid or other."""
 
     __slots__ = ("mid_held", "requests", "used")
@@ -152,7 +152,7 @@ class NamespaceSums:
     """Sums of the pods of each namespace. Pods and usages are added one by one and not kept."""
 
     def __init__(self) -> None:
-        self._found: dict[str, _Namespace] = defaultdict(_Namespace)
+        self._found: dict[str, _NamespaceSums] = defaultdict(_NamespaceSums)
         self._of_pods: dict[int, _Sum] = {}
         """Where the usage of a pod counts, by the hash of its node and name: a fifth of the memory of the names."""
 

@@ -59,7 +59,7 @@ class PodPort(NamedTuple):
         return f"pod {self.namespace}/{self.pod}, port {self.port}"
 
 
-class Page(NamedTuple):
+class ForwardedPage(NamedTuple):
     """An answer of the pod."""
 
     status: int
@@ -74,7 +74,7 @@ class Forward:
         self._to = to
         self._written = written
 
-    async def get(self, path: str, *, timeout_seconds: float = _PAGE_SECONDS) -> Page:
+    async def get(self, path: str, *, timeout_seconds: float = _PAGE_SECONDS) -> ForwardedPage:
         """Request a page. Redirects are not followed. Raises CannotForward, also for a page that is too large."""
         url = f"http://127.0.0.1:{self.local_port}{path}"
         body = bytearray()
@@ -93,7 +93,7 @@ class Forward:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             seen = _last_line(self._written) or str(error) or type(error).__name__
             raise CannotForward(f"{self._to}: no answer: {seen}") from error
-        return Page(answer.status_code, bytes(body))
+        return ForwardedPage(answer.status_code, bytes(body))
 
 
 @contextlib.asynccontextmanager

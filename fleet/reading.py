@@ -77,7 +77,7 @@ class Reader:
 
     async def pairs(
         self, label_selector: str | None = None
-    ) -> AsyncIterator[tuple[str, store.Node | None, wire.NodeMetric | None]]:
+    ) -> AsyncIterator[tuple[str, store.Node | None, wire.WireNodeMetric | None]]:
         """Yield each node with its NodeMetric, of which one may be missing; no NodeMetric is kept."""
         nodes: dict[str, store.Node] = {}
         selector = objects.selectors(None, label_selector)
@@ -88,7 +88,7 @@ class Reader:
             return
         with_reports = set[str]()
         with self.attempt("nodemetrics"):
-            async for metric in self._each(resources.NODE_METRICS, wire.NodeMetric):
+            async for metric in self._each(resources.NODE_METRICS, wire.WireNodeMetric):
                 name = metric.metadata.name
                 with_reports.add(name)
                 if name in nodes or self._is_unread("nodes"):
@@ -173,7 +173,7 @@ class Reader:
         found: dict[str, Amounts | None] = {}
         with self.attempt("namespaces"):
             selector = objects.selectors(f"metadata.name={namespace}" if namespace else None, None)
-            async for each in self._each(resources.NAMESPACES, wire.Namespace, parameters=selector):
+            async for each in self._each(resources.NAMESPACES, wire.WireNamespace, parameters=selector):
                 text = pods.annotations_of(each.metadata).get(names.ANNOTATION_MID_QUOTA)
                 if text is None:
                     continue
@@ -201,10 +201,10 @@ class Reader:
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""
         holder, renewed = "", None
-        workloads: dict[str, wire.Workload] = {}
+        workloads: dict[str, wire.WireWorkload] = {}
         for name, resource in WORKLOADS.items():
             with self.attempt(f"{resource.plural}/{name}"):
-                found = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.Workload)
+                found = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.WireWorkload)
                 workloads[name] = found
         with self.attempt(f"leases/{MANAGER}"):
             record = await objects.get(self._api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
@@ -225,7 +225,7 @@ class Reader:
     async def kubernetes(self) -> str:
         """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""
         with self.attempt("version"):
-            found = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.Version)
+            found = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.WireVersion)
             return found.git_version.removeprefix("v")
         return ""
 
@@ -234,7 +234,7 @@ class Reader:
         found = None
         with self.attempt(_MANAGER, is_optional=True):
             found = await objects.get(
-                self._api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.Workload
+                self._api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.WireWorkload
             )
         return _config_map_of(found)
 
@@ -297,6 +297,6 @@ class Reader:
             self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why or left_out[-1]))
 
 
-def _config_map_of(manager: wire.Workload | None) -> str:
+def _config_map_of(manager: wire.WireWorkload | None) -> str:
     """Return the ConfigMap that a manager reads; the chart's default where its Deployment does not state it."""
     return (manager.argument("--config-map") if manager else "") or names.SLO_CONTROLLER_CONFIG

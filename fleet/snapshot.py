@@ -34,7 +34,7 @@ class Installation:
 
     namespace: str
     kubernetes: str = ""
-    workloads: Mapping[str, wire.Workload] = field(default_factory=dict)
+    workloads: Mapping[str, wire.WireWorkload] = field(default_factory=dict)
     """koordlet, koord-manager and koord-scheduler."""
     leader: str = ""
     renewed: dt.datetime | None = None
@@ -52,7 +52,7 @@ class Installation:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class FleetSnapshot:
     """Everything that was read. Nodes and pods are None where no list could be read."""
 
     time: dt.datetime

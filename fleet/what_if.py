@@ -24,7 +24,7 @@ from manager.slo_config.strategy import NodeStrategy
 MIDS = (names.MID_CPU, names.MID_MEMORY)
 
 
-class Outcome(NamedTuple):
+class WhatIfOutcome(NamedTuple):
     """Mid resources under one configuration; unknown where the report or its requests are not usable."""
 
     mid: Amounts
@@ -36,8 +36,8 @@ class NodeChange:
     """One node under two configurations."""
 
     name: str
-    before: Outcome
-    after: Outcome
+    before: WhatIfOutcome
+    after: WhatIfOutcome
     published: Amounts
     mid_requests: Amounts
     predicts_otherwise: bool
@@ -75,7 +75,7 @@ def _minus(one: int | None, other: int | None) -> int | None:
 def change_of(
     name: str,
     node: store.Node,
-    metric: wire.NodeMetric | None,
+    metric: wire.WireNodeMetric | None,
     strategies: tuple[NodeStrategy, NodeStrategy],
     now: dt.datetime,
 ) -> NodeChange:
@@ -109,11 +109,11 @@ def evicts(strategy: NodeStrategy) -> bool:
 
 def _outcome(
     node: store.Node,
-    metric: wire.NodeMetric | None,
+    metric: wire.WireNodeMetric | None,
     state: NodeState,
     strategy: NodeStrategy,
     now: dt.datetime,
-) -> Outcome:
+) -> WhatIfOutcome:
     keys = spec.for_node(strategy).mid_colocation_policy
     assert keys is not None
     policy = mid_report.mid_policy(keys)
@@ -121,12 +121,12 @@ def _outcome(
     decided = decision.decide(inputs, now)
     reason = decided.reason.value
     if decided.action is Action.KEEP:
-        return Outcome(state.mid, reason)
+        return WhatIfOutcome(state.mid, reason)
     requested = state.mid_requests
     if decided.action is Action.WITHDRAW or not policy.publishes:
-        return Outcome(Amounts(*((amount or 0) if policy.floor else 0 for amount in requested)), reason)
+        return WhatIfOutcome(Amounts(*((amount or 0) if policy.floor else 0 for amount in requested)), reason)
     if inputs.usable is None or UNKNOWN in (state.prod_requests, requested):
-        return Outcome(UNKNOWN, reason)
+        return WhatIfOutcome(UNKNOWN, reason)
     target = evaluation.calculated(
         node,
         inputs.usable,
@@ -136,7 +136,7 @@ def _outcome(
         max_increase_percent=None,
         closed=closing.why_closed(node, strategy),
     )
-    return Outcome(Amounts(*(target.values[mid] for mid in MIDS)), reason)
+    return WhatIfOutcome(Amounts(*(target.values[mid] for mid in MIDS)), reason)
 
 
 def _requests(state: NodeState) -> Requests:

@@ -12,7 +12,7 @@ from api_types.node_metric.mid_report import WireResources
 from manager.cache import store
 
 
-class Condition(msgspec.Struct, frozen=True):
+class WireCondition(msgspec.Struct, frozen=True):
     """A condition of an agent's report, or of a pod: PodScheduled has the reasons of kube-scheduler."""
 
     type: str = ""
@@ -21,7 +21,7 @@ class Condition(msgspec.Struct, frozen=True):
     message: str | None = ""
 
 
-class Prediction(WirePrediction, rename="camel", frozen=True):
+class PredictorReport(WirePrediction, rename="camel", frozen=True):
     """`status.prediction`: the predictor, and the pods that it has a history of."""
 
     predictor: str = ""
@@ -30,23 +30,23 @@ class Prediction(WirePrediction, rename="camel", frozen=True):
     cold_pods: int = 0
 
 
-class Namespace(msgspec.Struct, frozen=True):
+class WireNamespace(msgspec.Struct, frozen=True):
     """The metadata of a Namespace."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
 
 
-class Report(store.Report, rename="camel", frozen=True):
+class WireReport(store.Report, rename="camel", frozen=True):
     """The status of a NodeMetric without its pods."""
 
-    prediction: Prediction | None = None
-    conditions: list[Condition] | None = None
+    prediction: PredictorReport | None = None
+    conditions: list[WireCondition] | None = None
 
 
-class NodeMetric(store.NodeMetric, frozen=True, gc=False):
+class WireNodeMetric(store.NodeMetric, frozen=True, gc=False):
     """A NodeMetric without its pods."""
 
-    status: Report | None = None
+    status: WireReport | None = None
 
 
 class PodMetric(msgspec.Struct, rename="camel", frozen=True):
@@ -57,19 +57,19 @@ class PodMetric(msgspec.Struct, rename="camel", frozen=True):
     pod_usage: WireResources = WireResources()
 
 
-class PodReport(Report, rename="camel", frozen=True):
+class PodReport(WireReport, rename="camel", frozen=True):
     """The status of a NodeMetric with its pods."""
 
     pods_metric: list[PodMetric] | None = None
 
 
-class NodeMetricWithPods(NodeMetric, frozen=True, gc=False):
+class NodeMetricWithPods(WireNodeMetric, frozen=True, gc=False):
     """A NodeMetric with its pods."""
 
     status: PodReport | None = None
 
 
-class Container(msgspec.Struct, frozen=True):
+class WireContainer(msgspec.Struct, frozen=True):
     """Arguments of a container."""
 
     args: list[str] | None = None
@@ -78,7 +78,7 @@ class Container(msgspec.Struct, frozen=True):
 class PodTemplateSpec(msgspec.Struct, frozen=True):
     """Containers of a pod template."""
 
-    containers: list[Container] | None = None
+    containers: list[WireContainer] | None = None
 
 
 class PodTemplate(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class WorkloadStatus(msgspec.Struct, rename="camel", frozen=True):
     replicas: int = 0
 
 
-class Workload(msgspec.Struct, frozen=True):
+class WireWorkload(msgspec.Struct, frozen=True):
     """A DaemonSet or a Deployment, with the labels of the chart."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
@@ -126,14 +126,14 @@ class Workload(msgspec.Struct, frozen=True):
         return next((each.partition("=")[2] for each in reversed(arguments) if each.startswith(f"{flag}=")), "")
 
 
-class PriorityClass(msgspec.Struct, frozen=True):
+class WirePriorityClass(msgspec.Struct, frozen=True):
     """A PriorityClass."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
     value: int = 0
 
 
-class Version(msgspec.Struct, rename="camel", frozen=True):
+class WireVersion(msgspec.Struct, rename="camel", frozen=True):
     """Answer of `/version`."""
 
     git_version: str = ""
@@ -146,7 +146,7 @@ class ObjectReference(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Event(msgspec.Struct, rename="camel", frozen=True):
+class WireEvent(msgspec.Struct, rename="camel", frozen=True):
     """An Event."""
 
     involved_object: ObjectReference = ObjectReference()
@@ -168,7 +168,7 @@ class Event(msgspec.Struct, rename="camel", frozen=True):
 class PodConditions(msgspec.Struct, frozen=True):
     """Conditions of a pod."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class ConditionedPod(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from console.cluster.wire import DetailedNodeMetric, PendingPod
 from fleet import mid_explanation, mid_terms, wire
 from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
-from fleet.snapshot import Snapshot, Unread
+from fleet.snapshot import FleetSnapshot, Unread
 from manager.cache import store
 from manager.events.recorder import REPORTER
 from manager.slo_config.evaluation import Outcome
@@ -30,12 +30,12 @@ _OF_NODES: Final = "default"
 _BY_MANAGER: Final = f"reportingComponent={REPORTER}"
 
 
-async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[Snapshot, float | None]:
+async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[FleetSnapshot, float | None]:
     """Read nodes, reports and installation, and the usage threshold of the scheduler, None where it is not known."""
     reader = Reader(api, now)
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
-    found = Snapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
+    found = FleetSnapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
     return found, await reader.usage_limit(namespace)
 
 
@@ -75,27 +75,27 @@ async def pending(api: session.Session, now: dt.datetime) -> Listed[PendingPod]:
     return Listed(tuple(pod for pod in listed.items if not pod.spec.node_name), listed.unread)
 
 
-async def manager_events(api: session.Session, namespace: str, now: dt.datetime) -> Listed[wire.Event]:
+async def manager_events(api: session.Session, namespace: str, now: dt.datetime) -> Listed[wire.WireEvent]:
     """Read the Events of the manager about nodes and about the suite, the newest first; `namespace` is the suite's.
 
     Tenants may write Events in their namespaces, also under the name of the manager. None of these is read: a pod that
     was evicted there is named by an Event on its node as well.
     """
     places = sorted({_OF_NODES, namespace})
-    read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.Event, namespace=each) for each in places]
+    read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.WireEvent, namespace=each) for each in places]
     found = [each for one in read for each in one.items or ()]
     unread = tuple(dict.fromkeys(each for one in read for each in one.unread))
     is_read = any(one.items is not None for one in read)
     return Listed(tuple(_newest(found, now)[:_MOST_LISTED]) if is_read else None, unread)
 
 
-async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wire.Event]:
+async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wire.WireEvent]:
     """Read the Events about pods that found no node: the newest of each namespace first, then the second ones.
 
     So the Events of one namespace never hide those of the others.
     """
     selector = "involvedObject.kind=Pod,reason=FailedScheduling"
-    listed = await _listed(api, now, resources.EVENTS, selector, wire.Event)
+    listed = await _listed(api, now, resources.EVENTS, selector, wire.WireEvent)
     if listed.items is None:
         return listed
     ranks: dict[str, int] = Counter()
@@ -107,10 +107,10 @@ async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wi
     return Listed(tuple(each for _, each in ranked[:_MOST_LISTED]), listed.unread)
 
 
-def _newest(found: Sequence[wire.Event], now: dt.datetime) -> list[wire.Event]:
+def _newest(found: Sequence[wire.WireEvent], now: dt.datetime) -> list[wire.WireEvent]:
     """Sort Events, the newest first. A time in the future counts as now."""
 
-    def seconds(event: wire.Event) -> float:
+    def seconds(event: wire.WireEvent) -> float:
         time = event.time
         return min(time, now).timestamp() if time else 0.0
 

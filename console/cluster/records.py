@@ -70,7 +70,7 @@ def _mappings(found: object) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
-def _decoded(page: port_forward.Page) -> Any:
+def _decoded(page: port_forward.ForwardedPage) -> Any:
     if page.status != HTTPStatus.OK:
         return None
     try:

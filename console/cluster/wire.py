@@ -9,13 +9,13 @@ from api_types.node_metric.mid_report import WireNodeUsage, WireResources
 from fleet import wire
 
 
-class PodStatus(wire.PodConditions, frozen=True):
+class PendingPodStatus(wire.PodConditions, frozen=True):
     """Phase and conditions of a pod."""
 
     phase: str = ""
 
 
-class PodSpec(msgspec.Struct, rename="camel", frozen=True):
+class PendingPodSpec(msgspec.Struct, rename="camel", frozen=True):
     """Node and scheduler of a pod."""
 
     node_name: str = ""
@@ -26,11 +26,11 @@ class PendingPod(msgspec.Struct, frozen=True):
     """A pod that waits, and why."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: PendingPodSpec = PendingPodSpec()
+    status: PendingPodStatus = PendingPodStatus()
 
 
-class Aggregated(msgspec.Struct, frozen=True):
+class UsageOfWindow(msgspec.Struct, frozen=True):
     """Statistics of the usage over one window."""
 
     duration: str | None = None
@@ -40,10 +40,10 @@ class Aggregated(msgspec.Struct, frozen=True):
 class NodeWindows(WireNodeUsage, rename="camel", frozen=True):
     """Usage of a node over windows."""
 
-    aggregated_node_usages: list[Aggregated] | None = None
+    aggregated_node_usages: list[UsageOfWindow] | None = None
 
 
-class ProdPrediction(msgspec.Struct, rename="camel", frozen=True):
+class ProdPeakTerms(msgspec.Struct, rename="camel", frozen=True):
     """Predicted peak of the Prod pods and its terms."""
 
     peak: dict[str, str | int] | None = None
@@ -53,13 +53,13 @@ class ProdPrediction(msgspec.Struct, rename="camel", frozen=True):
     system_peak: dict[str, str | int] | None = None
 
 
-class DetailedPrediction(wire.Prediction, rename="camel", frozen=True):
+class DetailedPrediction(wire.PredictorReport, rename="camel", frozen=True):
     """A prediction with its terms."""
 
-    prod: ProdPrediction | None = None
+    prod: ProdPeakTerms | None = None
 
 
-class DetailedReport(wire.Report, rename="camel", frozen=True):
+class DetailedReport(wire.WireReport, rename="camel", frozen=True):
     """The status of a NodeMetric, as far as the page of its node shows it."""
 
     node_metric: NodeWindows | None = None

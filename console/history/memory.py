@@ -25,14 +25,14 @@ _FLEET: Final = 0
 _FIRST_ROWS: Final = 16
 
 
-class Point(NamedTuple):
+class HistoryPoint(NamedTuple):
     """Values of one time; each is None where it was not known."""
 
     time_seconds: int
     values: tuple[float | None, ...]
 
 
-class _Ring:
+class _ValueRing:
     """One value of each series in each step; `values` is (rows, slots, series)."""
 
     def __init__(self, step_seconds: int, slots: int, kind: type[np.floating[Any]]) -> None:
@@ -61,7 +61,7 @@ class _Ring:
         if row < len(self._values):
             self._values[row] = np.nan
 
-    def points(self, row: int, offset: int) -> Iterator[Point]:
+    def points(self, row: int, offset: int) -> Iterator[HistoryPoint]:
         """Yield the points of a row, the oldest first."""
         if row >= len(self._values):
             return
@@ -73,7 +73,7 @@ class _Ring:
             values = self._values[row, slot, offset : offset + len(SERIES)]
             if not np.isnan(values).all():
                 known = tuple(None if np.isnan(value) else float(value) for value in values)
-                yield Point(step * self.step_seconds, known)
+                yield HistoryPoint(step * self.step_seconds, known)
 
 
 class History:
@@ -83,8 +83,8 @@ class History:
         self._most_nodes = most_nodes
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
-        self._of_nodes = (_Ring(60, 120, np.float16), _Ring(300, 288, np.float16))
-        self._of_fleet = (_Ring(60, 120, np.float64), _Ring(300, 288, np.float64))
+        self._of_nodes = (_ValueRing(60, 120, np.float16), _ValueRing(300, 288, np.float16))
+        self._of_fleet = (_ValueRing(60, 120, np.float64), _ValueRing(300, 288, np.float64))
 
     def record(self, time_seconds: float, nodes: Sequence[NodeState]) -> None:
         """Record a snapshot of all nodes. A node that is gone is forgotten."""
@@ -110,17 +110,17 @@ class History:
             self._rows[name] = self._free.pop() if self._free else len(self._rows)
         return self._rows[name]
 
-    def of_fleet(self, resource: str) -> list[Point]:
+    def of_fleet(self, resource: str) -> list[HistoryPoint]:
         """Return the sums over all nodes, the oldest first."""
         return _joined(self._of_fleet, _FLEET, resource)
 
-    def of_node(self, name: str, resource: str) -> list[Point]:
+    def of_node(self, name: str, resource: str) -> list[HistoryPoint]:
         """Return the points of a node, the oldest first; none for a node without a history."""
         row = self._rows.get(name)
         return [] if row is None else _joined(self._of_nodes, row, resource)
 
 
-def _joined(rings: tuple[_Ring, _Ring], row: int, resource: str) -> list[Point]:
+def _joined(rings: tuple[_ValueRing, _ValueRing], row: int, resource: str) -> list[HistoryPoint]:
     """Return the points of each minute, and before them those of each five minutes."""
     fine, coarse = rings
     offset = _RESOURCES.index(resource) * len(SERIES)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import PrometheusClient
-from console.history.memory import SERIES, Point
+from console.history.memory import SERIES, HistoryPoint
 
 _RANGE_SECONDS: Final = 24 * 3600
 _STEP_SECONDS: Final = 900
@@ -89,13 +89,13 @@ class CpuHistory:
             del self._reads[node]
             return _problem(self._problem)
 
-    async def _points(self, node: str) -> list[Point]:
+    async def _points(self, node: str) -> list[HistoryPoint]:
         chosen = [f"node={json.dumps(node)}"] if node else []
         matchers = "".join(f",{matcher}" for matcher in (*chosen, self._selector) if matcher)
         end = int(time.time()) // _STEP_SECONDS * _STEP_SECONDS
         steps = range(end - _RANGE_SECONDS, end + 1, _STEP_SECONDS)
         series = [await self._values(QUERIES[name].format(node=matchers), steps) for name in SERIES]
-        points = [Point(at, tuple(values.get(at) for values in series)) for at in steps]
+        points = [HistoryPoint(at, tuple(values.get(at) for values in series)) for at in steps]
         return [point for point in points if any(value is not None for value in point.values)]
 
     async def _values(self, query: str, steps: range) -> Mapping[float, float]:

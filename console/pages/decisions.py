@@ -22,7 +22,7 @@ _LONGEST_TEXT: Final = 1_000
 
 
 def context(
-    pending: Listed[PendingPod], events: Listed[wire.Event], records: Records, pod: str, now: dt.datetime
+    pending: Listed[PendingPod], events: Listed[wire.WireEvent], records: Records, pod: str, now: dt.datetime
 ) -> dict[str, Any]:
     """Return the values of the template; `pod` is the filter of the user."""
     wanted = pod[:_LONGEST_TEXT].strip()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from console.pages import numbers, shown
-from console.pages.shown import Lane, part
+from console.pages.shown import BarLane, part
 from console.seen import Seen
 from fleet.node_state import Amounts, NodeState, percent
 
@@ -88,7 +88,7 @@ def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
         "unit": "cores" if resource == "cpu" else "GiB",
         "whole": numbers.amount(whole, resource),
         "lanes": [
-            Lane(name, amount, numbers.percent(shares[key]), parts)
+            BarLane(name, amount, numbers.percent(shares[key]), parts)
             for (name, key, parts), amount in zip(lanes, amounts, strict=True)
         ],
     }

@@ -12,14 +12,14 @@ from console.pages import numbers, shown
 from console.seen import Seen
 from fleet import wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from manager.slo_config import condition
 
 _MOST_EVENTS: Final = 20
 _LONGEST_DOCUMENT: Final = 20_000
 
 
-def context(seen: Seen, events: Listed[wire.Event], namespace: str, now: dt.datetime) -> dict[str, Any]:
+def context(seen: Seen, events: Listed[wire.WireEvent], namespace: str, now: dt.datetime) -> dict[str, Any]:
     """Return the values of the template."""
     snapshot = seen.snapshot
     installed = (snapshot.installation if snapshot else None) or Installation(namespace)
@@ -57,7 +57,7 @@ def _headline(count: int) -> str:
     return "Nothing is wrong in what was read" if not count else f"{count} finding{'' if count == 1 else 's'}"
 
 
-def _unread(snapshot: Snapshot | None) -> list[Any]:
+def _unread(snapshot: FleetSnapshot | None) -> list[Any]:
     return [each for each in (snapshot.unread if snapshot else ()) if each.is_right or "/" not in each.what]
 
 

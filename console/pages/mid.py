@@ -28,7 +28,7 @@ TAKEN: Final = frozenset({REDUCED, EVICTED, *(each for each in Reason if STATUS[
 def context(
     seen: Seen,
     history: History,
-    events: Listed[wire.Event],
+    events: Listed[wire.WireEvent],
     sums: Listed[NamespaceState],
     now: dt.datetime,
 ) -> dict[str, Any]:

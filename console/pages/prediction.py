@@ -26,7 +26,7 @@ _SCALE_PERCENT: Final = 5.0
 """Violations at the end of the scale."""
 
 
-class Score(NamedTuple):
+class PredictorScore(NamedTuple):
     """Scores of one predictor and resource, on one node or on all."""
 
     predictor: str
@@ -92,9 +92,9 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
     }
 
 
-def _of_fleet(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[Score]:
+def _of_fleet(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
     scores = [
-        Score(
+        PredictorScore(
             predictor, resource, of.nodes, of.forecasts, 100 * of.violation_ratio, 100 * of.savings_ratio,
             in_force[predictor] > 0,
         )
@@ -103,7 +103,7 @@ def _of_fleet(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) ->
     return iter(sorted(scores, key=lambda each: (-each.savings_percent, each.predictor)))
 
 
-def recommendation(scores: Sequence[Score], in_force: Counter[str]) -> str:
+def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> str:
     """Return the sentence that recommends a predictor, or states why none is."""
     if not scores:
         return (
@@ -136,7 +136,7 @@ def recommendation(scores: Sequence[Score], in_force: Counter[str]) -> str:
     return f"Use {best.predictor}: {shares}, the most of the predictors with {limits}{than}."
 
 
-def of_node(packed: Packed) -> list[Score]:
+def of_node(packed: Packed) -> list[PredictorScore]:
     """Return the scores of one node; the first predictor is the one in force."""
     values = struct.iter_unpack("3f", packed.scores)
     found = []
@@ -144,11 +144,11 @@ def of_node(packed: Packed) -> list[Score]:
         for resource in (names.CPU, names.MEMORY):
             forecasts, violations, savings = next(values)
             if not math.isnan(forecasts):
-                found.append(Score(predictor, resource, 1, forecasts, violations, savings, position == 0))
+                found.append(PredictorScore(predictor, resource, 1, forecasts, violations, savings, position == 0))
     return found
 
 
-def _cells(node: NodeState, columns: Sequence[str]) -> list[Score | None]:
+def _cells(node: NodeState, columns: Sequence[str]) -> list[PredictorScore | None]:
     """Return the scores of CPU of some predictors; None for one that the node does not evaluate."""
     scores = of_node(node.evaluation) if node.evaluation else []
     found = {each.predictor: each for each in scores if each.resource == names.CPU}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from console.history.memory import Point
+from console.history.memory import HistoryPoint
 from console.pages import numbers
 from fleet import wire
 from fleet.finding_kinds import KINDS, Severity
@@ -50,7 +50,7 @@ def descending(value: float | None) -> float:
     return math.inf if value is None else -value
 
 
-def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
+def thinned(points: Sequence[HistoryPoint], most: int) -> Sequence[HistoryPoint]:
     """Return at most `most` points, evenly spread, the newest among them."""
     step = -(-len(points) // most) or 1
     return points[::-step][::-1]
@@ -66,7 +66,7 @@ def cut(text: str, longest: int = LONGEST_NAME) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-class Lane(NamedTuple):
+class BarLane(NamedTuple):
     """A bar of a term on the scale of the allocatable, in percent."""
 
     name: str
@@ -157,12 +157,12 @@ def _item(found: Finding, namespace: str) -> Item:
     )
 
 
-def events(found: Iterable[wire.Event], now: dt.datetime) -> list[dict[str, Any]]:
+def events(found: Iterable[wire.WireEvent], now: dt.datetime) -> list[dict[str, Any]]:
     """Return Events for a page."""
     return [_event(each, now) for each in found]
 
 
-def _event(event: wire.Event, now: dt.datetime) -> dict[str, Any]:
+def _event(event: wire.WireEvent, now: dt.datetime) -> dict[str, Any]:
     time, about = event.time, event.involved_object
     name = f"{event.metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
     return {

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, metrics_core
 
 from apiserver_client import watching
 from apiserver_client.backoff import Backoff
-from console.metrics import SnapshotCollector
+from console.metrics import ConsoleCollector
 from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent
@@ -98,7 +98,7 @@ def load_watcher_registry() -> CollectorRegistry:
 def console_registry() -> CollectorRegistry:
     """Return the registry of a console."""
     registry = CollectorRegistry()
-    SnapshotCollector(registry)
+    ConsoleCollector(registry)
     return registry
 
 

@@ -18,7 +18,7 @@ DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BacktestCandidate:
     """A policy to replay."""
 
     name: str
@@ -32,7 +32,7 @@ class Candidate:
     """Another candidate that has to keep the target too, empty for none."""
 
 
-def all_candidates(horizon_seconds: int) -> list[Candidate]:
+def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
     """Return every predictor, calibrated with targets of 1 and 2 %, and the presets as they are in force."""
     plain = [
         _candidate(
@@ -92,12 +92,14 @@ def _is_calibrated(parameters: PredictParameters) -> bool:
     return parameters.predictor == "calibrated" or "calibrated" in parameters.members
 
 
-def _candidate(name: str, parameters: PredictParameters, strategy: ColocationStrategy, snippet: str) -> Candidate:
+def _candidate(
+    name: str, parameters: PredictParameters, strategy: ColocationStrategy, snippet: str
+) -> BacktestCandidate:
     def value(key: str) -> int:
         given = getattr(strategy, key)
         return int(getattr(controller_config.DEFAULTS, key) if given is None else given)
 
-    return Candidate(
+    return BacktestCandidate(
         name=name,
         parameters=parameters,
         threshold_percent={

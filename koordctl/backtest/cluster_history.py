@@ -17,7 +17,7 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from component_base.prometheus import label_values, selector
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
-from koordctl.backtest.prometheus import Prometheus, Series
+from koordctl.backtest.prometheus import Prometheus, StepSeries
 from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
@@ -100,7 +100,7 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
     )
 
 
-def _by_pod(server: Prometheus, selector: str, time_range: TimeRange, rate_seconds: int = 0) -> list[Series]:
+def _by_pod(server: Prometheus, selector: str, time_range: TimeRange, rate_seconds: int = 0) -> list[StepSeries]:
     inner = f"rate({selector}[{rate_seconds}s])" if rate_seconds else selector
     return server.range(f"sum by (namespace, pod) (max by (namespace, pod, container) ({inner}))", time_range)
 
@@ -138,11 +138,11 @@ def _name(labels: Mapping[str, str]) -> Name:
     return Name(labels.get("namespace", ""), labels.get("pod", ""))
 
 
-def _stacked(found: list[Series], time_range: TimeRange) -> FloatArray:
+def _stacked(found: list[StepSeries], time_range: TimeRange) -> FloatArray:
     return np.array([each.values for each in found]).reshape(-1, time_range.steps)
 
 
-def _only(found: list[Series], time_range: TimeRange) -> FloatArray:
+def _only(found: list[StepSeries], time_range: TimeRange) -> FloatArray:
     return found[0].values if found else np.full(time_range.steps, np.nan)
 
 

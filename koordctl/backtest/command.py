@@ -18,17 +18,17 @@ from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import cluster_history, report, results, series_cache, sources, time_range, workers
-from koordctl.backtest.candidates import Candidate, all_candidates
+from koordctl.backtest.candidates import BacktestCandidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
-from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
-from koordctl.backtest.report import Backtest, Settings
+from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
+from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import Row, Span
-from koordctl.backtest.sources import PrometheusSource, Source
+from koordctl.backtest.sources import HistorySource, PrometheusSource
 from koordctl.backtest.workers import WorkerEnded
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, Answer
 from koordctl.cli.command import WrongUsage
-from koordctl.cli.progress import Progress
+from koordctl.cli.progress import ProgressLine
 
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
@@ -133,7 +133,7 @@ def run(options: Namespace) -> int:
             sys.stdout.write(report.as_json(document))
             return FINE
         return command.show(options, _answer(options, document, all_candidates(options.horizon)))
-    except BadQuery as error:
+    except RejectedQuery as error:
         raise WrongUsage(str(error)) from None
     except (CannotRead, NoSeries, WorkerEnded) as error:
         raise command.NotRead(str(error)) from None
@@ -164,13 +164,13 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
     """Return the rows of the nodes of a shard."""
     chosen, read = _sources(options)
     reason = f"none: this is shard {shard} of {shards}; combine all with koordctl backtest merge" if shards > 1 else ""
-    document = Backtest(Settings(options.horizon, options.interval, shards, read), [], [], shard, reason=reason)
+    document = Backtest(BacktestSettings(options.horizon, options.interval, shards, read), [], [], shard, reason=reason)
     candidates = all_candidates(options.horizon)
     for source in chosen:
         warm_up = min(_LONGEST_WARM_UP_SECONDS, round(source.seconds * _SHARE_OF_WARM_UP))
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, Span(options.horizon, options.interval, warm_up))
-        with Progress(sys.stderr) as progress:
+        with ProgressLine(sys.stderr) as progress:
             for number, (rows, problems) in enumerate(workers.each(work, nodes, options.workers), 1):
                 document.nodes += rows
                 document.problems += problems
@@ -178,7 +178,9 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
     return document
 
 
-def _replay_node(source: Source, candidates: Sequence[Candidate], span: Span, node: str) -> tuple[list[Row], list[str]]:
+def _replay_node(
+    source: HistorySource, candidates: Sequence[BacktestCandidate], span: Span, node: str
+) -> tuple[list[Row], list[str]]:
     try:
         history = source.load(node)
     except NoSeries as error:
@@ -195,7 +197,7 @@ def _replay_node(source: Source, candidates: Sequence[Candidate], span: Span, no
     return rows, problems
 
 
-def _sources(options: Namespace) -> tuple[Sequence[Source], dict[str, int | float | str]]:
+def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int | float | str]]:
     """Return the sources, and what decides which nodes and times are replayed."""
     if options.traces:
         placed = options.machines, options.pods, options.life_days, options.seed
@@ -280,7 +282,7 @@ def _merge(options: Namespace) -> Answer:
     return _answer(options, Backtest(whole, problems, ordered), all_candidates(0))
 
 
-def _answer(options: Namespace, document: Backtest, candidates: Sequence[Candidate]) -> Answer:
+def _answer(options: Namespace, document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answer:
     if not document.nodes:
         raise NoSeries("\n".join([*document.problems, _NO_FORECAST]))
     document.summaries = results.summarize(document.nodes)

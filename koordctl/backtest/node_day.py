@@ -56,7 +56,7 @@ class NodeDay:
 
 
 @dataclass(eq=False)
-class _Stay:
+class _PodStay:
     """A pod with usage from one known step to another; values are (2, steps) of CPU and memory."""
 
     labels: PodLabels
@@ -130,9 +130,9 @@ def _values_of(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels, 
         yield labels, values
 
 
-def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_Stay]:
+def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_PodStay]:
     """Yield the pods that were measured. One ends where the next of its name begins: both have the same series."""
-    by_name: dict[Name, list[_Stay]] = {}
+    by_name: dict[Name, list[_PodStay]] = {}
     for labels, found in parts.items():
         first = found[0][0]
         values: FloatArray = np.full((len(RESOURCES), found[-1][0] + found[-1][1].shape[1] - first), np.nan)
@@ -140,7 +140,7 @@ def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_sec
             values[:, begin - first : begin - first + part.shape[1]] = part
         known = np.flatnonzero(np.isfinite(values[0]))
         if len(known):
-            stay = _Stay(labels, first + int(known[0]), values[:, known[0] : known[-1] + 1].copy())
+            stay = _PodStay(labels, first + int(known[0]), values[:, known[0] : known[-1] + 1].copy())
             by_name.setdefault(labels.name, []).append(stay)
     for same in by_name.values():
         same.sort(key=lambda each: (each.start, each.labels.uid))
@@ -152,7 +152,7 @@ def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_sec
                 yield stay
 
 
-def _packed(stays: Sequence[_Stay], steps: int) -> tuple[list[Pod], dict[Resource, FloatArray]]:
+def _packed(stays: Sequence[_PodStay], steps: int) -> tuple[list[Pod], dict[Resource, FloatArray]]:
     """Return the stays, which are in the order of their start, and their usage in as few rows as possible."""
     pods: list[Pod] = []
     free: list[tuple[int, int]] = []

@@ -32,11 +32,11 @@ class CannotRead(Exception):
     """Prometheus did not answer, or refused; the text names the address, what was seen and the fix."""
 
 
-class BadQuery(Exception):
+class RejectedQuery(Exception):
     """Prometheus does not accept a query: a selector or a metric name of the user is wrong."""
 
 
-class Series(NamedTuple):
+class StepSeries(NamedTuple):
     """One series of an answer; `values` is (steps,), NaN where there is none."""
 
     labels: Labels
@@ -86,7 +86,7 @@ class Prometheus:
         """Return labels and value of every series at a time."""
         return self._wait(self._client.query(query, at_seconds))
 
-    def range(self, query: str, time_range: TimeRange) -> list[Series]:
+    def range(self, query: str, time_range: TimeRange) -> list[StepSeries]:
         """Return every series over the steps of a range."""
         step, end = time_range.step_seconds, time_range.end
         series = []
@@ -95,7 +95,7 @@ class Prometheus:
             if points:
                 times, numbers = np.array(points).T
                 values[np.rint((times - time_range.start) / step).astype(int)] = numbers
-            series.append(Series(labels, values))
+            series.append(StepSeries(labels, values))
         return series
 
     def _wait(self, query: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -103,5 +103,5 @@ class Prometheus:
             return self._runner.run(query)
         except RequestFailed as error:
             fix = next(text for kind, text in _FIXES.items() if isinstance(error, kind))
-            kind = BadQuery if isinstance(error, prometheus.BadQuery) else CannotRead
+            kind = RejectedQuery if isinstance(error, prometheus.BadQuery) else CannotRead
             raise kind(f"{error}; {fix}") from None

@@ -35,7 +35,7 @@ UNBOUNDED: Final = WholeAmounts(10**9, 2**50)
 
 
 @dataclass(frozen=True, eq=False)
-class Forecasts:
+class ReplayedForecasts:
     """Predictions and results of one resource of one node, in cores or bytes; `peaks` is (policies, times)."""
 
     peaks: FloatArray
@@ -50,10 +50,10 @@ class Forecasts:
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class NodeReplay:
     """Result of a replay, and why a policy had no prediction (its index, and the reason)."""
 
-    forecasts: Mapping[Resource, Forecasts]
+    forecasts: Mapping[Resource, ReplayedForecasts]
     unanswered: Sequence[tuple[int, float, str]]
     """Index of the policy, seconds since the first step, reason."""
 
@@ -72,7 +72,7 @@ def replay(
     predict_at: Sequence[int],
     horizon_steps: int,
     packages: LoadedPredictors | None = None,
-) -> Replay:
+) -> NodeReplay:
     """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
 
     `packages` are the predictors that policies may name beside the built-in ones.
@@ -109,7 +109,7 @@ def replay(
                     found[resource].peaks[row, column] = answer.prod[resource].peak
             for record in records.values():
                 record(running, step, column, horizon_steps)
-    return Replay(found, unanswered)
+    return NodeReplay(found, unanswered)
 
 
 def _answers(
@@ -134,7 +134,7 @@ def _answers(
 class _Recorder:
     """Writes the oracle, requests and usage of one resource into forecasts."""
 
-    def __init__(self, found: Forecasts, node: NodeHistory, resource: Resource, stays: Stays) -> None:
+    def __init__(self, found: ReplayedForecasts, node: NodeHistory, resource: Resource, stays: Stays) -> None:
         self._found = found
         self._stays = stays
         self._used = node.usage[resource]
@@ -204,6 +204,6 @@ def _sum_of_requests(node: NodeHistory) -> WholeAmounts:
     return WholeAmounts(round(1000 * cores), round(cores * 2**30))
 
 
-def _empty(policies: int, times: int) -> Forecasts:
+def _empty(policies: int, times: int) -> ReplayedForecasts:
     columns = [np.full(times, np.nan) for _ in range(5)]
-    return Forecasts(np.full((policies, times), np.nan), *columns)
+    return ReplayedForecasts(np.full((policies, times), np.nan), *columns)

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from koordctl.backtest.candidates import Candidate
-from koordctl.backtest.results import ORACLE, Row, Summary
+from koordctl.backtest.candidates import BacktestCandidate
+from koordctl.backtest.results import ORACLE, CandidateSummary, Row
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
-from koordctl.cli.document import Document, to_wire
+from koordctl.cli.document import AnswerDocument, to_wire
 
 PEAK_TO_MEAN: Final = 1.7
 """Largest p90 of 30 s in 5 minutes, of 12 pods together, as a multiple of the mean (benchmarks/bench_hidden_peaks)."""
@@ -48,7 +48,10 @@ class Recommendation(NamedTuple):
 
 
 def recommend(
-    summaries: Sequence[Summary], candidates: Sequence[Candidate], target_percent: float, forecast_days: float
+    summaries: Sequence[CandidateSummary],
+    candidates: Sequence[BacktestCandidate],
+    target_percent: float,
+    forecast_days: float,
 ) -> Recommendation:
     """Return the candidate with the most Mid CPU of those that keep the target for CPU and half of it for memory.
 
@@ -61,7 +64,7 @@ def recommend(
             f"none: the forecasts of a node cover {forecast_days:.1f} days (median), want at least {LEAST_DAYS:g}, so "
             "that working days and a weekend are among them; begin earlier (--from)",
         )
-    by_name: dict[str, list[Summary]] = {}
+    by_name: dict[str, list[CandidateSummary]] = {}
     for each in summaries:
         by_name.setdefault(each.candidate, []).append(each)
     limits = {"cpu": target_percent, "memory": target_percent / 2}
@@ -90,7 +93,7 @@ def recommend(
     return Recommendation(best, f"use {best}: it offers the most Mid of those with {wanted}{but}")
 
 
-def answer(document: Backtest, candidates: Sequence[Candidate]) -> Answer:
+def answer(document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answer:
     """Return the answer; Mid in cores or GiB a node. No is that nothing is recommended."""
     tail = ["", PEAKS_NOTE, "", f"Recommendation: {document.reason}."]
     if document.recommended is not None:
@@ -107,7 +110,7 @@ def answer(document: Backtest, candidates: Sequence[Candidate]) -> Answer:
     )
 
 
-class Settings(msgspec.Struct, frozen=True, rename="camel"):
+class BacktestSettings(msgspec.Struct, frozen=True, rename="camel"):
     """What all shards of one back-test share."""
 
     horizon_seconds: int
@@ -115,21 +118,21 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     shards: int
     source: dict[str, int | float | str]
 
-    def differences(self, other: Settings) -> list[str]:
+    def differences(self, other: BacktestSettings) -> list[str]:
         """Return the names of what differs, sorted."""
         own, others = ({**msgspec.to_builtins(each), **each.source} for each in (self, other))
         return sorted(key for key in own.keys() | others.keys() if key != "source" and own.get(key) != others.get(key))
 
 
-class Backtest(Document):
+class Backtest(AnswerDocument):
     """Document of `koordctl backtest`, or of a shard of one."""
 
-    settings: Settings
+    settings: BacktestSettings
     problems: list[str]
     nodes: list[Row]
     """What `merge` reads."""
     shard: int = 0
-    summaries: list[Summary] = msgspec.field(default_factory=list)
+    summaries: list[CandidateSummary] = msgspec.field(default_factory=list)
     recommended: str | None = None
     reason: str = ""
     notes: tuple[str, ...] = (PEAKS_NOTE,)
@@ -142,7 +145,7 @@ def as_json(document: Backtest) -> str:
     return f'{json.dumps(values, indent=1)[:-2]},\n "nodes": [\n  {rows}\n ]\n}}\n'
 
 
-def _cells(each: Summary) -> tuple[str, ...]:
+def _cells(each: CandidateSummary) -> tuple[str, ...]:
     unit = "cores" if each.resource == "cpu" else "GiB"
     is_oracle = each.candidate == ORACLE
     return (

@@ -11,9 +11,9 @@ import numpy as np
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MidInputs
 from koordctl.backtest import scores
-from koordctl.backtest.candidates import Candidate
+from koordctl.backtest.candidates import BacktestCandidate
 from koordctl.backtest.node_history import GIB, NodeHistory
-from koordctl.backtest.replay import Forecasts, replay
+from koordctl.backtest.replay import ReplayedForecasts, replay
 from koordlet.samples import Resource
 
 ORACLE: Final = "oracle"
@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     """Over the forecasts."""
 
 
-class Summary(msgspec.Struct, frozen=True, rename="camel"):
+class CandidateSummary(msgspec.Struct, frozen=True, rename="camel"):
     """Result of one candidate over all nodes."""
 
     resource: str
@@ -70,7 +70,7 @@ def times_of(node: NodeHistory, span: Span) -> range:
     return range(span.warm_up_seconds // step, node.steps - horizon, interval)
 
 
-def rows_of(node: NodeHistory, candidates: Sequence[Candidate], span: Span) -> list[Row]:
+def rows_of(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span) -> list[Row]:
     """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast."""
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
@@ -84,13 +84,17 @@ def rows_of(node: NodeHistory, candidates: Sequence[Candidate], span: Span) -> l
 
 
 def _rows_of_resource(
-    node: NodeHistory, resource: Resource, found: Forecasts, candidates: Sequence[Candidate], interval_hours: float
+    node: NodeHistory,
+    resource: Resource,
+    found: ReplayedForecasts,
+    candidates: Sequence[BacktestCandidate],
+    interval_hours: float,
 ) -> list[Row]:
     known = np.isfinite([found.oracle, found.usage, found.other_usage, *found.peaks]).all(axis=0)
     usable = known & (found.requests > 0)
     if not usable.any():
         return []
-    found = Forecasts(
+    found = ReplayedForecasts(
         found.peaks[:, usable],
         *(getattr(found, each)[usable] for each in ("oracle", "requests", "usage", "other_usage", "mid_requests")),
     )
@@ -119,7 +123,11 @@ def _rows_of_resource(
 
 
 def _mid(
-    node: NodeHistory, resource: Resource, found: Forecasts, peaks: np.ndarray, candidate: Candidate | None
+    node: NodeHistory,
+    resource: Resource,
+    found: ReplayedForecasts,
+    peaks: np.ndarray,
+    candidate: BacktestCandidate | None,
 ) -> np.ndarray:
     """Return the Mid resources of the product's formula; for the oracle (None) without threshold or share."""
     scale = 1000.0 if resource is Resource.CPU else 1.0
@@ -154,7 +162,7 @@ def forecast_days(rows: Sequence[Row], interval_seconds: float) -> float:
     return float(np.median(list(by_node.values()))) * interval_seconds / 86_400 if by_node else 0.0
 
 
-def summarize(rows: Sequence[Row]) -> list[Summary]:
+def summarize(rows: Sequence[Row]) -> list[CandidateSummary]:
     """Return one summary for each resource and candidate, in the order of their first rows."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in sorted(rows, key=lambda each: each.resource):
@@ -162,12 +170,12 @@ def summarize(rows: Sequence[Row]) -> list[Summary]:
     return [_summary(resource, candidate, group) for (resource, candidate), group in groups.items()]
 
 
-def _summary(resource: str, candidate: str, rows: Sequence[Row]) -> Summary:
+def _summary(resource: str, candidate: str, rows: Sequence[Row]) -> CandidateSummary:
     def mean(name: str) -> float:
         return float(np.mean([getattr(each, name) for each in rows]))
 
     rates = [each.violations_percent for each in rows]
-    return Summary(
+    return CandidateSummary(
         resource=resource,
         candidate=candidate,
         nodes=len(rows),

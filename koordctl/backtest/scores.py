@@ -17,7 +17,7 @@ HOURS_A_WEEK = 168
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ForecastScore:
     """Ratios are 0..1, percentiles of the violation rate are over the machines."""
 
     violation_rate: float
@@ -36,13 +36,13 @@ class Score:
     episodes_a_machine_week: float
 
 
-def score(peaks: FloatArray, oracle: FloatArray, requests: FloatArray, interval_hours: float) -> Score:
+def score(peaks: FloatArray, oracle: FloatArray, requests: FloatArray, interval_hours: float) -> ForecastScore:
     """Score predictions; the three arrays are (machines, times), in cores."""
     violations = oracle - peaks > ROUNDING_CORES
     severity = np.where(violations, np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0), 0)
     rates = violations.mean(axis=1)
     begins = violations & ~np.pad(violations, ((0, 0), (1, 0)))[:, :-1]
-    return Score(
+    return ForecastScore(
         violation_rate=float(rates.mean()),
         violation_rate_p50=float(np.percentile(rates, 50)),
         violation_rate_p90=float(np.percentile(rates, 90)),

@@ -15,11 +15,11 @@ from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.node_day import NodeDay
 from koordctl.backtest.node_history import NodeHistory
 from koordctl.backtest.prometheus import Prometheus, Server
-from koordctl.backtest.time_range import Day, TimeRange
+from koordctl.backtest.time_range import RangeDay, TimeRange
 from koordlet.samples import Resource
 
 
-class Source(Protocol):
+class HistorySource(Protocol):
     """Nodes with a history."""
 
     @property
@@ -65,7 +65,7 @@ class PrometheusSource:
             )
         return dataclasses.replace(found, warnings=tuple(sorted(client.warnings)))
 
-    def _day(self, client: Prometheus, node: str, day: Day) -> NodeDay:
+    def _day(self, client: Prometheus, node: str, day: RangeDay) -> NodeDay:
         """Return a day. One that is not over, or whose results came with a warning, is not saved."""
         path = self._path_of(node, day.time_range) if self.cache and day.is_complete else None
         if path and (saved := series_cache.load(path)) is not None:

@@ -26,7 +26,7 @@ class TimeRange(NamedTuple):
         return TimeRange(self.start + first * self.step_seconds, self.step_seconds, steps)
 
 
-class Day(NamedTuple):
+class RangeDay(NamedTuple):
     """Steps of a UTC day; all of them where `is_complete`."""
 
     time_range: TimeRange
@@ -40,7 +40,7 @@ def between(start_seconds: int, end_seconds: int, step_seconds: int) -> TimeRang
     return TimeRange(first, step_seconds, (end_seconds - first) // step_seconds + 1)
 
 
-def days_of(time_range: TimeRange, now_seconds: float) -> list[Day]:
+def days_of(time_range: TimeRange, now_seconds: float) -> list[RangeDay]:
     """Return the days of a time range, in order. A complete day is whole, also where the range begins or ends in it."""
     found = []
     for day in range(time_range.start // DAY_SECONDS, time_range.end // DAY_SECONDS + 1):
@@ -50,5 +50,5 @@ def days_of(time_range: TimeRange, now_seconds: float) -> list[Day]:
             begin, end = max(begin, time_range.start), min(end, time_range.end + 1)
         steps = between(begin, end - 1, time_range.step_seconds)
         if steps.steps > 0:
-            found.append(Day(steps, is_complete))
+            found.append(RangeDay(steps, is_complete))
     return found

@@ -21,7 +21,7 @@ _MOST_MISSING = 20
 """A file with less than one row of so many has a wrong time in it."""
 
 
-class Unit(enum.StrEnum):
+class TraceUnit(enum.StrEnum):
     """Unit of a value: what the largest one is at most, as a share of what the series requests."""
 
     SHARE = "shares of the request"
@@ -30,8 +30,8 @@ class Unit(enum.StrEnum):
     OWN_LARGEST = "shares of the largest value of each series"
 
 
-_LARGEST = {Unit.SHARE: 1.5, Unit.OWN_LARGEST: 10.0, Unit.PERCENT: 100.0, Unit.HALF_PERCENT: 200.0}
-_DIVISOR = {Unit.SHARE: 1.0, Unit.PERCENT: 100.0, Unit.HALF_PERCENT: 200.0}
+_LARGEST = {TraceUnit.SHARE: 1.5, TraceUnit.OWN_LARGEST: 10.0, TraceUnit.PERCENT: 100.0, TraceUnit.HALF_PERCENT: 200.0}
+_DIVISOR = {TraceUnit.SHARE: 1.0, TraceUnit.PERCENT: 100.0, TraceUnit.HALF_PERCENT: 200.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Traces:
     names: tuple[str, ...]
     step_seconds: int
     shares: np.ndarray
-    unit: Unit = Unit.SHARE
+    unit: TraceUnit = TraceUnit.SHARE
 
 
 def read(path: Path) -> Traces:
@@ -70,7 +70,7 @@ def read(path: Path) -> Traces:
     values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // step_seconds)
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
-    shares = values / (own_largest if unit is Unit.OWN_LARGEST else _DIVISOR[unit])
+    shares = values / (own_largest if unit is TraceUnit.OWN_LARGEST else _DIVISOR[unit])
     return Traces(tuple(names[index] for index in used), step_seconds, shares, unit)
 
 
@@ -100,6 +100,6 @@ def _evenly(path: Path, times: np.ndarray) -> tuple[int, np.ndarray]:
     return round(step), positions.astype(int)
 
 
-def _unit(values: np.ndarray) -> Unit:
+def _unit(values: np.ndarray) -> TraceUnit:
     largest = np.nanmax(values)
-    return next((unit for unit, limit in _LARGEST.items() if largest <= limit), Unit.OWN_LARGEST)
+    return next((unit for unit, limit in _LARGEST.items() if largest <= limit), TraceUnit.OWN_LARGEST)

@@ -35,7 +35,7 @@ Pod = Mapping[str, Any]
 Report = Callable[[str, int], None]
 
 
-class Collector:
+class BundleCollector:
     """Collects the parts of one suite into an archive. Raises errors.Unreachable."""
 
     def __init__(self, api: session.Session, archive: Archive, namespace: str, caller: Caller, report: Report) -> None:

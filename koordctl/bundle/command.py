@@ -13,16 +13,16 @@ from component_base import clock
 from fleet.reading import Reader
 from fleet.snapshot import LAST_GOOD_CONFIG
 from koordctl.bundle.archive import Archive
-from koordctl.bundle.collecting import Collector
+from koordctl.bundle.collecting import BundleCollector
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
-from koordctl.cli.document import Document
-from koordctl.cli.progress import Progress
+from koordctl.cli.document import AnswerDocument
+from koordctl.cli.progress import ProgressLine
 
 _WANTED: Final = "want a new file in a folder that exists"
 
 
-class Bundle(Document):
+class Bundle(AnswerDocument):
     """Document of `koordctl bundle`."""
 
     file: str
@@ -63,10 +63,10 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         archive = Archive(path, clock.utc_now().timestamp())
     except OSError as error:
         raise command.WrongUsage(f"--file {path}: {error.strerror}; {_WANTED}") from error
-    with archive, Progress(sys.stderr) as progress:
+    with archive, ProgressLine(sys.stderr) as progress:
         caller = command.caller(options)
         config_maps = (await reader.config_map(options.namespace), LAST_GOOD_CONFIG)
-        await Collector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
+        await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
             raise command.NotRead("\n".join(f"not read: {each}" for each in archive.missing))
     return answer(path, archive)

@@ -12,10 +12,10 @@ from fleet.reading import Reader
 from koordctl.changes import asking
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
-from koordctl.cli.document import Document
+from koordctl.cli.document import AnswerDocument
 
 
-class ResetPrediction(Document):
+class ResetPrediction(AnswerDocument):
     """Document of `koordctl reset-prediction`."""
 
     node: str
@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
 
 async def _reset(reader: Reader, options: Namespace) -> Answer:
     name = options.node
-    metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
+    metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.WireNodeMetric)
     prediction = metric.status.prediction if metric.status else None
     history = f"{prediction.warm_pods} pods with a history by {prediction.predictor}" if prediction else "no prediction"
     plan = [

@@ -16,11 +16,11 @@ from fleet.reading import Reader
 from koordctl.changes import asking
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
-from koordctl.cli.document import Document
+from koordctl.cli.document import AnswerDocument
 from manager.cli import cleanup, uninstall
 
 
-class Uninstall(Document):
+class Uninstall(AnswerDocument):
     """Document of `koordctl uninstall`."""
 
     result: str

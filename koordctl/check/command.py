@@ -17,13 +17,13 @@ from apiserver_client import errors, session
 from component_base import clock
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
-from fleet.snapshot import Snapshot
+from fleet.snapshot import FleetSnapshot
 from koordctl.check import before, installed, reading, rights
 from koordctl.check import results as of
 from koordctl.check.results import Result
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
-from koordctl.cli.progress import Progress
+from koordctl.cli.progress import ProgressLine
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
     """Run the checks; return the exit code."""
 
     async def read(reader: Reader) -> Answer:
-        with Progress(sys.stderr) as progress:
+        with ProgressLine(sys.stderr) as progress:
             return await check(reader.api, options, clock.utc_now, asyncio.sleep, progress.show)
 
     return command.run(options, read)
@@ -140,7 +140,7 @@ async def _once(api: session.Session, options: Namespace, now: dt.datetime, slee
     return [each for each in results if each.kind.category not in options.skip]
 
 
-def _refuse_nothing(found: Snapshot) -> None:
+def _refuse_nothing(found: FleetSnapshot) -> None:
     """Raise NotRead where the caller may read nothing of the suite."""
     assert found.installation is not None
     is_nothing = found.nodes is None and not found.installation.workloads and found.installation.outcome is None

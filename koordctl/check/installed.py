@@ -13,7 +13,7 @@ from fleet import findings
 from fleet.finding_kinds import Category, Severity
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import NodeState
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import Installation, FleetSnapshot
 from koordctl.check import rights
 from koordctl.check.results import Result, Verdict, failed, passed, skipped
 from koordctl.check.seen import Seen
@@ -80,11 +80,11 @@ def _crd(state: Seen, dropped: Sequence[str]) -> Iterator[Result]:
         yield passed("NodeMetricFieldsDropped", "the CRD has every field")
 
 
-def _why(snapshot: Snapshot, what: str) -> str:
+def _why(snapshot: FleetSnapshot, what: str) -> str:
     return next((f"not read: {unread.why}" for unread in snapshot.unread if unread.what == what), "")
 
 
-def _workloads(snapshot: Snapshot, installed: Installation, required: Collection[str]) -> Iterator[Result]:
+def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[Result]:
     """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
     is_right = {unread.what.partition("/")[2] for unread in snapshot.unread if unread.is_right}
     is_empty = not installed.workloads and not is_right & set(_CODES)
@@ -143,7 +143,7 @@ def _priority_classes(state: Seen) -> Result:
     return passed("PriorityClasses", shown)
 
 
-def _configuration(snapshot: Snapshot, installed: Installation) -> Iterator[Result]:
+def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[Result]:
     if installed.outcome is None:
         yield skipped(condition.APPLIED, "not read")
         return
@@ -158,13 +158,13 @@ def _of_finding(finding: Finding) -> Result:
     return failed(finding.kind.code, finding.sentence, finding.fix)
 
 
-def _of_nodes(snapshot: Snapshot, category: Category) -> Iterator[Result]:
+def _of_nodes(snapshot: FleetSnapshot, category: Category) -> Iterator[Result]:
     for finding in findings.by_severity(findings.of_nodes(snapshot.nodes or ())):
         if finding.kind.category is category and finding.kind.severity is not Severity.NOTE:
             yield _of_finding(finding)
 
 
-def _reports(snapshot: Snapshot, installed: Installation) -> Iterator[Result]:
+def _reports(snapshot: FleetSnapshot, installed: Installation) -> Iterator[Result]:
     """Yield the results about nodes: as many report as have a ready agent, then what is wrong with single ones."""
     nodes = snapshot.nodes
     if nodes is None:

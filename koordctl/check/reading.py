@@ -13,7 +13,7 @@ from apiserver_client import objects, resources, session
 from fleet import wire
 from fleet.findings import AGENT, MANAGER
 from fleet.reading import Reader
-from fleet.snapshot import Snapshot
+from fleet.snapshot import FleetSnapshot
 from koordctl.check import rights
 from koordctl.check.rights import INSTALLER, VIEWER, Right
 from koordctl.check.seen import Seen, SeenBefore
@@ -49,13 +49,13 @@ async def read(
     missing = await missing_rights(api, rights.with_config_map(wanted, installed.config_map), namespace)
     classes = waiting = None
     with reader.attempt("priorityclasses"):
-        classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.PriorityClass)).items
+        classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.WirePriorityClass)).items
     with reader.attempt("pods"):
         selector = "status.phase=Pending"
         waiting = (await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod)).items
     renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
     return Seen(
-        Snapshot(now, api.server, nodes, None, installed, tuple(reader.unread)),
+        FleetSnapshot(now, api.server, nodes, None, installed, tuple(reader.unread)),
         await _served(api, reader),
         renewed,
         classes,

@@ -10,7 +10,7 @@ from typing import Final
 
 from fleet.finding_kinds import KINDS, Category, FindingKind, Severity
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
-from koordctl.cli.document import Document, Part
+from koordctl.cli.document import AnswerDocument, Part
 
 PAGE: Final = "docs/operations/findings.md"
 """Page with a section for each code."""
@@ -54,7 +54,7 @@ class CheckResult(Part):
     """Page of the documentation."""
 
 
-class Check(Document):
+class Check(AnswerDocument):
     """Document of `koordctl check`."""
 
     works: bool

@@ -9,7 +9,7 @@ from typing import Any
 
 from api_types.kubernetes import pods
 from fleet import wire
-from fleet.snapshot import Snapshot
+from fleet.snapshot import FleetSnapshot
 from koordctl.check.rights import Right
 
 
@@ -17,12 +17,12 @@ from koordctl.check.rights import Right
 class Seen:
     """A snapshot, and what only `check` reads. None is what was not read; `snapshot.unread` has the cause."""
 
-    snapshot: Snapshot
+    snapshot: FleetSnapshot
     served: Mapping[str, Any] | None = None
     """Schema of NodeMetric as the apiserver serves it; None where it serves none."""
     renewed_again: dt.datetime | None = None
     """Time of the Lease a few seconds later."""
-    priority_classes: Sequence[wire.PriorityClass] | None = None
+    priority_classes: Sequence[wire.WirePriorityClass] | None = None
     waiting_mid_pods: Sequence[pods.Pod] | None = None
     missing_rights: Sequence[Right] = ()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from api_types.kubernetes import times
 
 if TYPE_CHECKING:  # the help needs no document, and its import is slow
-    from koordctl.cli.document import Document
+    from koordctl.cli.document import AnswerDocument
 
 FINE, NOTHING, WRONG_USAGE, NOT_READ, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes, the same for every format: fine, the answer is no, wrong usage, the cluster was not read."""
@@ -46,7 +46,7 @@ class Table:
 class Answer:
     """Answer of a command. The first table is the one of CSV; `names` are `kind/name`."""
 
-    data: Document
+    data: AnswerDocument
     tables: Sequence[Table] = ()
     names: Sequence[str] = ()
     head: Sequence[str] = ()

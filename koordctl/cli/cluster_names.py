@@ -23,12 +23,12 @@ _NAMESPACES: Final = resources.Resource("", "v1", "namespaces", "Namespace", nam
 _RESOURCES: Final = {"nodes": resources.NODES, "pods": resources.PODS, "namespaces": _NAMESPACES}
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _NameOnly(msgspec.Struct, frozen=True):
     name: str = ""
 
 
 class _Named(msgspec.Struct, frozen=True):
-    metadata: _Metadata = _Metadata()
+    metadata: _NameOnly = _NameOnly()
 
 
 def complete(resource: str, options: Mapping[str, Any], partial: str) -> list[str]:

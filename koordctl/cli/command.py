@@ -20,7 +20,7 @@ from fleet.reading import Reader
 from fleet.snapshot import Unread
 from koordctl.cli import answer, output
 from koordctl.cli.answer import Answer
-from koordctl.cli.progress import Progress
+from koordctl.cli.progress import ProgressLine
 
 Read = Callable[[Reader], Awaitable[Answer]]
 
@@ -104,7 +104,7 @@ def notes(unread: Iterable[Unread]) -> list[str]:
 async def _run(options: Namespace, read: Read) -> int:
     async with connected(options) as api:
         if not getattr(options, "watch", False):
-            with Progress(sys.stderr) as progress:
+            with ProgressLine(sys.stderr) as progress:
                 found = await read(Reader(api, clock.utc_now(), progress.report))
             return show(options, found)
         return await _watch(options, api, read)
@@ -113,7 +113,7 @@ async def _run(options: Namespace, read: Read) -> int:
 async def _watch(options: Namespace, api: session.Session, read: Read) -> int:
     """Print one answer after the other; one that fails is a line, unless it is the first."""
     found = await read(Reader(api, clock.utc_now()))
-    with output.Watched(options.output, headers=not options.no_headers, style=style(options)) as watched:
+    with output.RepeatedOutput(options.output, headers=not options.no_headers, style=style(options)) as watched:
         while True:
             watched.show(found)
             await _wait(options.interval)

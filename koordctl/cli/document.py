@@ -14,7 +14,7 @@ from fleet import node_state
 API_VERSION: Final = "koordctl/v1"
 
 
-class Document(msgspec.Struct, rename="camel", tag_field="kind", tag=True):
+class AnswerDocument(msgspec.Struct, rename="camel", tag_field="kind", tag=True):
     """Base of a kind."""
 
 
@@ -34,6 +34,6 @@ def amounts(found: node_state.Amounts) -> ResourceAmounts:
     return ResourceAmounts(found.cpu, found.memory)
 
 
-def to_wire(document: Document) -> dict[str, Any]:
+def to_wire(document: AnswerDocument) -> dict[str, Any]:
     """Return the document for JSON and YAML."""
     return {"apiVersion": API_VERSION, **msgspec.to_builtins(document)}

@@ -69,7 +69,7 @@ def show(
     return answer.exit_code
 
 
-class Watched:
+class RepeatedOutput:
     """A place for repeated answers: one after the other, on a terminal each in the place of the one before."""
 
     def __init__(self, output: str, *, headers: bool, style: Style) -> None:

@@ -10,7 +10,7 @@ _QUIET_SECONDS: Final = 0.5
 _CLEAR: Final = "\r\x1b[K"
 
 
-class Progress:
+class ProgressLine:
     """The line; it is removed at the end of the block."""
 
     def __init__(self, to: TextIO) -> None:

@@ -9,7 +9,7 @@ from fleet.finding_kinds import Severity
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import Amounts, percent
 from fleet.pod_state import total
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from koordctl.cli.answer import (
     ERROR_SIGN,
     OK_SIGN,
@@ -22,7 +22,7 @@ from koordctl.cli.answer import (
     gib,
     share,
 )
-from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 from manager.slo_config import condition
 
 _SIGNS = {"error": f"{ERROR_SIGN} ERROR", "warning": f"{WARNING_SIGN} WARN"}
@@ -54,7 +54,7 @@ class StatusFinding(Part):
     """Page of the documentation."""
 
 
-class Status(Document):
+class Status(AnswerDocument):
     """Document of `koordctl status`."""
 
     server: str
@@ -79,7 +79,7 @@ class Status(Document):
 _TOTALS = Totals.__struct_fields__
 
 
-def answer(snapshot: Snapshot, notes: Sequence[str] = ()) -> Answer:
+def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
     installed = snapshot.installation or Installation("")
     found = findings.of(snapshot)
@@ -157,7 +157,7 @@ def _findings(found: Sequence[Finding], namespace: str) -> Table:
 
 
 def _document(
-    snapshot: Snapshot, installed: Installation, totals: Mapping[str, Amounts], found: Sequence[Finding]
+    snapshot: FleetSnapshot, installed: Installation, totals: Mapping[str, Amounts], found: Sequence[Finding]
 ) -> Status:
     nodes = snapshot.nodes or ()
     return Status(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from fleet.reading import Reader
-from fleet.snapshot import Snapshot
+from fleet.snapshot import FleetSnapshot
 from koordctl.cli import command, flags, status
 from koordctl.cli.answer import Answer
 
@@ -25,6 +25,6 @@ async def _status(reader: Reader, namespace: str) -> Answer:
     nodes, installed = await reader.nodes(), await reader.installation(namespace)
     if nodes is None and not installed.workloads and installed.outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
-    found = Snapshot(reader.now, reader.api.server, nodes, None, installed, tuple(reader.unread))
+    found = FleetSnapshot(reader.now, reader.api.server, nodes, None, installed, tuple(reader.unread))
     named = (each for each in reader.unread if each.is_right or each.what == "nodemetrics")
     return status.answer(found, command.notes(named))

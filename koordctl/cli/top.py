@@ -9,7 +9,7 @@ from fleet.node_state import NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
 from koordctl.cli import node_bar
 from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
-from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 
 T = TypeVar("T")
 _PERCENT: Final = 1.0
@@ -19,7 +19,7 @@ _CORES: Final = 1e3
 _GIB: Final = 2.0**30
 
 
-class NodeUsage(Part):
+class NodeRow(Part):
     """One node; `prodUsed` and `midUsed` are parts of `used`."""
 
     name: str
@@ -41,13 +41,13 @@ class NodeUsage(Part):
     detail: str
 
 
-class NodeList(Document):
+class NodeList(AnswerDocument):
     """Document of `koordctl top nodes`."""
 
-    nodes: list[NodeUsage]
+    nodes: list[NodeRow]
 
 
-class PodUsage(Part):
+class PodRow(Part):
     """One pod; the requests are in the resources of its band: those of a Mid pod are Mid resources."""
 
     namespace: str
@@ -60,10 +60,10 @@ class PodUsage(Part):
     used: ResourceAmounts
 
 
-class PodList(Document):
+class PodList(AnswerDocument):
     """Document of `koordctl top pods`."""
 
-    pods: list[PodUsage]
+    pods: list[PodRow]
 
 
 class NamespaceUsage(Part):
@@ -86,13 +86,13 @@ class NamespaceUsage(Part):
     other_used: ResourceAmounts
 
 
-class NamespaceList(Document):
+class NamespaceList(AnswerDocument):
     """Document of `koordctl top namespaces`."""
 
     namespaces: list[NamespaceUsage]
 
 
-class Key(NamedTuple, Generic[T]):
+class SortKey(NamedTuple, Generic[T]):
     """A key of the order and of the limits of rows."""
 
     value: Callable[[T], Any]
@@ -106,37 +106,37 @@ class Key(NamedTuple, Generic[T]):
         return None if seen is None else seen / self.unit
 
 
-NODE_KEYS: Final[dict[str, Key[NodeState]]] = {
-    "name": Key(lambda node: node.name),
-    "used": Key(lambda node: node.used_percent("cpu"), _PERCENT),
-    "memory": Key(lambda node: node.used_percent("memory"), _PERCENT),
-    "peak": Key(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _PERCENT),
-    "requests": Key(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _PERCENT),
-    "mid": Key(lambda node: node.mid.cpu, _CORES),
-    "age": Key(lambda node: node.sample_age_seconds, _SECONDS),
+NODE_KEYS: Final[dict[str, SortKey[NodeState]]] = {
+    "name": SortKey(lambda node: node.name),
+    "used": SortKey(lambda node: node.used_percent("cpu"), _PERCENT),
+    "memory": SortKey(lambda node: node.used_percent("memory"), _PERCENT),
+    "peak": SortKey(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _PERCENT),
+    "requests": SortKey(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _PERCENT),
+    "mid": SortKey(lambda node: node.mid.cpu, _CORES),
+    "age": SortKey(lambda node: node.sample_age_seconds, _SECONDS),
 }
 """Keys of nodes."""
-POD_KEYS: Final[dict[str, Key[PodState]]] = {
-    "name": Key(lambda pod: (pod.namespace, pod.name)),
-    "used": Key(lambda pod: pod.used.cpu, _CORES),
-    "memory": Key(lambda pod: pod.used.memory, _GIB),
-    "requests": Key(lambda pod: pod.requests.cpu, _CORES),
-    "slack": Key(lambda pod: pod.slack.cpu, _CORES),
+POD_KEYS: Final[dict[str, SortKey[PodState]]] = {
+    "name": SortKey(lambda pod: (pod.namespace, pod.name)),
+    "used": SortKey(lambda pod: pod.used.cpu, _CORES),
+    "memory": SortKey(lambda pod: pod.used.memory, _GIB),
+    "requests": SortKey(lambda pod: pod.requests.cpu, _CORES),
+    "slack": SortKey(lambda pod: pod.slack.cpu, _CORES),
 }
 """Keys of pods."""
-NAMESPACE_KEYS: Final[dict[str, Key[NamespaceState]]] = {
-    "name": Key(lambda each: each.name),
-    "pods": Key(lambda each: each.pods, _COUNT),
-    "used": Key(lambda each: each.prod_used.cpu, _CORES),
-    "requests": Key(lambda each: each.prod_requests.cpu, _CORES),
-    "mid": Key(lambda each: each.mid_requests.cpu, _CORES),
-    "held": Key(lambda each: each.mid_held.cpu, _CORES),
-    "quota": Key(lambda each: each.mid_quota.cpu, _CORES),
+NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
+    "name": SortKey(lambda each: each.name),
+    "pods": SortKey(lambda each: each.pods, _COUNT),
+    "used": SortKey(lambda each: each.prod_used.cpu, _CORES),
+    "requests": SortKey(lambda each: each.prod_requests.cpu, _CORES),
+    "mid": SortKey(lambda each: each.mid_requests.cpu, _CORES),
+    "held": SortKey(lambda each: each.mid_held.cpu, _CORES),
+    "quota": SortKey(lambda each: each.mid_quota.cpu, _CORES),
 }
 """Keys of namespaces."""
 
 
-def ordered(found: Iterable[T], key: Key[T], *, descending: bool) -> list[T]:
+def ordered(found: Iterable[T], key: SortKey[T], *, descending: bool) -> list[T]:
     """Sort; what is not known comes last in either direction."""
     known, unknown = list[T](), list[T]()
     for each in found:
@@ -189,8 +189,8 @@ def _code(found: Sequence[object]) -> int:
     return 0 if found else NOTHING
 
 
-def _node_document(node: NodeState) -> NodeUsage:
-    return NodeUsage(
+def _node_document(node: NodeState) -> NodeRow:
+    return NodeRow(
         name=node.name,
         allocatable=amounts(node.allocatable),
         used=amounts(node.used),
@@ -236,10 +236,7 @@ def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
         for pod in found
     ]
     data = PodList(
-        [
-            PodUsage(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used))
-            for pod in found
-        ]
+        [PodRow(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used)) for pod in found]
     )
     names = [f"pod/{pod.name}" for pod in found]
     return Answer(data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)

@@ -13,23 +13,23 @@ from fleet.reading import Reader
 from koordctl.cli import command, flags, top
 from koordctl.cli.answer import Answer
 from koordctl.cli.command import NotRead, WrongUsage
-from koordctl.cli.top import Key
+from koordctl.cli.top import SortKey
 
 T = TypeVar("T")
-KEYS: Final[Mapping[str, Mapping[str, Key[Any]]]] = {
+KEYS: Final[Mapping[str, Mapping[str, SortKey[Any]]]] = {
     "nodes": top.NODE_KEYS,
     "pods": top.POD_KEYS,
     "namespaces": top.NAMESPACE_KEYS,
 }
 
 
-class Choice(NamedTuple):
+class RowChoice(NamedTuple):
     """Order and limits of the rows, by the flags."""
 
-    key: Key[Any]
+    key: SortKey[Any]
     descending: bool
-    above: Sequence[tuple[Key[Any], float]]
-    below: Sequence[tuple[Key[Any], float]]
+    above: Sequence[tuple[SortKey[Any], float]]
+    below: Sequence[tuple[SortKey[Any], float]]
 
     def of(self, found: Iterable[T]) -> list[T]:
         """Return the rows to show, in order; a row whose value is not known is neither above nor below a limit."""
@@ -83,7 +83,7 @@ def run(options: Namespace) -> int:
     return command.run(options, read)
 
 
-async def _rows(reader: Reader, options: Namespace, choice: Choice) -> Answer:
+async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer:
     if options.what == "nodes":
         nodes = _known(await reader.nodes(options.selector), reader)
         limit = await reader.usage_limit(options.suite_namespace) if options.output in ("table", "wide") else None
@@ -104,7 +104,7 @@ def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
     return found
 
 
-def _choice(options: Namespace) -> Choice:
+def _choice(options: Namespace) -> RowChoice:
     if options.namespace and options.all_namespaces:
         raise WrongUsage("want one of --namespace and --all-namespaces")
     keys = KEYS[options.what]
@@ -112,10 +112,10 @@ def _choice(options: Namespace) -> Choice:
     if name not in keys or direction not in ("", "asc", "desc"):
         raise WrongUsage(f"--sort {options.sort}: want one of {', '.join(keys)}, and :desc for the largest first")
     limits = ([_limit(flag, text, keys) for text in getattr(options, flag)] for flag in ("above", "below"))
-    return Choice(keys[name], direction == "desc", *limits)
+    return RowChoice(keys[name], direction == "desc", *limits)
 
 
-def _limit(flag: str, text: str, keys: Mapping[str, Key[Any]]) -> tuple[Key[Any], float]:
+def _limit(flag: str, text: str, keys: Mapping[str, SortKey[Any]]) -> tuple[SortKey[Any], float]:
     name, _, number = text.partition("=")
     try:
         return keys[name if keys[name].unit else ""], float(number.removesuffix("%"))

@@ -15,12 +15,12 @@ from component_base import clock
 from fleet.reading import Reader
 from koordctl.cli import command, flags
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table
-from koordctl.cli.document import Document
+from koordctl.cli.document import AnswerDocument
 
 _DISTRIBUTION: Final = "koord-suite"
 
 
-class Version(Document):
+class Version(AnswerDocument):
     """Document of `koordctl version`."""
 
     client: str

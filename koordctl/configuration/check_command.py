@@ -12,7 +12,7 @@ from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Effect
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
-from koordctl.cli.document import Document, Part
+from koordctl.cli.document import AnswerDocument, Part
 
 
 class ConfigProblem(Part):
@@ -25,7 +25,7 @@ class ConfigProblem(Part):
     """DOCUMENT_REFUSED, LAYER_IGNORED or ADVICE."""
 
 
-class ConfigCheck(Document):
+class ConfigCheck(AnswerDocument):
     """Document of `koordctl config check`."""
 
     file: str

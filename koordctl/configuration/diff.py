@@ -10,7 +10,7 @@ from fleet.node_state import Amounts
 from fleet.pod_state import total
 from fleet.what_if import NodeChange
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Column, Table, cores, gib
-from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 from manager.slo_config.explanation import Value
 
 _ACCURACY: Final = "docs/benchmarks/prediction-accuracy.md"
@@ -45,7 +45,7 @@ class NodeDiff(Part):
     """Whether the document changes the prediction, so that its peak is not known yet."""
 
 
-class ConfigDiff(Document):
+class ConfigDiff(AnswerDocument):
     """Document of `koordctl config diff`."""
 
     subject: str

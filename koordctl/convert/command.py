@@ -24,13 +24,13 @@ STDIN: Final = "-"
 _LONGEST_MESSAGE: Final = 2_000
 
 
-class _File(NamedTuple):
+class _Manifest(NamedTuple):
     name: str
     text: str
 
 
 class _Result(NamedTuple):
-    file: _File
+    file: _Manifest
     text: str
 
 
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
     if options.in_place and STDIN in options.files:
         return _fail("--in-place: standard input has no place; want names of files", WRONG_USAGE)
     try:
-        files = [_File(name, _read(name)) for name in options.files]
+        files = [_Manifest(name, _read(name)) for name in options.files]
     except (OSError, UnicodeDecodeError) as error:
         return _fail(f"{error}; want readable files in UTF-8", WRONG_USAGE)
     how = Options(options.scheduler or "", (*template.MID_CLASSES, *options.mid_class), options.policy_version)
@@ -85,7 +85,7 @@ def run(options: Namespace) -> int:
     return FINE
 
 
-def _converted(files: list[_File], how: Options) -> tuple[list[_Result], list[str]]:
+def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], list[str]]:
     """Return the results, and what is refused. Advice is printed."""
     refusals: list[str] = []
     parsed = []

@@ -40,7 +40,7 @@ class Converted:
     advice: list[str] = field(default_factory=list)
 
 
-class Workload(NamedTuple):
+class WorkloadKind(NamedTuple):
     """A converted workload."""
 
     kind: str
@@ -103,10 +103,12 @@ def _kind(value: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _workload(value: Any) -> Workload:
+def _workload(value: Any) -> WorkloadKind:
     metadata = value.get("metadata") if isinstance(value, dict) else None
     metadata = metadata if isinstance(metadata, dict) else {}
-    return Workload(_kind(value), str(metadata.get("namespace") or ""), str(metadata.get("name") or "without a name"))
+    return WorkloadKind(
+        _kind(value), str(metadata.get("namespace") or ""), str(metadata.get("name") or "without a name")
+    )
 
 
 def _at(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
@@ -121,7 +123,7 @@ def _with(value: Mapping[str, Any], path: Sequence[str], inner: dict[str, Any]) 
     return {**value, path[0]: _with(value[path[0]], path[1:], inner)}
 
 
-def _effects(workload: Workload, around: Iterable[Any]) -> Iterator[str]:
+def _effects(workload: WorkloadKind, around: Iterable[Any]) -> Iterator[str]:
     """Yield the effect of LimitRanges and autoscalers on a Mid workload, and the fix."""
     for each in around:
         other = _workload(each)

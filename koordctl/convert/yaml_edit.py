@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9./-]*|[0-9]+(\.[0-9]+)?([numkMGTP
 _NOT_TEXT: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """One document of a text."""
 
     node: yaml.Node
@@ -36,7 +36,7 @@ class _Edit(NamedTuple):
     text: str
 
 
-def documents(text: str) -> list[Document]:
+def documents(text: str) -> list[YamlDocument]:
     """Parse a text. Raises Refused where it is not YAML."""
     try:
         nodes = list(yaml_text.nodes(text))  # before the values: it refuses too many aliases
@@ -45,7 +45,7 @@ def documents(text: str) -> list[Document]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = " ".join(str(error).split())
         raise Refused(f"cannot be read as YAML: {first}; want manifests, templates rendered first") from None
-    return [Document(node, value) for node, value in zip(present, values, strict=True)]
+    return [YamlDocument(node, value) for node, value in zip(present, values, strict=True)]
 
 
 def edited(text: str, wanted: Mapping[int, Sequence[Any]]) -> str:

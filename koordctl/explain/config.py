@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
-from koordctl.cli.document import Document, Part
+from koordctl.cli.document import AnswerDocument, Part
 from manager.slo_config import explanation
 from manager.slo_config.explanation import Explanation
 
@@ -44,7 +44,7 @@ class ConfigValue(Part, forbid_unknown_fields=True):
     """Whether this project uses the key."""
 
 
-class ConfigExplanation(Document, forbid_unknown_fields=True):
+class ConfigExplanation(AnswerDocument, forbid_unknown_fields=True):
     """Document of `koordctl explain config`."""
 
     node: str

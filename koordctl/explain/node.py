@@ -12,7 +12,7 @@ from fleet import mid_terms
 from fleet.mid_terms import Terms
 from fleet.node_state import NodeState
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
-from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
@@ -50,7 +50,7 @@ class NodeResource(Part):
     terms: list[NodeTerm]
 
 
-class NodeExplanation(Document):
+class NodeExplanation(AnswerDocument):
     """Document of `koordctl explain node`; times are in RFC 3339, or empty."""
 
     node: str

@@ -29,7 +29,7 @@ async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
     seen = store.with_mid_status(await objects.get(reader.api, resources.NODES, name, decode=pods.Node))
     metric = None
     with reader.attempt(f"nodemetrics/{name}"):
-        metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.NodeMetric)
+        metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.WireNodeMetric)
     found = await mid_explanation.explain(reader.api, seen, metric, reader.now)
     outcome = await reader.configuration(namespace, await reader.config_map(namespace))
     state = node_state.state_of(name, seen, metric, reader.now)

@@ -12,9 +12,9 @@ from api_types.kubernetes import pods, quantities, times
 from fleet import pod_state
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
-from fleet.wire import Condition
+from fleet.wire import WireCondition
 from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
-from koordctl.cli.document import Document, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 from koordctl.explain import misses
 from koordctl.explain.misses import Group
 
@@ -34,7 +34,7 @@ class PodRejection(Part):
     """What is short there, as a sentence."""
 
 
-class PodExplanation(Document):
+class PodExplanation(AnswerDocument):
     """Document of `koordctl explain pod`."""
 
     namespace: str
@@ -61,7 +61,7 @@ class Explained:
 
     pod: pods.Pod
     now: dt.datetime
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[WireCondition] = ()
     decisions: Sequence[Mapping[str, Any]] = ()
     """Decisions of the scheduler plugin, newest first; none without a record."""
     nodes: Sequence[NodeState] = ()
@@ -117,7 +117,7 @@ def answer(given: Explained, most_nodes: int, notes: Sequence[str] = ()) -> Answ
 
 
 def _groups(given: Explained) -> list[Group]:
-    scheduled = next((each for each in given.conditions if each.type == _SCHEDULED), Condition())
+    scheduled = next((each for each in given.conditions if each.type == _SCHEDULED), WireCondition())
     message = (scheduled.message or "") if scheduled.status == "False" else ""
     newest = given.newest
     estimate = newest.get("estimate") or {}

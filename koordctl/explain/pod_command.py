@@ -147,7 +147,7 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
     """Return the sentences about evictions on the node of the pod."""
     with reader.attempt(f"nodes/{node_name}"):
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
-        metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.NodeMetric)
+        metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.WireNodeMetric)
         policy = spec_policy.policy_of(metric)
         found = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
         decided = spec_policy.decide(node, metric, reader.now)

@@ -78,7 +78,7 @@ def _from_prometheus(options: Namespace) -> int:
             found = history.read(prometheus, asked, server.shown, options.selector)
         finally:
             prometheus.close()
-    except (client.CannotRead, client.BadQuery) as error:
+    except (client.CannotRead, client.RejectedQuery) as error:
         return command.fail(str(error), answer.NOT_READ)
     sys.stderr.writelines(f"{server.shown} warns: {text}\n" for text in sorted(prometheus.warnings))
     return command.show(options, _answer(found, options))

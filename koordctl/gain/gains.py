@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table
-from koordctl.cli.document import Document, Part
+from koordctl.cli.document import AnswerDocument, Part
 
 PROMISED: Final = 0.01
 """Share of the forecasts that usage may exceed, as `calibrated` promises."""
@@ -37,7 +37,7 @@ class OfNamespace:
     evicted: float | None = None
 
 
-class Forecasts(NamedTuple):
+class GainForecasts(NamedTuple):
     """Live evaluation of a predictor on one resource, over the nodes."""
 
     predictor: str
@@ -60,7 +60,7 @@ class Exceeded(NamedTuple):
     worst_ratio: float
 
 
-class Day(NamedTuple):
+class GainDay(NamedTuple):
     """Core-seconds of one UTC day."""
 
     name: str
@@ -118,7 +118,7 @@ class DayGain(Part):
     used: float
 
 
-class GainDocument(Document, tag="Gain"):
+class GainDocument(AnswerDocument, tag="Gain"):
     """Document of `koordctl gain`: core-hours and GiB-hours over a time, otherwise cores and GiB now."""
 
     source: str
@@ -156,11 +156,11 @@ class Gain:
     offered: Amounts = UNKNOWN_AMOUNTS
     allocatable: Amounts = UNKNOWN_AMOUNTS
     namespaces: Mapping[str, OfNamespace] = field(default_factory=dict)
-    forecasts: Sequence[Forecasts] = ()
+    forecasts: Sequence[GainForecasts] = ()
     exceeded: Sequence[Exceeded] = ()
     withdrawn: Mapping[str, float] = field(default_factory=dict)
     """Node-seconds, or nodes, without Mid resources or with kept ones, by reason."""
-    days: Sequence[Day] = ()
+    days: Sequence[GainDay] = ()
     missing: Sequence[str] = ()
     """What the source does not have, a sentence each."""
 

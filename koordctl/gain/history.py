@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from component_base import prometheus
-from koordctl.backtest.prometheus import Prometheus, Series
+from koordctl.backtest.prometheus import Prometheus, StepSeries
 from koordctl.backtest.time_range import TimeRange
-from koordctl.gain.gains import Amounts, Day, Exceeded, Forecasts, Gain, OfNamespace
+from koordctl.gain.gains import Amounts, Exceeded, Gain, GainDay, GainForecasts, OfNamespace
 from koordlet.prediction.buckets import FloatArray
 
 _STEPS: Final = 2_000
@@ -90,7 +90,7 @@ class _Found:
         found = [self._of(AGENTS, f"sum ({_ONCE.format(self._named(each))})") for each in metrics]
         return self._totals(metrics, found)
 
-    def _totals(self, metrics: Sequence[str], found: Iterable[Sequence[Series]]) -> Amounts:
+    def _totals(self, metrics: Sequence[str], found: Iterable[Sequence[StepSeries]]) -> Amounts:
         """Return the time integrals of CPU and memory, of one series each; None without one."""
         totals = []
         for metric, series in zip(metrics, found, strict=True):
@@ -104,13 +104,13 @@ class _Found:
         query = f"max by (reason) ({self._named('koord_manager_nodes', f'reason=~{json.dumps(_REASONS)}')})"
         return {each.labels.get("reason", ""): self._integral(each.values) for each in self._series(query)}
 
-    def _series(self, query: str) -> list[Series]:
+    def _series(self, query: str) -> list[StepSeries]:
         return self._server.range(query, self._asked)
 
     def _integral(self, values: FloatArray) -> float:
         return float(np.nansum(values)) * self._asked.step_seconds
 
-    def _of(self, of: str, query: str) -> list[Series]:
+    def _of(self, of: str, query: str) -> list[StepSeries]:
         """Return the series of a query, and note at which steps there are samples of the manager or of agents."""
         found = self._series(query)
         for each in found:
@@ -155,7 +155,7 @@ class _Found:
             self.missing.append(f"{metric}: no series in this time")
         return {labels.get(label, ""): value for labels, value in found if not np.isnan(value)}
 
-    def forecasts(self) -> list[Forecasts]:
+    def forecasts(self) -> list[GainForecasts]:
         """Return the live evaluation at the end of the time: it has a memory of its own."""
         by = "max by (predictor, resource) ({})"
         exceeded, saved = (
@@ -169,7 +169,7 @@ class _Found:
         )
         if not exceeded:
             self.missing.append("koord_manager_evaluation_violations_ratio: no live evaluation at the end of this time")
-        return [Forecasts(*key, ratio, saved.get(key, 0.0)) for key, ratio in sorted(exceeded.items())]
+        return [GainForecasts(*key, ratio, saved.get(key, 0.0)) for key, ratio in sorted(exceeded.items())]
 
     def exceeded(self, window: int) -> list[Exceeded]:
         """Return the share of the time in which Prod was above its predicted peak."""
@@ -196,7 +196,7 @@ class _Found:
             found[labels.get("node") or labels.get("instance", "")] += 0.0 if np.isnan(value) else value
         return found
 
-    def days(self) -> list[Day]:
+    def days(self) -> list[GainDay]:
         """Return the core-seconds of each UTC day."""
         times = self._asked.start + np.arange(self._asked.steps) * self._asked.step_seconds
         rows = []
@@ -206,5 +206,5 @@ class _Found:
                 self._integral(self._daily[of][inside]) if of in self._daily else 0.0
                 for of in ("offered", "requested_cpu_cores", "used_cpu_cores")
             ]
-            rows.append(Day(dt.datetime.fromtimestamp(int(day) * _DAY, dt.UTC).date().isoformat(), *sums))
+            rows.append(GainDay(dt.datetime.fromtimestamp(int(day) * _DAY, dt.UTC).date().isoformat(), *sums))
         return rows

@@ -9,7 +9,7 @@ from api_types.node_metric import evaluation_report
 from fleet import node_state, pod_state
 from fleet.node_state import NodeState
 from fleet.reading import Reader
-from koordctl.gain.gains import Amounts, Forecasts, Gain, OfNamespace
+from koordctl.gain.gains import Amounts, Gain, GainForecasts, OfNamespace
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 NEEDS_HISTORY: Final = (
@@ -41,7 +41,7 @@ async def read(reader: Reader) -> Gain | None:
             each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used)) for each in namespaces or ()
         },
         forecasts=[
-            Forecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
+            GainForecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
             for (predictor, resource), each in sorted(evaluation_report.combined(reports).items())
         ],
         withdrawn=_withdrawn(nodes),

@@ -50,7 +50,7 @@ def _cells(tag: str, cells: Iterable[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
-def _chart(days: Sequence[gains.Day]) -> str:
+def _chart(days: Sequence[gains.GainDay]) -> str:
     """Draw a bar for each day: on offer, in it requested, in it used; one scale for all."""
     most = max((max(each.offered, each.requested, each.used) for each in days), default=0.0) or 1.0
     rows = []

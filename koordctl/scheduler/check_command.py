@@ -9,12 +9,12 @@ import click
 
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
-from koordctl.cli.document import Document, Part
+from koordctl.cli.document import AnswerDocument, Part
 from scheduler_plugin.config import checking
 from scheduler_plugin.config.checking import CheckedDocument
 
 
-class SchedulerConfig(Part):
+class CheckedSchedulerConfig(Part):
     """One configuration of the scheduler plugin."""
 
     document: str
@@ -26,11 +26,11 @@ class SchedulerConfig(Part):
     """Configuration with all defaults; null where it is refused."""
 
 
-class SchedulerConfigCheck(Document):
+class SchedulerConfigCheck(AnswerDocument):
     """Document of `koordctl scheduler check`."""
 
     file: str
-    documents: list[SchedulerConfig]
+    documents: list[CheckedSchedulerConfig]
 
 
 PARAMETERS: Final = (
@@ -68,7 +68,7 @@ def answer(file: str, checked: list[CheckedDocument]) -> Answer:
             styles += [style] * len(own)
     columns = [Column(title) for title in ("", "DOCUMENT", "RESULT", "PROBLEM")]
     documents = [
-        SchedulerConfig(
+        CheckedSchedulerConfig(
             document=each.where or file,
             valid=each.result.effective is not None,
             problems=each.result.problems,

@@ -7,8 +7,8 @@ import random
 from api_types.node_metric.evaluation_report import WireEvaluation, WireScores, pack
 from console.seen import Seen
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import Installation, Snapshot
-from fleet.wire import Condition
+from fleet.snapshot import FleetSnapshot, Installation
+from fleet.wire import WireCondition
 
 NOW = dt.datetime(2026, 11, 21, 10, 0, 30, tzinfo=dt.UTC)
 GIB = 2**30
@@ -57,7 +57,7 @@ def node(number, random_of, **changes):
         },
         7: {"reason": "NoPrediction", "text": "kept: the newest report carries no prediction"},
         9: {"used": Amounts(14700, 40 * GIB), "prod_used": Amounts(11200, 30 * GIB)},
-        11: {"conditions": (Condition("Throttled", "True", "PodsThrottled", "2 Prod pods are throttled"),)},
+        11: {"conditions": (WireCondition("Throttled", "True", "PodsThrottled", "2 Prod pods are throttled"),)},
     }
     return NodeState(**{**state, **trouble.get(number, {}), **changes})
 
@@ -87,5 +87,5 @@ def nodes(count):
 
 def seen(found, **changes):
     """Return what the console has read: the nodes, and an installation without parts."""
-    snapshot = Snapshot(NOW, "https://prod-eu:6443", tuple(found), None, Installation("koordinator-system"))
+    snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), None, Installation("koordinator-system"))
     return Seen(**{"snapshot": snapshot, "usage_limit_percent": 65.0, "read_seconds": 0.2, **changes})

@@ -5,7 +5,7 @@ import prometheus_client
 
 from console.cluster.details import NodeDetail
 from console.cluster.wire import DetailedReport
-from console.metrics import SnapshotCollector
+from console.metrics import ConsoleCollector
 from tests.console import browsers, fleets
 
 
@@ -19,7 +19,7 @@ async def test_a_prediction_without_counts_of_pods_has_none():
 
 def test_before_the_first_read_every_metric_is_zero():
     registry = prometheus_client.CollectorRegistry()
-    SnapshotCollector(registry)
+    ConsoleCollector(registry)
     values = {sample.name: sample.value for family in registry.collect() for sample in family.samples}
     assert values == dict.fromkeys(
         (

@@ -6,7 +6,7 @@ from api_types.kubernetes import pods
 from apiserver_client import session
 from console.cluster import reading
 from console.cluster.details import Listed, Records
-from console.cluster.wire import PendingPod, PodSpec, PodStatus
+from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
 from console.pages import decisions, shown
 from fleet import wire
 from manager.events.recorder import REPORTER
@@ -81,12 +81,12 @@ async def test_the_size_of_a_page_does_not_depend_on_what_a_tenant_writes():
     waiting = [
         PendingPod(
             pods.ObjectMeta(name=f"p{n}", namespace="t"),
-            PodSpec(scheduler_name=f"{n}{long}"),
-            PodStatus(phase="Pending"),
+            PendingPodSpec(scheduler_name=f"{n}{long}"),
+            PendingPodStatus(phase="Pending"),
         )
         for n in range(5)
     ]
-    events = [wire.Event(wire.ObjectReference(long, long), "Warning", long, long) for _ in range(50)]
+    events = [wire.WireEvent(wire.ObjectReference(long, long), "Warning", long, long) for _ in range(50)]
     values = decisions.context(Listed(tuple(waiting)), Listed(tuple(events)), Records(), "", NOW)
     assert len(values["groups"][0]["schedulers"]) < 1_300
     asgi, _ = browsers.app(

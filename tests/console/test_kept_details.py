@@ -7,7 +7,7 @@ import pytest
 from console.cluster import poller as poller_module
 from console.cluster import reading
 from console.cluster.details import Listed
-from fleet.wire import Event, ObjectReference
+from fleet.wire import ObjectReference, WireEvent
 from tests.console import browsers, fleets
 from tests.console.test_events import NOW, SUITE, event
 from tests.console.test_poller import polling
@@ -82,7 +82,7 @@ async def test_events_of_one_place_are_shown_where_those_of_the_other_may_not_be
 
 @pytest.mark.parametrize("path", ["/mid", "/decisions", "/health"])
 @pytest.mark.parametrize(
-    "items", [None, (), (Event(ObjectReference("Node", "a"), "Warning", "MidPodEvicted", MESSAGE),)]
+    "items", [None, (), (WireEvent(ObjectReference("Node", "a"), "Warning", "MidPodEvicted", MESSAGE),)]
 )
 async def test_a_page_shows_its_events_or_that_they_may_not_be_read(path, items):
     asgi, _ = browsers.app(fleets.seen(fleets.nodes(1)), {("events",): Listed(items)})

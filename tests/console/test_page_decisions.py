@@ -6,10 +6,10 @@ import pytest
 
 from api_types.kubernetes import pods
 from console.cluster.details import Listed, Records
-from console.cluster.wire import PendingPod, PodSpec, PodStatus
+from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
 from console.pages import decisions, numbers
 from fleet import wire
-from fleet.wire import Condition
+from fleet.wire import WireCondition
 from tests.console import browsers, fleets
 
 pytestmark = pytest.mark.slow
@@ -29,18 +29,18 @@ def shown(pending=(), events=(), records=None, pod=""):
 
 def waiting(name, message=None, seconds=None, scheduler="default-scheduler"):
     created = None if seconds is None else (NOW - dt.timedelta(seconds=seconds)).isoformat()
-    conditions = [Condition("Ready", "False", "Other", "not this one")]
+    conditions = [WireCondition("Ready", "False", "Other", "not this one")]
     if message is not None:
-        conditions.append(Condition("PodScheduled", "False", "Unschedulable", message))
+        conditions.append(WireCondition("PodScheduled", "False", "Unschedulable", message))
     return PendingPod(
         pods.ObjectMeta(name=name, namespace="shop", creation_timestamp=created or ""),
-        PodSpec(scheduler_name=scheduler),
-        PodStatus(conditions, "Pending"),
+        PendingPodSpec(scheduler_name=scheduler),
+        PendingPodStatus(conditions, "Pending"),
     )
 
 
 def event(name):
-    return wire.Event(wire.ObjectReference("Pod", name), "Warning", "FailedScheduling", f"no node for {name}")
+    return wire.WireEvent(wire.ObjectReference("Pod", name), "Warning", "FailedScheduling", f"no node for {name}")
 
 
 def test_lists_that_were_not_read_are_told_from_empty_ones():

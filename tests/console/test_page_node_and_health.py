@@ -8,11 +8,11 @@ import pytest
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import Aggregated, DetailedReport, NodeWindows
+from console.cluster.wire import DetailedReport, NodeWindows, UsageOfWindow
 from console.history.memory import History
 from console.pages import health, node, numbers
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import Installation, Snapshot, Unread
+from fleet.snapshot import FleetSnapshot, Installation, Unread
 from manager.cache import store
 from manager.mid_resource import explanation
 from manager.slo_config import evaluation
@@ -71,8 +71,8 @@ def test_the_sum_of_a_resource_has_terms_and_inputs_apart():
 
 
 def test_eight_windows_are_shown():
-    windows = [Aggregated(f"{number}m", {"p50": WireResources({"cpu": "4"})}) for number in range(9)]
-    report = DetailedReport(node_metric=NodeWindows(aggregated_node_usages=[Aggregated(None, None), *windows]))
+    windows = [UsageOfWindow(f"{number}m", {"p50": WireResources({"cpu": "4"})}) for number in range(9)]
+    report = DetailedReport(node_metric=NodeWindows(aggregated_node_usages=[UsageOfWindow(None, None), *windows]))
     shown = page(detail=NodeDetail(report=report))["windows"]
     unknown = numbers.UNKNOWN
     assert shown[0] == (unknown, [unknown] * 5)
@@ -113,7 +113,7 @@ def test_rights_that_are_missing_are_named_on_the_page_of_a_node():
 )
 def test_the_document_is_indented_and_cut_and_shown_also_where_it_is_wrong(text, document):
     outcome = evaluation.evaluate(None, {"colocation-config": text}, exists=True)
-    snapshot = Snapshot(fleets.NOW, "https://x", (), None, Installation("suite", "1.34.4", outcome=outcome))
+    snapshot = FleetSnapshot(fleets.NOW, "https://x", (), None, Installation("suite", "1.34.4", outcome=outcome))
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(()), "suite", fleets.NOW)
     assert values["document"] == document
     assert values["kubernetes"] == "1.34.4"

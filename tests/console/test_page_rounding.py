@@ -15,12 +15,12 @@ from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedReport
 from console.history.memory import History
 from console.pages import fleet, health, mid, node, numbers, prediction, shown
-from console.pages.prediction import Score
+from console.pages.prediction import PredictorScore
 from console.seen import Currency, Seen
 from console.web import front_end
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.wire import Condition, Event, ObjectReference
+from fleet.wire import ObjectReference, WireCondition, WireEvent
 from manager.cache import store
 from manager.mid_resource import explanation
 from tests.console import browsers, fleets
@@ -193,7 +193,7 @@ def test_a_namespace_whose_held_mid_is_not_known_is_ordered_as_one_without():
 def test_events_about_mid_that_was_kept_or_calculated_are_not_shown():
     shown = ["MidResourceReduced", "MidPodEvicted", "SampleTooOld", "ColocationDisabled", "Shadow"]
     hidden = ["Calculated", "CalculatedFromReclaimable", "Static", "NoPrediction", "AwaitingFirstReport"]
-    events = Listed(tuple(Event(ObjectReference("Node", "a"), "Normal", reason) for reason in (*hidden, *shown)))
+    events = Listed(tuple(WireEvent(ObjectReference("Node", "a"), "Normal", reason) for reason in (*hidden, *shown)))
     values = mid.context(fleets.seen([NODE]), History(), events, Listed(()), fleets.NOW)
     assert [each["reason"] for each in values["events"]] == shown
 
@@ -210,7 +210,10 @@ def packed(*entries):
 
 def test_the_first_predictor_of_a_node_is_in_force_and_what_does_not_count_is_left_out():
     found = prediction.of_node(packed(("max", 24, 0.5, 40), ("none", math.nan, 1, 1), ("peak", 12, 2, 50)))
-    assert found == [Score("max", names.CPU, 1, 24, 0.5, 40, True), Score("peak", names.CPU, 1, 12, 2, 50, False)]
+    assert found == [
+        PredictorScore("max", names.CPU, 1, 24, 0.5, 40, True),
+        PredictorScore("peak", names.CPU, 1, 12, 2, 50, False),
+    ]
 
 
 def test_the_shares_of_the_fleet_are_weighted_by_the_forecasts_of_the_nodes():
@@ -242,12 +245,15 @@ def test_the_columns_of_the_page_are_those_of_the_fleet_and_a_node_may_lack_one(
 
 
 def test_among_equal_savings_the_predictor_in_force_is_kept():
-    scores = [Score(name, names.CPU, 1, 24.0, 0.5, 40.0, name == "max") for name in ("borg", "max", "peak")]
+    scores = [PredictorScore(name, names.CPU, 1, 24.0, 0.5, 40.0, name == "max") for name in ("borg", "max", "peak")]
     assert prediction.recommendation(scores, Counter(max=1)).startswith("Keep max: ")
 
 
 def test_the_recommendation_compares_with_the_predictor_in_force():
-    scores = [Score("max", names.CPU, 1, 24.0, 1.5, 40.4), Score("peak", names.CPU, 1, 24.0, 0.25, 38.0)]
+    scores = [
+        PredictorScore("max", names.CPU, 1, 24.0, 1.5, 40.4),
+        PredictorScore("peak", names.CPU, 1, 24.0, 0.25, 38.0),
+    ]
     with_it = prediction.recommendation(scores, Counter(max=1))
     assert with_it.endswith("; max, in force, leaves 40 % with 1.50 %.")
     assert prediction.recommendation(scores, Counter(other=1)).endswith("0.5 % of memory.")
@@ -283,7 +289,7 @@ def test_the_largest_hundred_pods_of_a_node_are_shown_and_all_counted():
 
 def test_the_headline_of_the_page_health_counts_the_findings():
     broken = dataclasses.replace(NODE, reason="SampleTooOld")
-    throttled = dataclasses.replace(NODE, conditions=(Condition("Throttled", "True", "PodsThrottled", "x"),))
+    throttled = dataclasses.replace(NODE, conditions=(WireCondition("Throttled", "True", "PodsThrottled", "x"),))
     for nodes, headline in (
         ([NODE], "Nothing is wrong in what was read"),
         ([broken], "1 finding"),

@@ -13,17 +13,17 @@ from api_types.kubernetes import pods
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import Aggregated, DetailedPrediction, DetailedReport, NodeWindows, ProdPrediction
-from console.history.memory import History, Point
+from console.cluster.wire import DetailedPrediction, DetailedReport, NodeWindows, ProdPeakTerms, UsageOfWindow
+from console.history.memory import History, HistoryPoint
 from console.pages import fleet, health, mid, node, prediction, shown
-from console.pages.prediction import Score
+from console.pages.prediction import PredictorScore
 from console.seen import Currency, Seen
 from fleet import wire
 from fleet.finding_kinds import KINDS
 from fleet.findings import MANAGER, SCHEDULER, Finding
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.snapshot import Installation, Snapshot, Unread
+from fleet.snapshot import FleetSnapshot, Installation, Unread
 from tests.console import fleets
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def nodes(count, **changes):
 
 
 def points(count):
-    return [Point(60 * number, (float(number),)) for number in range(count)]
+    return [HistoryPoint(60 * number, (float(number),)) for number in range(count)]
 
 
 # shown
@@ -98,7 +98,7 @@ def test_a_command_is_one_with_the_namespace_of_the_suite():
 
 def test_an_event_has_its_age_its_object_and_its_count():
     about, metadata = wire.ObjectReference("Pod", "web"), pods.ObjectMeta(namespace="shop")
-    event = wire.Event(about, "Warning", "MidPodEvicted", "m" * 1_001, metadata=metadata)
+    event = wire.WireEvent(about, "Warning", "MidPodEvicted", "m" * 1_001, metadata=metadata)
     (row,) = shown.events([event], NOW)
     assert (row["name"], row["is_warning"], row["count"], len(row["message"])) == ("shop/web", True, 1, 1_000)
     assert row["message"].endswith("m…")
@@ -206,7 +206,9 @@ def test_the_page_mid_of_two_nodes():
 
 def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
     sums = Listed(tuple(namespace(f"n{number:02}", 1_000) for number in range(53)))
-    taken = [wire.Event(wire.ObjectReference("Node", "a"), "Warning", reason) for reason in ("MidPodEvicted", "Other")]
+    taken = [
+        wire.WireEvent(wire.ObjectReference("Node", "a"), "Warning", reason) for reason in ("MidPodEvicted", "Other")
+    ]
     values = mid.context(fleets.seen([NODE]), History(), Listed(tuple(taken * 60)), sums, NOW)
     assert [each["name"] for each in values["namespaces"]] == [f"n{number:02}" for number in range(50)]
     assert values["more_namespaces"] == 3
@@ -229,19 +231,21 @@ def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
     ],
 )
 def test_the_accepted_violations_of_memory_are_half_of_those_of_cpu(resource, violations, keeps, bar, target):
-    score = Score("max", resource, 1, 100.0, violations, 40.0)
+    score = PredictorScore("max", resource, 1, 100.0, violations, 40.0)
     assert (score.keeps, score.violation_part, score.target_part) == (keeps, bar, target)
 
 
 @pytest.mark.parametrize(("savings", "bar"), [(-5.0, 0.0), (37.26, 37.3), (101.0, 100.0)])
 def test_the_bar_of_savings_lies_within_the_scale(savings, bar):
-    assert Score("max", names.CPU, 1, 100.0, 0.0, savings).savings_part == bar
+    assert PredictorScore("max", names.CPU, 1, 100.0, 0.0, savings).savings_part == bar
 
 
 def scores(*rows):
     """Return scores of CPU with 24 forecasts of a node; a fourth value is the violations of memory."""
-    found = [Score(name, names.CPU, 2, 48.0, violations, savings) for name, violations, savings, *_ in rows]
-    return found + [Score(name, names.MEMORY, 2, 48.0, memory[0], 10.0) for name, _, _, *memory in rows if memory]
+    found = [PredictorScore(name, names.CPU, 2, 48.0, violations, savings) for name, violations, savings, *_ in rows]
+    return found + [
+        PredictorScore(name, names.MEMORY, 2, 48.0, memory[0], 10.0) for name, _, _, *memory in rows if memory
+    ]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +262,7 @@ def test_the_recommended_predictor_keeps_the_target_and_saves_most(rows, sentenc
 
 
 def test_with_less_than_a_day_of_forecasts_the_answer_is_to_wait():
-    few = [Score("max", names.CPU, 2, 47.0, 0.0, 40.0)]
+    few = [PredictorScore("max", names.CPU, 2, 47.0, 0.0, 40.0)]
     assert prediction.recommendation(few, Counter(max=2)).startswith("Wait: a node has at most 24 forecasts on average")
     of_memory = [few[0]._replace(resource=names.MEMORY)]
     assert prediction.recommendation(of_memory, Counter(max=2)).startswith("Wait: a node has at most 0 forecasts")
@@ -284,9 +288,9 @@ def test_the_page_of_a_node():
     detail = NodeDetail(
         report=DetailedReport(
             node_metric=NodeWindows(aggregated_node_usages=[
-                Aggregated("5m", {"avg": WireResources({"cpu": "2"}), "p99": WireResources({"cpu": "2500m"})}),
+                UsageOfWindow("5m", {"avg": WireResources({"cpu": "2"}), "p99": WireResources({"cpu": "2500m"})}),
             ]),
-            prediction=DetailedPrediction(prod=ProdPrediction(
+            prediction=DetailedPrediction(prod=ProdPeakTerms(
                 peak={"cpu": "3", "memory": "8Gi"}, system_peak={"cpu": "500m", "memory": "1Gi"},
             )),
         ),
@@ -330,9 +334,9 @@ def test_the_page_of_a_node():
     ],
 )
 def test_a_part_is_ready_where_all_replicas_are(name, ready, wanted, word):
-    found = wire.Workload(status=wire.WorkloadStatus(ready_replicas=ready, replicas=wanted))
+    found = wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=ready, replicas=wanted))
     installed = Installation("suite", workloads={name: found}, leader="m-0", renewed=NOW - dt.timedelta(seconds=9))
-    snapshot = Snapshot(NOW, "https://x", (NODE,), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, installed)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(()), "suite", NOW)
     (part,) = (each for each in values["parts"] if each["name"] == name)
     assert (part["word"], part["ready"]) == (word, f"{ready} of {wanted}")
@@ -341,7 +345,7 @@ def test_a_part_is_ready_where_all_replicas_are(name, ready, wanted, word):
 
 
 def test_the_page_health_counts_reports_and_shows_twenty_events():
-    events = Listed(tuple(wire.Event(wire.ObjectReference("Node", "a"), "Normal", "x") for _ in range(25)))
+    events = Listed(tuple(wire.WireEvent(wire.ObjectReference("Node", "a"), "Normal", "x") for _ in range(25)))
     found = [NODE, dataclasses.replace(NODE, name="b", has_report=False)]
     values = health.context(fleets.seen(found), events, "suite", NOW)
     assert (values["reports"], values["nodes"], len(values["events"]), values["read_seconds"]) == (1, 2, 20, "0.2 s")
@@ -350,7 +354,7 @@ def test_the_page_health_counts_reports_and_shows_twenty_events():
 
 def test_what_is_not_read_is_named_unless_it_only_does_not_exist():
     unread = (Unread("nodes", "403", is_right=True), Unread("leases/koord-manager", "404"), Unread("pods", "timeout"))
-    snapshot = Snapshot(NOW, "https://x", (NODE,), None, None, unread)
+    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, None, unread)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(None), "suite", NOW)
     assert [each.what for each in values["unread"]] == ["nodes", "pods"]
     assert values["document"] == ""

@@ -10,14 +10,14 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import errors
 from console.cluster.details import Listed, NodeDetail, Records
-from console.cluster.wire import PendingPod, PodSpec, PodStatus
+from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
 from console.history.memory import History
 from console.pages import fleet, prediction, shown
 from console.seen import Seen
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.snapshot import Snapshot, Unread
-from fleet.wire import Condition, Event, ObjectReference
+from fleet.snapshot import FleetSnapshot, Unread
+from fleet.wire import ObjectReference, WireCondition, WireEvent
 from manager.cache import store
 from manager.mid_resource import explanation
 from tests.console import browsers, fleets
@@ -89,10 +89,10 @@ def hostile_state():
     )  # fmt: skip
     seen = dataclasses.replace(fleets.seen([node, *fleets.nodes(12)]), error=HOSTILE)
     amounts = Amounts(1000, 2**30)
-    event = Event(ObjectReference("Node", HOSTILE), "Warning", "MidPodEvicted", HOSTILE)
+    event = WireEvent(ObjectReference("Node", HOSTILE), "Warning", "MidPodEvicted", HOSTILE)
     waiting = PendingPod(
-        metadata=cluster_meta(HOSTILE), spec=PodSpec(scheduler_name=HOSTILE),
-        status=PodStatus([Condition("PodScheduled", "False", HOSTILE, HOSTILE)], "Pending"),
+        metadata=cluster_meta(HOSTILE), spec=PendingPodSpec(scheduler_name=HOSTILE),
+        status=PendingPodStatus([WireCondition("PodScheduled", "False", HOSTILE, HOSTILE)], "Pending"),
     )  # fmt: skip
     decision = {"at": 1.0, "outcome": HOSTILE, "nodesAsked": 2, "nodesPassed": 1, "nodes": [
         {"node": HOSTILE, "result": HOSTILE, "plugin": HOSTILE, "sentence": HOSTILE, "score": HOSTILE}]}  # fmt: skip
@@ -184,7 +184,7 @@ async def test_an_old_snapshot_is_shown_as_stale_with_the_cause():
 
 async def test_missing_rights_are_named_and_the_rest_is_shown():
     unread = (Unread("leases/koord-manager", "403 Forbidden: grant it", is_right=True),)
-    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", fleets.nodes(2), None, None, unread)
+    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", fleets.nodes(2), None, None, unread)
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "Incomplete" in text
     assert "leases/koord-manager" in text
@@ -193,7 +193,7 @@ async def test_missing_rights_are_named_and_the_rest_is_shown():
 
 async def test_without_any_right_the_page_states_what_to_grant():
     unread = (Unread("nodes", "403: grant list nodes", is_right=True), Unread("nodemetrics", "403", is_right=True))
-    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
+    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "neither Nodes nor NodeMetrics" in text
     assert "grant list nodes" in text
@@ -249,7 +249,7 @@ async def test_a_calculation_is_no_finding_of_a_node_and_a_fault_is():
 
 async def test_the_rights_that_are_missing_are_named_before_the_answers():
     unread = tuple(Unread(what, f"GET {what}: 403", is_right=True) for what in ("nodes", "nodemetrics", "version"))
-    snapshot = Snapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
+    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "It may not read <code>nodes</code>, <code>nodemetrics</code>, <code>version</code>." in text
     assert "<li>GET nodes: 403</li>" in text
@@ -311,6 +311,6 @@ def test_the_predictor_with_the_most_savings_among_those_that_keep_the_target_is
 
 
 def test_nothing_is_recommended_before_there_are_forecasts():
-    few = prediction.Score("max", "cpu", 10, 100.0, 0.0, 40.0)
+    few = prediction.PredictorScore("max", "cpu", 10, 100.0, 0.0, 40.0)
     assert prediction.recommendation([few], {}).startswith("Wait: a node has at most 10 forecasts")
     assert prediction.recommendation([], {}).startswith("There is nothing to compare yet")

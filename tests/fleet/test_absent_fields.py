@@ -9,12 +9,12 @@ from tests.fleet.test_reading import NOW
 
 
 def test_a_priority_class_without_a_value_has_the_priority_zero():
-    assert msgspec.convert({"metadata": {"name": "low"}}, wire.PriorityClass).value == 0
+    assert msgspec.convert({"metadata": {"name": "low"}}, wire.WirePriorityClass).value == 0
 
 
 def test_a_prediction_without_counts_of_pods_has_none():
     report = cluster.metric(prediction={"predictor": "max"})
-    state = node_state.state_of("n", None, msgspec.convert(report, wire.NodeMetric), NOW)
+    state = node_state.state_of("n", None, msgspec.convert(report, wire.WireNodeMetric), NOW)
     assert (state.predictor, state.warm_pods, state.cold_pods) == ("max", 0, 0)
 
 
@@ -29,5 +29,5 @@ def test_a_prediction_without_counts_of_pods_has_none():
     ],
 )
 def test_counts_of_pods_that_are_left_out_of_a_status_are_zero(found, wanted, ready):
-    workload = msgspec.convert(found, wire.Workload)
+    workload = msgspec.convert(found, wire.WireWorkload)
     assert (workload.wanted, workload.ready) == (wanted, ready)

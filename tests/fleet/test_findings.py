@@ -8,7 +8,7 @@ import pytest
 from fleet import finding_kinds, findings, wire
 from fleet.finding_kinds import KINDS, Severity
 from fleet.node_state import NodeState
-from fleet.snapshot import Installation, Snapshot, Unread
+from fleet.snapshot import FleetSnapshot, Installation, Unread
 from koordctl import commands
 from manager import __main__ as manager
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
@@ -19,7 +19,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 def snapshot(nodes=(), **changes):
-    return Snapshot(time=None, server="", nodes=tuple(nodes), **changes)
+    return FleetSnapshot(time=None, server="", nodes=tuple(nodes), **changes)
 
 
 def broken(name, reason="SampleTooOld"):
@@ -73,7 +73,7 @@ def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
 
 
 def test_a_lease_that_was_not_read_is_no_missing_leader():
-    manager = {"koord-manager": wire.Workload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
+    manager = {"koord-manager": wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
     installed = Installation("koordinator-system", workloads=manager)
     assert [each.kind.code for each in findings.of(snapshot(installation=installed))] == ["Leader"]
     hidden = (Unread("leases/koord-manager", "403", is_right=True),)

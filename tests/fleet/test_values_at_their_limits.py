@@ -11,7 +11,7 @@ from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import NamespaceSums, PodState, total
 from fleet.reading import Reader
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from manager.slo_config import condition, evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
@@ -25,9 +25,9 @@ NAMESPACES = "/api/v1/namespaces"
 
 def codes(name, wanted, ready, version="1"):
     """Return the codes of the findings about an installation with one workload and a leader."""
-    found = msgspec.convert(cluster.workload(name, version, wanted, ready), wire.Workload)
+    found = msgspec.convert(cluster.workload(name, version, wanted, ready), wire.WireWorkload)
     installed = Installation("suite", workloads={name: found}, leader="koord-manager-0")
-    snapshot = Snapshot(NOW, "https://x", (), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
     return [(each.kind.code, each.detail) for each in findings.of(snapshot)]
 
 
@@ -60,7 +60,9 @@ def test_up_to_three_nodes_with_one_fault_have_findings_of_their_own(count, abou
 def test_the_findings_about_one_node():
     node = NodeState(
         "a", reason="NoPrediction", detail="x", closed="SampleTooOld", clock_fault="an hour ahead",
-        conditions=(wire.Condition("Ready", "False", "Stopped", "no cgroups"), wire.Condition("Unheard", "True")),
+        conditions=(
+            wire.WireCondition("Ready", "False", "Stopped", "no cgroups"), wire.WireCondition("Unheard", "True"),
+        ),
     )  # fmt: skip
     assert [(each.kind.code, each.objects, each.detail) for each in findings.of_node(node)] == [
         ("NoPrediction", ("a",), "x"),
@@ -73,11 +75,11 @@ def test_the_findings_about_one_node():
 @pytest.mark.parametrize(("versions", "detail"), [("11", None), ("12", "koord-manager 2, koordlet 1"), ("1", None)])
 def test_two_versions_are_a_skew(versions, detail):
     found = {
-        name: msgspec.convert(cluster.workload(name, version), wire.Workload)
+        name: msgspec.convert(cluster.workload(name, version), wire.WireWorkload)
         for name, version in zip((AGENT, MANAGER), versions, strict=False)
     }
     installed = Installation("suite", workloads=found, leader="koord-manager-0")
-    snapshot = Snapshot(NOW, "https://x", (), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
     skew = [each.detail for each in findings.of(snapshot) if each.kind.code == "VersionSkew"]
     assert skew == ([detail] if detail else [])
 

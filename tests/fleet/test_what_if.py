@@ -10,7 +10,7 @@ from api_types.colocation.controller_config import ColocationStrategy, MidEvicti
 from api_types.kubernetes import times
 from fleet import what_if, wire
 from fleet.node_state import UNKNOWN, Amounts
-from fleet.what_if import NodeChange, Outcome
+from fleet.what_if import NodeChange, WhatIfOutcome
 from manager.cache import store
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.strategy import NodeStrategy
@@ -23,7 +23,7 @@ BEFORE, NOTHING = Amounts(1_000, 100), Amounts(0, 0)
 
 def change(after, mid_requests=NOTHING, before=BEFORE):
     return NodeChange(
-        "a", Outcome(before, "Calculated"), Outcome(after, "Calculated"), before, mid_requests,
+        "a", WhatIfOutcome(before, "Calculated"), WhatIfOutcome(after, "Calculated"), before, mid_requests,
         predicts_otherwise=False, warm_pods=0, cold_pods=0,
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_a_node_that_was_not_known_before_loses_nothing():
 )
 def test_a_node_is_short_where_it_loses_and_has_less_than_its_mid_pods_request(after, requested, is_short):
     assert change(after, requested).is_short is is_short
-    assert not dataclasses.replace(change(after, requested), before=Outcome(after, "")).is_short
+    assert not dataclasses.replace(change(after, requested), before=WhatIfOutcome(after, "")).is_short
 
 
 def strategy(enabled=True, **keys):
@@ -74,7 +74,7 @@ def strategy(enabled=True, **keys):
 def compared(after, before=None, report=None, annotations=None):
     """Compare a node of 16 cores and 64 GiB under two strategies."""
     node = msgspec.convert(cluster.node(annotations=annotations), type=store.Node)
-    metric = msgspec.convert(report, type=wire.NodeMetric) if report else None
+    metric = msgspec.convert(report, type=wire.WireNodeMetric) if report else None
     return what_if.change_of("worker-1", store.with_mid_status(node), metric, (before or strategy(), after), NOW)
 
 

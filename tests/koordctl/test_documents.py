@@ -13,9 +13,9 @@ import pytest
 from docs.generators import koordctl_documents, pages
 from koordctl import commands
 from koordctl.backtest import report
-from koordctl.backtest.results import Row, Summary
+from koordctl.backtest.results import CandidateSummary, Row
 from koordctl.check import results
-from koordctl.cli.document import Document, to_wire
+from koordctl.cli.document import AnswerDocument, to_wire
 from koordctl.explain import config
 from manager.slo_config import evaluation, explanation
 from tests.koordctl import samples
@@ -66,8 +66,8 @@ def document(tmp_path, monkeypatch):
 
 def backtest():
     row = Row("n", "cpu", "n-sigma-v2", 3, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0)
-    summary = Summary("cpu", "n-sigma-v2", 1, 3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
-    found = report.Backtest(report.Settings(3600, 60, 2, {"seed": 1}), ["x"], [row], 0, [summary], None, "none")
+    summary = CandidateSummary("cpu", "n-sigma-v2", 1, 3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    found = report.Backtest(report.BacktestSettings(3600, 60, 2, {"seed": 1}), ["x"], [row], 0, [summary], None, "none")
     return json.loads(report.as_json(found))
 
 
@@ -145,5 +145,5 @@ def test_every_document_has_a_schema_and_every_schema_a_document():
     for command in commands.ROOT.commands.values():
         for leaf in getattr(command, "commands", {"": command}).values():
             assert leaf.module
-    assert set(Document.__subclasses__()) == set(koordctl_documents.DOCUMENTS)
+    assert set(AnswerDocument.__subclasses__()) == set(koordctl_documents.DOCUMENTS)
     assert {path.stem for path in pathlib.Path(SCHEMAS).iterdir()} == set(KINDS)

@@ -8,7 +8,7 @@ import pytest
 from api_types.kubernetes import pods
 from fleet import wire
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import Installation, Snapshot, Unread
+from fleet.snapshot import FleetSnapshot, Installation, Unread
 from koordctl.check import installed, rights
 from koordctl.check.seen import Seen
 from manager.slo_config import evaluation
@@ -21,7 +21,7 @@ def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
     """Return (verdict, text) of each check by its code."""
     of_seen = {name: more.pop(name) for name in tuple(more) if name in Seen.__dataclass_fields__}
     found = Installation(NAMESPACE, workloads=parts or {}, **more)
-    snapshot = Snapshot(NOW, "https://x", None if nodes is None else tuple(nodes), (), found, tuple(unread))
+    snapshot = FleetSnapshot(NOW, "https://x", None if nodes is None else tuple(nodes), (), found, tuple(unread))
     return {
         each.kind.code: (each.verdict.value, each.text)
         for each in installed.results(Seen(snapshot, **of_seen), required, dropped)
@@ -31,7 +31,7 @@ def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
 def workload(wanted, ready, version=""):
     labels = {"app.kubernetes.io/version": version} if version else {}
     counts = {"ready_replicas": ready, "replicas": wanted, "number_ready": ready, "desired_number_scheduled": wanted}
-    return wire.Workload(
+    return wire.WireWorkload(
         metadata=pods.ObjectMeta(labels=labels),
         spec=wire.WorkloadSpec(replicas=wanted),
         status=wire.WorkloadStatus(**counts),
@@ -73,7 +73,9 @@ def test_a_mid_pod_may_wait_for_five_minutes(waiting, text):
 
 
 def classes(**values):
-    return [wire.PriorityClass(pods.ObjectMeta(name=name.replace("_", "-")), value) for name, value in values.items()]
+    return [
+        wire.WirePriorityClass(pods.ObjectMeta(name=name.replace("_", "-")), value) for name, value in values.items()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -312,6 +314,6 @@ def test_three_nodes_are_all_named():
 def test_each_fault_of_a_node_is_one_result(reason):
     outcome = evaluation.evaluate(None, {"colocation-config": '{"enable": true}'}, exists=True)
     nodes = (measured("n1", 10.0), NodeState("n2", reason=reason))
-    snapshot = Snapshot(NOW, "https://x", nodes, (), Installation(NAMESPACE, outcome=outcome))
+    snapshot = FleetSnapshot(NOW, "https://x", nodes, (), Installation(NAMESPACE, outcome=outcome))
     codes = [each.kind.code for each in installed.results(Seen(snapshot), (), ())]
     assert codes.count(reason) == 1

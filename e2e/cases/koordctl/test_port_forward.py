@@ -10,7 +10,7 @@ import pytest
 from e2e.support.installation import Suite
 from e2e.support.names import SUITE_NAMESPACE
 from fleet import port_forward
-from fleet.port_forward import Caller, CannotForward, Page, PodPort
+from fleet.port_forward import Caller, CannotForward, ForwardedPage, PodPort
 from tools.localcluster.access import Cluster
 
 DEBUG_PORT, CLOSED_PORT, OK = 10263, 10999, 200
@@ -25,8 +25,8 @@ def pod(cluster: Cluster, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> str:
     return suite.pods("koord-scheduler")[0]
 
 
-def _page(pod: str, port: int, caller: Caller) -> Page:
-    async def read() -> Page:
+def _page(pod: str, port: int, caller: Caller) -> ForwardedPage:
+    async def read() -> ForwardedPage:
         async with port_forward.open_forward(PodPort(SUITE_NAMESPACE, pod, port), caller) as forward:
             return await forward.get("/debug/pods/")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from koordctl.backtest import traces
-from koordctl.backtest.traces import Unit
+from koordctl.backtest.traces import TraceUnit
 
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 
@@ -20,26 +20,26 @@ def written(tmp_path, text):
 
 def test_half_percents_become_shares_by_series(tmp_path):
     found = traces.read(written(tmp_path, "t,vm00,vm01\n0,200,1\n300,1,50\n600,0,100\n"))
-    assert (found.names, found.step_seconds, found.unit) == (("vm00", "vm01"), 300, Unit.HALF_PERCENT)
+    assert (found.names, found.step_seconds, found.unit) == (("vm00", "vm01"), 300, TraceUnit.HALF_PERCENT)
     np.testing.assert_array_equal(found.shares, [[1.0, 0.005, 0.0], [0.005, 0.25, 0.5]])
 
 
 @pytest.mark.parametrize(
     ("largest", "unit", "share"),
     [
-        (1.0, Unit.SHARE, 1.0),
-        (1.2, Unit.SHARE, 1.2),
-        (3, Unit.OWN_LARGEST, 1.0),
-        (80, Unit.PERCENT, 0.8),
-        (150, Unit.HALF_PERCENT, 0.75),
-        (4000, Unit.OWN_LARGEST, 1.0),
+        (1.0, TraceUnit.SHARE, 1.0),
+        (1.2, TraceUnit.SHARE, 1.2),
+        (3, TraceUnit.OWN_LARGEST, 1.0),
+        (80, TraceUnit.PERCENT, 0.8),
+        (150, TraceUnit.HALF_PERCENT, 0.75),
+        (4000, TraceUnit.OWN_LARGEST, 1.0),
     ],
 )
 def test_the_unit_follows_from_the_largest_value(tmp_path, largest, unit, share):
     found = traces.read(written(tmp_path, f"t,a,b\n0,{largest},0\n300,0,{largest / 2}\n"))
     assert found.unit is unit
     assert found.shares[0, 0] == share
-    assert found.shares[1, 1] == (1.0 if unit is Unit.OWN_LARGEST else share / 2)
+    assert found.shares[1, 1] == (1.0 if unit is TraceUnit.OWN_LARGEST else share / 2)
 
 
 def test_a_gap_of_an_hour_has_the_value_before_it_and_a_longer_one_stays(tmp_path):

@@ -19,7 +19,7 @@ from koordctl import __main__ as koordctl
 from koordctl.backtest import command, node_history, report, results, sources
 from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.placement import Pod
-from koordctl.backtest.report import Backtest, Settings
+from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import Row, Span
 from koordlet.samples import Resource
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
@@ -387,7 +387,7 @@ def shard(tmp_path):
     """Return a function that writes the file of a shard."""
 
     def write(index, found, shards=2, problems=()):
-        settings = Settings(HOUR, HOUR, shards, {"seed": 1})
+        settings = BacktestSettings(HOUR, HOUR, shards, {"seed": 1})
         path = tmp_path / str(len(list(tmp_path.iterdir())))
         path.write_text(report.as_json(Backtest(settings, list(problems), found, index)))
         return path

@@ -9,7 +9,7 @@ import pytest
 
 from component_base.prometheus import InstantValue, label_values
 from koordctl import __main__ as koordctl
-from koordctl.backtest.prometheus import BadQuery, CannotRead, Prometheus, Server
+from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.time_range import TimeRange
 from tests.fakes import certificates
 from tests.koordctl.backtest.conftest import DAY, DAYS, START, STEP
@@ -117,7 +117,7 @@ def test_warnings_are_kept_without_hints_and_cut(proxy, client):
     [
         (
             refusal("bad_data", "parse error"),
-            BadQuery,
+            RejectedQuery,
             "rejects up: parse error; check --selector and the metric",
         ),
         (refusal("internal", "disk is broken"), CannotRead, "returned 400: internal: disk is broken"),

@@ -7,21 +7,21 @@ import pytest
 
 from koordctl.backtest import report, results
 from koordctl.backtest.candidates import all_candidates
-from koordctl.backtest.report import Backtest, Settings
-from koordctl.backtest.results import Row, Summary
+from koordctl.backtest.report import Backtest, BacktestSettings
+from koordctl.backtest.results import CandidateSummary, Row
 
 CANDIDATES = all_candidates(3600)
 
 
 def text_of(recommendation):
     """Return what is printed below the table."""
-    document = Backtest(Settings(1, 1, 1, {}), [], [])
+    document = Backtest(BacktestSettings(1, 1, 1, {}), [], [])
     document.recommended, document.reason = recommendation
     return "\n".join(report.answer(document, CANDIDATES).tail)
 
 
 def summary(candidate, resource="cpu", violations=0.0, mid=1.0):
-    return Summary(resource, candidate, 4, 1000, violations, 0.0, 0.0, 0.0, 0.0, 50.0, mid, mid)
+    return CandidateSummary(resource, candidate, 4, 1000, violations, 0.0, 0.0, 0.0, 0.0, 50.0, mid, mid)
 
 
 def recommend(*violations_and_mid, days=12.0, target=1.0):
@@ -86,7 +86,7 @@ def test_days_are_the_median_over_the_nodes():
 def test_a_document_is_read_back_and_has_a_line_for_each_row():
     row = Row("n", "cpu", "n-sigma-v2", 3, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0)
     for rows in ([], [row, row]):
-        document = Backtest(Settings(3600, 60, 2, {"seed": 1}), ["x\ny"], rows, 1, [summary("oracle")])
+        document = Backtest(BacktestSettings(3600, 60, 2, {"seed": 1}), ["x\ny"], rows, 1, [summary("oracle")])
         text = report.as_json(document)
         assert msgspec.json.decode(text.encode(), type=Backtest) == document
         assert (
@@ -99,7 +99,7 @@ COLD = "percentile, cold 24 h"
 
 
 def summary_of(candidate, resource="cpu", violations=0.0, mid=1.0):
-    return Summary(resource, candidate, 4, 1000, violations, 0.0, 0.0, 0.0, 0.0, 50.0, mid, mid)
+    return CandidateSummary(resource, candidate, 4, 1000, violations, 0.0, 0.0, 0.0, 0.0, 50.0, mid, mid)
 
 
 def recommended_of(of_cpu, of_memory=None, target=1.0):
@@ -148,7 +148,7 @@ def test_the_text_of_a_recommendation_has_the_configmap_and_without_one_a_senten
 
 def settings(**changes):
     given = {"horizon_seconds": 3600, "interval_seconds": 600, "shards": 2, "source": {"seed": 1, "step": 300}}
-    return report.Settings(**(given | changes))
+    return report.BacktestSettings(**(given | changes))
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,15 @@ def test_what_differs_between_shards_is_named_by_its_own_key(changes, names):
     assert settings(**changes).differences(settings()) == names
 
 
-CPU = Summary("cpu", "max", 4, 100, 1.234, 2.25, 3.46, 0.567, 7.894, 41.26, 2.126, 1.004)
-MEMORY = Summary("memory", "calibrated, 1 %", 4, 100, 0.0, 0.0, 0.0, 0.0, 0.0, -3.26, 12.0, 0.0)
-ORACLE = Summary("memory", "oracle", 5, 100, 9.0, 9.0, 9.0, 9.0, 9.0, 60.0, 30.5, 20.25)
+CPU = CandidateSummary("cpu", "max", 4, 100, 1.234, 2.25, 3.46, 0.567, 7.894, 41.26, 2.126, 1.004)
+MEMORY = CandidateSummary("memory", "calibrated, 1 %", 4, 100, 0.0, 0.0, 0.0, 0.0, 0.0, -3.26, 12.0, 0.0)
+ORACLE = CandidateSummary("memory", "oracle", 5, 100, 9.0, 9.0, 9.0, 9.0, 9.0, 60.0, 30.5, 20.25)
 
 
 def test_each_summary_is_a_row_with_units_and_the_oracle_has_no_violations():
-    (table,) = report.answer(Backtest(Settings(1, 1, 1, {}), [], [], summaries=[CPU, MEMORY, ORACLE]), []).tables
+    (table,) = report.answer(
+        Backtest(BacktestSettings(1, 1, 1, {}), [], [], summaries=[CPU, MEMORY, ORACLE]), []
+    ).tables
     assert [row[1:] for row in table.rows] == [
         ("max", "1.23", "2.2", "3.5", "0.57", "7.89", "41.3", "2.13 cores", "1.00 cores", "4"),
         ("calibrated, 1 %", "0.00", "0.0", "0.0", "0.00", "0.00", "-3.3", "12.00 GiB", "0.00 GiB", "4"),

@@ -11,7 +11,7 @@ from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
 from koordctl.backtest.oracle import Stays
 from koordctl.backtest.placement import Pod
-from koordctl.backtest.replay import Forecasts
+from koordctl.backtest.replay import ReplayedForecasts
 from koordctl.backtest.results import Row, Span
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import WholeAmounts
@@ -181,7 +181,7 @@ def rows(resource, *, allocatable=ALLOCATABLE, interval_hours=168 / TIMES, **cha
     unit = 1.0 if resource is Resource.CPU else float(GIB)
     given = {"peaks": PEAKS, "oracle": 1.5, "requests": 4.0, "usage": 1.0, "other_usage": 0.5, "mid_requests": 3.0}
     arrays = {name: unit * np.broadcast_to(np.array(each, float), TIMES) for name, each in (given | changes).items()}
-    forecasts = Forecasts(arrays.pop("peaks")[np.newaxis], **arrays)
+    forecasts = ReplayedForecasts(arrays.pop("peaks")[np.newaxis], **arrays)
     usage = dict.fromkeys(Resource, np.ones((1, 1)))
     node = NodeHistory("n1", 300, [BoundPod("u")], [Pod(0, 0, 1)], usage, None, CAPACITY, allocatable)
     candidate = dataclasses.replace(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from koordctl.backtest import gaps, placement, sources, traces
-from koordctl.backtest.traces import Unit
+from koordctl.backtest.traces import TraceUnit
 from koordlet.samples import Resource
 
 NAN = np.nan
@@ -30,9 +30,9 @@ def lines(rows, step=300):
 @pytest.mark.parametrize(
     ("largest", "unit", "share"),
     [
-        (1.5, Unit.SHARE, 1.5), (1.51, Unit.OWN_LARGEST, 1.0), (10.0, Unit.OWN_LARGEST, 1.0),
-        (10.1, Unit.PERCENT, 0.101), (100.0, Unit.PERCENT, 1.0), (101.0, Unit.HALF_PERCENT, 0.505),
-        (200.0, Unit.HALF_PERCENT, 1.0), (201.0, Unit.OWN_LARGEST, 1.0),
+        (1.5, TraceUnit.SHARE, 1.5), (1.51, TraceUnit.OWN_LARGEST, 1.0), (10.0, TraceUnit.OWN_LARGEST, 1.0),
+        (10.1, TraceUnit.PERCENT, 0.101), (100.0, TraceUnit.PERCENT, 1.0), (101.0, TraceUnit.HALF_PERCENT, 0.505),
+        (200.0, TraceUnit.HALF_PERCENT, 1.0), (201.0, TraceUnit.OWN_LARGEST, 1.0),
     ],
 )  # fmt: skip
 def test_the_unit_is_that_whose_limit_holds_the_largest_value(tmp_path, largest, unit, share):

@@ -15,7 +15,7 @@ from fleet.port_forward import Caller
 from koordctl import __main__ as koordctl
 from koordctl.bundle import archive, collecting, command
 from koordctl.bundle.archive import Archive
-from koordctl.bundle.collecting import Collector
+from koordctl.bundle.collecting import BundleCollector
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 from tests.koordctl.serving import healthy, kubeconfig_of
@@ -299,9 +299,9 @@ def collected(tmp_path, *of_parts):
                 server.on("GET", f"{PODS}/{name}/log", apiserver.Answer(f"password={name}\nof {name}\n".encode()))
             with Archive(tmp_path / "b.tgz", 0.0) as archive:
                 async with session.connect(Connection(server.url, "test"), user_agent="test/1") as api:
-                    await Collector(api, archive, NAMESPACE, Caller(), lambda *each: reports.append(each)).collect(
-                        ["c"]
-                    )
+                    await BundleCollector(
+                        api, archive, NAMESPACE, Caller(), lambda *each: reports.append(each)
+                    ).collect(["c"])
             return archive, list(server.requests)
 
     archive, requests = asyncio.run(collect())

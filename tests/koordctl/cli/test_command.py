@@ -13,7 +13,7 @@ from api_types.kubernetes import pods
 from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
-from koordctl.cli.progress import Progress
+from koordctl.cli.progress import ProgressLine
 from koordctl.cli.version_command import Version
 from tests import factories
 from tests.fleet import cluster
@@ -283,7 +283,7 @@ def test_sums_of_namespaces_hold_no_pod_of_a_page_that_is_read(words, tmp_path, 
             found = (each for each in gc.get_objects() if isinstance(each, (pods.Pod, PodState)))
             held.append(sum(1 for _ in found))
 
-    monkeypatch.setattr(Progress, "report", report)
+    monkeypatch.setattr(ProgressLine, "report", report)
     before = sum(isinstance(each, (pods.Pod, PodState)) for each in gc.get_objects())
     listed, metrics = pages_of_pods(60, 10)
     with kubeconfig_of(tmp_path, **healthy(pods=listed, metrics=metrics)) as file:

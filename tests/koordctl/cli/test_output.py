@@ -12,7 +12,7 @@ import yaml
 
 from koordctl.cli import output
 from koordctl.cli.answer import Answer, Column, Table
-from koordctl.cli.output import Style, Watched
+from koordctl.cli.output import RepeatedOutput, Style
 from koordctl.cli.version_command import Version
 
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def of_text(name, *notes):
 def test_each_answer_and_its_notes_are_drawn_at_once_and_nothing_in_between(monkeypatch):
     terminal = drawn_on(monkeypatch)
     before = threading.active_count()
-    with Watched("table", headers=True, style=Style("never")) as watched:
+    with RepeatedOutput("table", headers=True, style=Style("never")) as watched:
         assert terminal.getvalue() == HIDE
         watched.show(of_text("worker-1", "not read: pods ✘"))
         first = terminal.getvalue()
@@ -207,13 +207,13 @@ def test_each_answer_and_its_notes_are_drawn_at_once_and_nothing_in_between(monk
 @pytest.mark.parametrize(("color", "is_red"), [("always", True), ("auto", True), ("never", False)])
 def test_a_row_of_an_error_is_red_where_colour_is_wanted(monkeypatch, color, is_red):
     terminal = drawn_on(monkeypatch)
-    with Watched("table", headers=True, style=Style(color)) as watched:
+    with RepeatedOutput("table", headers=True, style=Style(color)) as watched:
         watched.show(of_text("worker-1"))
     assert ("\x1b[31mworker-1" in terminal.getvalue()) == is_red
 
 
 def test_on_a_pipe_the_answers_follow_one_another(capsys):
-    with Watched("table", headers=False, style=Style()) as watched:
+    with RepeatedOutput("table", headers=False, style=Style()) as watched:
         for name in ("worker-1", "worker-2"):
             watched.show(of_text(name))
     assert capsys.readouterr().out == "worker-1\n\nworker-2\n\n"

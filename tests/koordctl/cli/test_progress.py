@@ -18,7 +18,7 @@ def clock(monkeypatch):
 def _shown(clock, seconds, *, is_terminal):
     to = io.StringIO()
     to.isatty = lambda: is_terminal
-    with progress.Progress(to) as shown:
+    with progress.ProgressLine(to) as shown:
         clock[0] += seconds
         shown.show("waiting for Reports, SampleTooOld")
     return to.getvalue()

@@ -8,7 +8,7 @@ import pytest
 from console.pages import health
 from fleet import findings, wire
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import Installation, Snapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from koordctl.cli import output, status
 from manager.slo_config import evaluation
 
@@ -16,7 +16,7 @@ NOW = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
 
 
 def workload(wanted, there, ready):
-    return wire.Workload(
+    return wire.WireWorkload(
         spec=wire.WorkloadSpec(replicas=wanted), status=wire.WorkloadStatus(ready_replicas=ready, replicas=there)
     )
 
@@ -48,7 +48,7 @@ ENABLED = evaluation.evaluate(None, {"colocation-config": '{"enable": true}'}, e
 def part(wanted, ready, version="0.2.0"):
     counts = {"ready_replicas": ready, "replicas": wanted, "number_ready": ready, "desired_number_scheduled": wanted}
     metadata = wire.pods.ObjectMeta(name="x", labels={"app.kubernetes.io/version": version})
-    return wire.Workload(metadata, wire.WorkloadSpec(replicas=wanted), wire.WorkloadStatus(**counts))
+    return wire.WireWorkload(metadata, wire.WorkloadSpec(replicas=wanted), wire.WorkloadStatus(**counts))
 
 
 def node(name, number, **changes):
@@ -70,7 +70,7 @@ def snapshot(nodes=(), **installed):
         "renewed": TIME,
         "outcome": ENABLED,
     }
-    return Snapshot(TIME, "https://api", nodes, None, Installation("suite", **(given | installed)))
+    return FleetSnapshot(TIME, "https://api", nodes, None, Installation("suite", **(given | installed)))
 
 
 @pytest.mark.parametrize("ready", [0, 1, 2])

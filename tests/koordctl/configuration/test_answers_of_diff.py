@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.node_state import UNKNOWN, Amounts
-from fleet.what_if import NodeChange, Outcome
+from fleet.what_if import NodeChange, WhatIfOutcome
 from koordctl.configuration import diff
 from koordctl.configuration.diff import Comparison
 from manager.slo_config.explanation import Value
@@ -12,7 +12,7 @@ GIB = 2**30
 
 
 def node(name, before=(1_000, GIB), after=(2_000, 2 * GIB), asked=(0, 0), **more):
-    outcomes = (Outcome(Amounts(*each), "Published") for each in (before, after))
+    outcomes = (WhatIfOutcome(Amounts(*each), "Published") for each in (before, after))
     known = {"predicts_otherwise": False, "warm_pods": 0, "cold_pods": 0} | more
     return NodeChange(name, *outcomes, Amounts(*before), Amounts(*asked), **known)
 

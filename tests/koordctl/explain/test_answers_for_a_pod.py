@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api_types.kubernetes import pods
-from fleet.wire import Condition
+from fleet.wire import WireCondition
 from koordctl.explain import pod as explained
 from tests.fleet import cluster
 from tests.koordctl.explain.test_misses import GIB, guarded, hot
@@ -14,7 +14,7 @@ from tests.koordctl.explain.test_misses import GIB, guarded, hot
 NOW = dt.datetime(2026, 11, 21, 10, 0, tzinfo=dt.UTC)
 MID = {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
 MESSAGE = "0/2 nodes are available: 2 node(s) were odd."
-UNSCHEDULED = Condition("PodScheduled", "False", "Unschedulable", MESSAGE)
+UNSCHEDULED = WireCondition("PodScheduled", "False", "Unschedulable", MESSAGE)
 
 
 def answer(*, node="", requests=None, most_nodes=0, decision=None, **more):
@@ -93,13 +93,13 @@ def test_the_head_has_the_age_of_the_last_decision():
     ("condition", "is_shown"),
     [
         (UNSCHEDULED, True),
-        (Condition("PodScheduled", "True", "", MESSAGE), False),
-        (Condition("Ready", "False", "", MESSAGE), False),
-        (Condition("PodScheduled", "False", "", None), False),
+        (WireCondition("PodScheduled", "True", "", MESSAGE), False),
+        (WireCondition("Ready", "False", "", MESSAGE), False),
+        (WireCondition("PodScheduled", "False", "", None), False),
     ],
 )
 def test_only_what_keeps_a_pod_from_a_node_is_shown_of_its_conditions(condition, is_shown):
-    found = answer(conditions=[Condition("Initialized", "True"), condition])
+    found = answer(conditions=[WireCondition("Initialized", "True"), condition])
     assert (f"kube-scheduler: {MESSAGE}" in found.head) is is_shown
     assert [(each.nodes, each.reason) for each in found.data.rejections] == [(2, "node(s) were odd")] * is_shown
 

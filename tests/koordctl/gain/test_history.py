@@ -13,7 +13,7 @@ from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
 from koordctl.backtest.time_range import TimeRange
 from koordctl.gain import history
-from koordctl.gain.gains import Amounts, Day, Exceeded, OfNamespace
+from koordctl.gain.gains import Amounts, Exceeded, GainDay, OfNamespace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 DAY, STEP, GIB = 86_400, 60, 2**30
@@ -307,8 +307,8 @@ def test_a_namespace_has_its_sums_and_each_day_those_of_all(gain):
         "c": OfNamespace(Amounts(), Amounts(), None, 1),
     }
     assert found.days == [
-        Day("2024-10-03", 8 * HOUR, (2 + 2 + 3) * HOUR, (1 + 1 + 2) * HOUR),
-        Day("2024-10-04", 8 * HOUR, (2 + 2 + 1) * HOUR, (1 + 1) * HOUR),
+        GainDay("2024-10-03", 8 * HOUR, (2 + 2 + 3) * HOUR, (1 + 1 + 2) * HOUR),
+        GainDay("2024-10-04", 8 * HOUR, (2 + 2 + 1) * HOUR, (1 + 1) * HOUR),
     ]
 
 

@@ -49,9 +49,9 @@ def test_the_exit_code_is_the_same_for_every_output(output, tmp_path, capsys):
 
 
 def test_a_broken_promise_is_marked():
-    good, bad = (gains.Forecasts("calibrated", "cpu", ratio, 0.3) for ratio in (0.009, 0.011))
+    good, bad = (gains.GainForecasts("calibrated", "cpu", ratio, 0.3) for ratio in (0.009, 0.011))
     assert [good.is_too_low, bad.is_too_low] == [False, True]
-    assert not gains.Forecasts("percentile", "cpu", 0.5, 0.3).is_too_low
+    assert not gains.GainForecasts("percentile", "cpu", 0.5, 0.3).is_too_low
     table = gains.answer(gains.Gain("x", forecasts=[good, bad])).tables[1]
     assert table.styles == ["", "warning"]
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from koordctl.gain import page
-from koordctl.gain.gains import Amounts, Day, Gain, OfNamespace
+from koordctl.gain.gains import Amounts, Gain, GainDay, OfNamespace
 
-DAYS = [Day("2026-11-20", 0.0, 0.0, 0.0), Day("2026-11-21", 36_000.0, 18_000.0, 7_200.0)]
+DAYS = [GainDay("2026-11-20", 0.0, 0.0, 0.0), GainDay("2026-11-21", 36_000.0, 18_000.0, 7_200.0)]
 
 
 def widths(days):
@@ -19,7 +19,7 @@ def widths(days):
 def test_the_widest_bar_is_the_largest_amount_of_all_days(largest):
     amounts = [1.0, 2.0, 3.0]
     amounts[largest] = 12.0
-    found = widths([Day("2026-11-20", 6.0, 6.0, 6.0), Day("2026-11-21", *amounts)])
+    found = widths([GainDay("2026-11-20", 6.0, 6.0, 6.0), GainDay("2026-11-21", *amounts)])
     assert found[3 + largest] == max(found)
     assert found == pytest.approx([max(found) * each / 12 for each in (6.0, 6.0, 6.0, *amounts)], abs=0.05)
 
