@@ -13,7 +13,7 @@ from fleet import findings
 from fleet.finding_kinds import Category, Severity
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import NodeState
-from fleet.snapshot import Installation, FleetSnapshot
+from fleet.snapshot import FleetSnapshot, Installation
 from koordctl.check import rights
 from koordctl.check.results import Result, Verdict, failed, passed, skipped
 from koordctl.check.seen import Seen
