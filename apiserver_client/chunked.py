@@ -13,7 +13,7 @@ _LONGEST_SIZE_LINE: Final = 4096
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
-class Malformed(ValueError):
+class MalformedChunk(ValueError):
     """Bytes that are not a chunked body."""
 
 
@@ -30,7 +30,7 @@ class Body:
         """End of the chunk before, which precedes a size line."""
 
     def decode(self, data: bytes) -> bytes:
-        """Return the bytes of the body in `data`. Raises Malformed."""
+        """Return the bytes of the body in `data`. Raises MalformedChunk."""
         pieces = []
         if self._begun:
             data, self._begun = self._begun + data, b""
@@ -44,12 +44,12 @@ class Body:
                 continue
             lead = data[at : at + len(self._before_size)]
             if not self._before_size.startswith(lead):
-                raise Malformed(f"{data[at : at + 40]!r} where the end of a chunk is expected")
+                raise MalformedChunk(f"{data[at : at + 40]!r} where the end of a chunk is expected")
             end = data.find(_LINE_END, at + len(lead))
             if end < 0:
                 self._begun = data[at:]
                 if len(self._begun) > _LONGEST_SIZE_LINE:
-                    raise Malformed(f"no size of a chunk in {len(self._begun)} bytes: {self._begun[:40]!r}")
+                    raise MalformedChunk(f"no size of a chunk in {len(self._begun)} bytes: {self._begun[:40]!r}")
                 break
             self._missing = _size(data[at + len(lead) : end])
             self._before_size = _LINE_END
@@ -61,5 +61,5 @@ class Body:
 def _size(line: bytes) -> int:
     digits = line.partition(b";")[0].rstrip(b" \t")
     if not digits or not _HEXADECIMAL.issuperset(digits):
-        raise Malformed(f"{line[:40]!r} where the size of a chunk is expected")
+        raise MalformedChunk(f"{line[:40]!r} where the size of a chunk is expected")
     return int(digits, 16)

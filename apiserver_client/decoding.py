@@ -38,7 +38,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Metadata(msgspec.Struct, rename="camel", frozen=True):
+class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     """Identity and version of an object."""
 
     name: str = ""
@@ -54,7 +54,7 @@ def version_number(version: str) -> int:
 class Envelope(msgspec.Struct, frozen=True):
     """Any object, decoded for its identity only."""
 
-    metadata: Metadata = Metadata()
+    metadata: ObjectMeta = ObjectMeta()
 
     @property
     def key(self) -> Key:
@@ -69,7 +69,7 @@ class PageMetadata(msgspec.Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """A page of a list; the items are not decoded yet. Required, so that another document is no empty list."""
 
     metadata: PageMetadata

@@ -89,7 +89,7 @@ class Call:
         return f"{self.method} {self.path}"
 
 
-class Cause(msgspec.Struct, frozen=True):
+class StatusCause(msgspec.Struct, frozen=True):
     """Fault of one field of a rejected object."""
 
     reason: str = ""
@@ -182,7 +182,7 @@ class Details(msgspec.Struct, rename="camel", frozen=True):
     """Object, causes and delay of a Status."""
 
     name: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: float | None = None
 
 

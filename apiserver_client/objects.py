@@ -138,7 +138,7 @@ async def list_items(
             page, page_bytes = await _page(api, request, query, 1, accepted(metadata_only=True))
             for item in page.items or ():
                 on_unreadable(decoding.identify(item, resource.kind).key, error)
-            page = decoding.Page(page.metadata, None)
+            page = decoding.ListPage(page.metadata, None)
         for position, item in enumerate(page.items or (), start=1):
             yield item
             if position % ITEMS_PER_LOOP_TURN == 0:
@@ -154,11 +154,11 @@ async def list_items(
 
 async def _page(
     api: session.Session, request: errors.Call, query: session.Parameters, limit: int, accept: str
-) -> tuple[decoding.Page, int]:
+) -> tuple[decoding.ListPage, int]:
     """Read a page of at most `limit` objects, 0 for all; return it and its size in bytes. Raises DecodeError."""
     parameters = {**query, "limit": str(limit)} if limit else query
     body = await api.send(request, parameters=parameters, accept=accept, most_bytes=_MOST_PAGE_BYTES)
-    return decoding.decode(request, body, decoding.Page), len(body)
+    return decoding.decode(request, body, decoding.ListPage), len(body)
 
 
 async def create(

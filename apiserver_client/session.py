@@ -351,7 +351,7 @@ async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> A
             raise httpcore2.RemoteProtocolError("the connection was closed before the answer was complete")
         try:
             piece = body.decode(received)
-        except chunked.Malformed as error:
+        except chunked.MalformedChunk as error:
             raise httpcore2.RemoteProtocolError(error) from error
         if piece:
             yield piece

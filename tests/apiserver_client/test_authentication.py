@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from api_types.kubernetes import times
-from apiserver_client import authentication, connection, errors, exec_program, objects, resources, session
+from apiserver_client import authentication, connection, errors, exec_program, objects, resources
 from tests.fakes import apiserver, credential_program
 
 NODE = "/api/v1/nodes/n"
@@ -212,10 +212,6 @@ async def test_a_hanging_program_is_killed_with_its_children_at_its_deadline(pro
         if written_by(command):
             break
     await all_gone(await started_by(command))
-
-
-def test_a_program_has_less_time_than_a_request():
-    assert session.Timeouts().request >= exec_program.LONGEST_SECONDS
 
 
 async def test_a_cancelled_request_leaves_no_program_behind(server, program):

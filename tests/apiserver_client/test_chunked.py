@@ -49,5 +49,5 @@ def test_trailers_are_not_part_of_the_body():
     [b"<html>\r\n", b"\r\n", b"-3\r\nabc", b"0x3\r\nabc", b"+3\r\nabc", b"1_0\r\nabc", b"3\r\nabcd\r\n", b"1" * 5000],
 )
 def test_rejects_bytes_that_are_not_a_chunk(sent):
-    with pytest.raises(chunked.Malformed):
+    with pytest.raises(chunked.MalformedChunk):
         chunked.Body().decode(sent)

@@ -49,7 +49,7 @@ def test_an_object_without_namespace_has_an_empty_one():
 
 
 class Deep(msgspec.Struct):
-    metadata: decoding.Metadata
+    metadata: decoding.ObjectMeta
     after: int = 0
     text: str = ""
 
@@ -71,7 +71,7 @@ def test_levels_without_number_cost_an_object_nothing_else(levels, opening, clos
 def test_a_deep_object_does_not_affect_the_others_of_its_page():
     items = [deep(1), deep(9_000), deep(3)]
     page = decoding.decode(
-        "pods", b'{"metadata": {"resourceVersion": "5"}, "items": [%s]}' % b",".join(items), decoding.Page
+        "pods", b'{"metadata": {"resourceVersion": "5"}, "items": [%s]}' % b",".join(items), decoding.ListPage
     )
     assert [decoding.identify(item, "Pod").key.name for item in page.items or ()] == ["n", "n", "n"]
     event = decoding.decode("pods", b'{"type": "ADDED", "object": %s}' % deep(9_000), decoding.WatchEvent)

@@ -73,7 +73,7 @@ def test_forbidden_names_the_rule_to_grant():
 def test_invalid_has_the_fault_of_each_field():
     causes = [{"reason": "FieldValueInvalid", "message": "must be positive", "field": "status.x"}]
     error = errors.refusal(PUT_STATUS, 422, answer(422, "Invalid", "bad", name="n1", causes=causes))
-    assert error.causes == (errors.Cause("FieldValueInvalid", "must be positive", "status.x"),)
+    assert error.causes == (errors.StatusCause("FieldValueInvalid", "must be positive", "status.x"),)
 
 
 @pytest.mark.parametrize(

@@ -157,18 +157,6 @@ async def test_a_refused_connection_names_server_and_source_of_the_credentials()
     assert str(caught.value).endswith("(the test)")
 
 
-async def test_ignores_errors_of_the_caller_as_a_cause():
-    async with apiserver.running() as server:
-        pass
-    async with server.session() as api:
-        try:
-            {}["the callers own"]
-        except KeyError:
-            with pytest.raises(errors.Unreachable, match="Errno 111") as caught:
-                await get_node(api)
-    assert "own" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "timeouts", [session.Timeouts(read=0.02), session.Timeouts(request=0.02)], ids=["read", "whole request"]
 )

@@ -63,13 +63,6 @@ async def test_the_first_read_after_a_write_ends_with_the_header(pieces):
         assert await stream.read(1000, 5.0) == b""
 
 
-async def test_another_header_follows_an_interim_one():
-    interim = b"HTTP/1.1 103 Early Hints\r\n\r\n"
-    async with connected(sending(interim + HEAD + b"body")) as stream:
-        await stream.write(b"GET")
-        assert [await stream.read(1000, 5.0) for _ in range(3)] == [interim, HEAD, b"body"]
-
-
 async def test_returns_a_header_without_end():
     async with connected(sending(b"x" * 300_000)) as stream:
         await stream.write(b"GET")
@@ -103,16 +96,6 @@ async def test_each_read_has_its_own_timeout():
         await asyncio.sleep(0.01)
         speak.set()
         assert await patient == b"late"
-
-
-async def test_regular_bytes_prevent_a_timeout():
-    async with connected(sending(HEAD, *[b"x"] * 30)) as stream:
-        await stream.write(b"GET")
-        await stream.read(1000, 5.0)
-        read = 0
-        while data := await stream.read(1000, 5.0):
-            read += len(data)
-    assert read == 30
 
 
 async def test_pauses_a_fast_peer_and_loses_nothing():
@@ -238,13 +221,6 @@ async def test_the_next_address_is_tried_where_the_first_fails_or_does_not_answe
             assert stream.get_extra_info("peername") == ("127.0.0.1", port)
             await stream.aclose()
     gc.collect()
-
-
-async def test_an_address_is_not_resolved(monkeypatch):
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", None)
-    async with connections.served(_silent) as port:
-        stream = await sockets.Network().connect_tcp("127.0.0.1", port, 5.0)
-        await stream.aclose()
 
 
 @pytest.mark.parametrize("who", ["this side", "the peer"])

@@ -161,13 +161,6 @@ async def test_only_the_first_list_may_come_from_the_cache(server, naps):
     assert [it.query.get("resourceVersion") for it in server.asked("GET")] == ["0", None]
 
 
-async def test_later_pages_of_a_list_from_the_cache_use_the_token_alone(server):
-    server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), apiserver.page("5", pod("b")))
-    async with server.session() as api:
-        await take(3, api, first_list_from_cache=True)
-    assert server.requests[1].query == {"limit": "500", "continue": "t"}
-
-
 async def test_an_object_that_cannot_be_decoded_does_not_affect_others(server):
     server.on("GET", PODS, apiserver.page("5", pod("a", spec={"n": 1}), pod("bad", spec=[]), pod("c", spec={"n": 2})))
     gone = apiserver.event("DELETED", pod("bad", spec=[]))
@@ -187,14 +180,6 @@ async def test_a_large_object_may_come_in_many_chunks(server):
     server.on("WATCH", PODS, apiserver.Stream(*chunks, HANG))
     async with server.session() as api:
         assert await take(2, api) == ["synced ", "changed big"]
-
-
-async def test_many_objects_may_come_in_one_chunk(server):
-    lines = b"".join(msgspec.json.encode(apiserver.event("ADDED", pod(f"p{n}"))) + b"\n" for n in range(100))
-    server.on("GET", PODS, apiserver.page("5"))
-    server.on("WATCH", PODS, apiserver.Stream(lines, HANG))
-    async with server.session() as api:
-        assert (await take(101, api))[1:] == [f"changed p{n}" for n in range(100)]
 
 
 async def test_other_tasks_run_between_the_objects_of_a_page(server):
@@ -447,16 +432,6 @@ async def test_a_watch_that_worked_for_long_restarts_with_short_delays(server, n
     assert naps.seconds == pytest.approx([0.4] * 4)
 
 
-@pytest.mark.parametrize(("step", "waits"), [(0.5, []), (0.375, [0.4])])
-async def test_a_watch_that_ends_within_a_second_is_a_failure(server, naps, step, waits):
-    """The clock is read at the begin of a watch, once it is connected, and at its end."""
-    server.on("GET", PODS, apiserver.page("5"))
-    server.on("WATCH", PODS, apiserver.Stream(), apiserver.Stream(added("a", "6"), HANG))
-    async with server.session() as api:
-        await take(2, api, sleep=naps, uniform=lambda: 0.0, now=a_clock(step=step))
-    assert naps.seconds == waits
-
-
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
@@ -521,35 +496,6 @@ async def test_a_throttled_watch_resumes_from_its_version(server, naps):
         await take(2, api, sleep=naps)
     assert naps.seconds == [3.0]
     assert versions(server) == ["5", "5"]
-
-
-async def test_an_error_in_a_watch_without_a_code_is_of_no_known_kind(server, naps):
-    """`code` of a metav1.Status is 0 if it is not set."""
-    server.on("GET", PODS, apiserver.page("5"))
-    failed = apiserver.Stream(apiserver.event("ERROR", {"kind": "Status", "message": "storage is away"}))
-    server.on("WATCH", PODS, failed, apiserver.Stream(added("a", "6"), HANG))
-    seen = []
-    async with server.session() as api:
-        await take(3, api, sleep=naps, on_state=lambda it: seen.append(it.last_error))
-    (error,) = filter(None, seen)
-    assert (type(error), error.status, error.server_message) == (errors.StatusError, 0, "storage is away")
-
-
-async def test_waits_for_an_apiserver_that_is_away(naps):
-    async with apiserver.running() as server:
-        pass
-    states = []
-
-    async def sleep(seconds):
-        await naps(seconds)
-        if len(naps.seconds) == 3:
-            raise InterruptedError("enough")
-
-    async with server.session() as api:
-        with pytest.raises(InterruptedError):
-            await take(1, api, sleep=sleep, uniform=lambda: 0.0, on_state=lambda it: states.append(it.last_error))
-    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6])
-    assert all(isinstance(error, errors.Unreachable) and server.url in str(error) for error in states)
 
 
 async def test_a_missing_crd_is_named_with_the_fix(server, naps):

@@ -179,7 +179,7 @@ FAULTS: Final = (
             WEBHOOK: proof(
                 "nonsense is answered, changes nothing and stays in no memory",
                 "e2e/cases/admission/test_mid_limits_webhook.py::test_nonsense_from_any_client_is_answered_and_changes_nothing",
-                "tests/manager/cli/admission/test_webhook.py::test_no_review_of_any_client_stays_in_memory",
+                "tests/manager/cli/admission/test_webhook.py::test_a_client_gets_400_for_anything_but_a_creation",
                 within=UNINTERRUPTED,
             ),
         },

@@ -13,7 +13,7 @@ from manager.mid_resource.reasons import Closed
 from tests.manager.mid_resource.eviction.test_turns import POLICY
 
 CALL = errors.Call("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "pods/eviction")
-BUDGET, OTHER = errors.Cause(reason="DisruptionBudget", message="needs 2"), errors.Cause(reason="Other")
+BUDGET, OTHER = errors.StatusCause(reason="DisruptionBudget", message="needs 2"), errors.StatusCause(reason="Other")
 
 
 def answered(kind, status, *causes):
