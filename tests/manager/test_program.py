@@ -21,6 +21,8 @@ from tests.fakes import cluster
 from tests.manager import in_process
 from tests.manager.in_process import get, run, until
 
+pytestmark = pytest.mark.slow
+
 NAME, NAMESPACE = "koord-manager", "koordinator-system"
 LEASE = ("leases", NAME, NAMESPACE)
 OF_ANOTHER = {"metadata": {"name": NAME}, "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}

@@ -29,6 +29,8 @@ from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import apiserver, cluster
 
+pytestmark = pytest.mark.slow
+
 NAME, NAMESPACE, LAST_GOOD = "slo-controller-config", "koordinator-system", "koord-manager-last-good-config"
 SETTINGS = ManagerSettings()
 GOOD = [

@@ -17,6 +17,8 @@ from manager.cli.admission.program import Program
 from manager.cli.admission.settings import AdmissionSettings
 from tests.fakes import apiserver
 
+pytestmark = pytest.mark.slow
+
 HOST = "koord-admission.koordinator-system.svc"
 NOW = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)
 SECRET = "/api/v1/namespaces/koordinator-system/secrets/koord-admission-certificate"

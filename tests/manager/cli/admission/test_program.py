@@ -23,6 +23,8 @@ from tests.manager.cli.admission.test_webhook import UID, review_of
 from tests.manager.in_process import get, run, until
 from tools.localcluster.host import ports
 
+pytestmark = pytest.mark.slow
+
 DISCOVERY = ("/api", "/apis", "/api/v1", "/apis/apiextensions.k8s.io/v1")
 
 
