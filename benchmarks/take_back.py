@@ -8,9 +8,10 @@ the product: the formula, the writes to the nodes, turns, rates and evictions, o
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -109,19 +110,15 @@ class _Api(session.Session):
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
+        most_bytes: float = math.inf,
     ) -> bytes:
-        del content_type, accept
+        del content_type, accept, most_bytes
         query = {name: str(value) for name, value in (parameters or {}).items()}
         answer = self._to._answer(apiserver.Received(call.method, call.path, query, {}, body or b""))
         content = msgspec.json.encode(answer.document)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise errors.refusal(call, answer.status, content, "")
         return content
-
-    async def receive(
-        self, call: errors.Call, *, parameters: session.Parameters | None = None, accept: str = "application/json"
-    ) -> AsyncGenerator[bytes]:
-        yield await self.send(call, parameters=parameters, accept=accept)
 
 
 class Fleet:

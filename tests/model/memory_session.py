@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
 
 from apiserver_client import connection, errors, session
@@ -122,9 +122,6 @@ class MemorySession(session.Session):
         if answer.status >= 300:
             raise errors.refusal(call, answer.status, content, dict(answer.headers).get("Retry-After", ""))
         return content
-
-    async def receive(self, call, *, parameters=None, accept="") -> AsyncGenerator[bytes]:
-        yield await self.send(call, parameters=parameters, accept=accept)
 
     @contextlib.asynccontextmanager
     async def stream(self, call, *, parameters, silence_seconds, **_) -> AsyncIterator[AsyncIterator[bytes]]:
