@@ -77,15 +77,6 @@ def test_the_pods_are_looked_up_again_only_after_a_change(tmp_path, monkeypatch)
     node.observer.collector.close()
 
 
-def test_a_pod_put_twice_has_its_newest_class(tmp_path):
-    node = with_container(tmp_path)
-    node.run(3)
-    node.cluster.pods.put(bound_pod("a", is_terminated=True))
-    node.run(1)
-    assert node.observer.pods_by_uid == {}
-    node.observer.collector.close()
-
-
 @pytest.mark.parametrize("synced", [True, False])
 def test_groups_are_left_out_as_orphans_only_when_the_pods_are_known(tmp_path, monkeypatch, synced):
     node = with_container(tmp_path)
@@ -123,11 +114,6 @@ def node(tmp_path):
     made.pod_cores = {"a": 0.5}
     yield made
     made.observer.collector.close()
-
-
-def test_the_capacity_of_the_machine_is_that_of_its_proc(node):
-    node.run(1)
-    assert node.observer.machine_capacity() == (16_000, 16 * GIB)
 
 
 def test_where_pods_may_be_missing_a_node_without_any_is_all_system(tmp_path):
@@ -184,14 +170,6 @@ def test_a_clock_that_is_set_by_half_a_second_moves_the_cached_samples(node, cap
     node.observer.observe(node.now + 1, node.cluster, 5000.0)
     node.observer.observe(node.now + 2 + step, node.cluster, 5001.0)
     assert [record.message.partition(" by ")[0] for record in caplog.records] == ["the clock was set"] * lines
-
-
-def test_steps_of_the_clock_that_are_small_add_up(node, caplog):
-    node.run(1)
-    for second in range(4):
-        node.observer.observe(node.now + second * 1.25, node.cluster, 5000.0 + second)
-    assert len(caplog.records) == 1
-    assert "by 0.5 s" in caplog.text
 
 
 EVALUATED = ["resource-central", "borg-default"]
@@ -300,16 +278,6 @@ def test_only_prod_pods_that_are_measured_hold_usage_down(ratios, capped):
     node.sample({"a": FULL_CORE, "mid": FULL_CORE}, FULL_CORE)
     node.train()
     assert seen == [capped]
-
-
-def test_pods_that_cannot_be_measured_are_named_to_the_calibration():
-    node = FedNode(StaticCluster(bound_pod("a"), bound_pod("b")))
-    seen = []
-    node.observer.server.calibrate = lambda *_given, unmeasured, **_more: seen.append(unmeasured)
-    node.sample({"a": FULL_CORE}, FULL_CORE)
-    node.observer.pods_in_system = frozenset({"b"})
-    node.train()
-    assert seen == [{"b"}]
 
 
 @pytest.mark.parametrize("has_packages", [True, False])

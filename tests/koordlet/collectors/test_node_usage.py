@@ -142,26 +142,8 @@ def test_counters_that_went_back_are_no_data(host, node, clock):
     assert [no_data.reason for no_data in measurement.no_data] == ["the counter went back"]
 
 
-def test_reads_failures_and_time_are_counted(host, clock, tmp_path):
-    statistics = CollectStatistics()
-    node = NodeUsageCollector(host.host_root.proc_root, statistics, clock)
-    node.measure()
-    (host.host_root.proc_root / "stat").unlink()
-    node.measure()
-    source = statistics.sources["node usage"]
-    assert (source.reads, source.failures) == (2, 1)
-    assert 0 < source.last_seconds <= source.total_seconds
-
-
 @pytest.fixture
 def proc(tmp_path):
     host = PlainHost(tmp_path)
     host.set_node(busy_ticks=1000, used_bytes=1 << 30)
     return host.host_root.proc_root
-
-
-@pytest.mark.parametrize("available", [2049, 4096])
-def test_more_available_memory_than_there_is_is_refused(proc, available):
-    (proc / "meminfo").write_text(f"MemTotal: 2048 kB\nMemFree: 0 kB\nMemAvailable: {available} kB\n")
-    with pytest.raises(node_usage.UnreadableProc, match="bytes are available of"):
-        node_usage.memory(proc)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -75,18 +73,6 @@ def test_another_file_under_the_same_path_has_another_inode_when_reopened(tmp_pa
     (tmp_path / "other").rename(path)
     assert file.read() == b"new"
     assert file.inode != before
-
-
-def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    code = (
-        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))\n"
-        "from koordlet.collectors.open_files import DescriptorBudget\n"
-        "print(DescriptorBudget.for_process().left, *resource.getrlimit(resource.RLIMIT_NOFILE))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["744", "1000", "1000"]
-    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
 
 
 def test_a_file_that_cannot_be_read_is_not_left_open(tmp_path):

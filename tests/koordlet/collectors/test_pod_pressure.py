@@ -164,11 +164,6 @@ def test_supported_counters_are_probed_again(host):
     assert host.pressure.pods["a"].waited_seconds["cpu"] == {"some": 2.0}
 
 
-def test_without_any_group_nothing_is_read(host):
-    assert host.pressure.measure(None) == ()
-    assert host.pressure.pods == {}
-
-
 def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
     host = Host(tmp_path, V1)
     bandwidth = host.files.host_root.cgroup_root / "cpu"
@@ -203,18 +198,3 @@ def test_a_pod_that_is_there_again_begins_without_a_ratio(host):
     host.set_pod("a", own=(300, 70), container=(250, 25))
     host.tick(POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio == 0.5
-
-
-def test_each_file_that_is_wrong_is_one_problem_until_the_next_reading(host):
-    host.set_pod("a", own=(1, 1), container=(1, 1))
-    folder = host.files.cpu_mount / host.files.pod("a")
-    for resource in ("cpu", "io"):
-        (folder / f"{resource}.pressure").write_text("nothing\n")
-    wrong = host.tick()
-    assert [each.path for each in wrong] == [f"{folder}/cpu.pressure", f"{folder}/io.pressure"]
-    assert host.statistics.source("pod pressure").failures == 2
-    assert host.tick() == wrong
-    for resource in ("cpu", "io"):
-        (folder / f"{resource}.pressure").write_text(PRESSURE.format(total=3_000_000))
-    assert host.tick(POD_PRESSURE_TICKS) == ()
-    assert host.pressure.pods["a"].waited_seconds["cpu"] == {"some": 3.0}

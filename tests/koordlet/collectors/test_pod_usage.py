@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from pathlib import Path
 
@@ -105,26 +104,10 @@ def test_another_memory_policy_is_followed_in_the_same_tick(node):
     assert node.tick(counts_page_cache=False).pods["a"].memory_bytes == without
 
 
-def test_memory_that_becomes_unreadable_is_no_sample_by_its_next_turn(node):
-    node.tick()
-    node.tick()
-    node.host.write(node.host.pod("a"), "memory.stat", "no numbers\n")
-    found = [node.tick().pods for _ in range(POD_MEMORY_TICKS)]
-    assert found[-1] == {}
-    assert node.tick().pods == {}
-
-
 def test_usage_of_a_container_is_the_rate_since_its_previous_turn(node):
     assert node.every_turn() == {}
     node.host.set_group(node.host.container("a", CID), 9.5, 90 * MIB)
     assert node.every_turn(seconds=2.0) == {CID: UsageSample(0.5 / (2 * CONTAINER_TICKS), 90 * MIB)}
-
-
-def test_the_memory_of_a_container_is_read_at_each_of_its_turns(node):
-    node.every_turn()
-    for used in (90, 70, 110, 60):
-        node.host.set_group(node.host.container("a", CID), 9.0, used * MIB)
-        assert node.every_turn()[CID].memory_bytes == used * MIB
 
 
 def test_a_pod_counts_by_its_own_group_not_by_the_sum_of_its_containers(node):
@@ -172,12 +155,6 @@ def test_a_counter_that_went_back_is_no_sample_with_a_reason(node, version):
     assert node.tick().pods["a"].cpu_cores == 0.5
 
 
-def test_more_than_the_machine_can_do_is_no_sample(node):
-    node.tick()
-    grow(node, 10_000.0)
-    assert node.tick(cpu_count=4).unmeasured_pods == {"a"}
-
-
 def test_more_memory_than_the_machine_has_is_no_sample_with_a_reason(node):
     below_zero = 2**64 - 4096
     node.tick()
@@ -190,12 +167,6 @@ def test_more_memory_than_the_machine_has_is_no_sample_with_a_reason(node):
     assert no_data.reason == f"{below_zero} bytes in use, want at most the machine's {100 * MIB}"
     grow(node, 11.0, 100 * MIB)
     assert node.tick(machine_bytes=100 * MIB).pods == {"a": UsageSample(0.5, 100 * MIB)}
-
-
-def test_no_rate_spans_a_tick_of_no_time(node):
-    node.tick()
-    grow(node, 11.0)
-    assert node.tick(seconds=0.0).unmeasured_pods == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -323,12 +294,6 @@ def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
     node.usage.close()
 
 
-def test_page_cache_counts_as_memory_where_the_policy_says_so(node):
-    node.tick()
-    assert node.tick(counts_page_cache=True).pods["a"].memory_bytes == 105 * MIB
-    assert node.tick().pods["a"].memory_bytes == 100 * MIB
-
-
 def test_containers_are_not_measured_unless_somebody_wants_them(tmp_path):
     node = Node(tmp_path, V2, 100, measures_containers=False)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
@@ -356,18 +321,6 @@ def test_only_the_named_containers_are_read(node):
     assert node.statistics.groups == 2
 
 
-def test_a_container_named_later_is_measured_from_its_second_reading(node):
-    node.every_turn(named_containers=frozenset())
-    assert node.every_turn(named_containers=frozenset({CID})) == {}
-    assert node.every_turn(named_containers=frozenset({CID})).keys() == {CID}
-
-
-def test_without_names_every_container_is_read(node):
-    node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
-    node.every_turn()
-    assert node.every_turn().keys() == {CID, SANDBOX}
-
-
 def test_containers_are_read_by_turns_and_pods_every_tick(node):
     for number in range(2 * CONTAINER_TICKS - 1):
         node.host.set_group(node.host.container("a", f"{number:064x}"), 1.0, MIB)
@@ -375,17 +328,6 @@ def test_containers_are_read_by_turns_and_pods_every_tick(node):
     measured = [node.tick() for _ in range(CONTAINER_TICKS)]
     assert [len(one.containers) for one in measured] == [2] * CONTAINER_TICKS
     assert all(one.pods.keys() == {"a"} for one in measured)
-
-
-def test_a_container_keeps_its_turn_while_others_come_and_go(node):
-    node.every_turn()
-    seen = []
-    for tick in range(3 * CONTAINER_TICKS):
-        other = node.host.container("a", f"{tick // 2:064x}")
-        (node.host.remove_group if tick % 2 else lambda path: node.host.set_group(path, 1.0, MIB))(other)
-        if CID in node.tick().containers:
-            seen.append(tick)
-    assert [later - earlier for earlier, later in itertools.pairwise(seen)] == [CONTAINER_TICKS] * 2
 
 
 def test_a_container_with_unreadable_memory_has_a_reason_until_it_is_read_again(node):
@@ -471,15 +413,6 @@ def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_
     node.usage.close()
 
 
-def test_a_machine_without_groups_of_pods_gives_the_reason_once_and_counts_it(tmp_path):
-    (tmp_path / "empty").mkdir()
-    statistics = CollectStatistics()
-    usage = PodUsageCollector(CgroupDiscovery(tmp_path / "empty"), DescriptorBudget(10), statistics, Clock())
-    measured = usage.measure()
-    assert (measured.pods, len(measured.no_data)) == ({}, 1)
-    assert statistics.source("pod discovery").failures == 1
-
-
 def replaced_each_tick(node, ticks):
     """Return whether the sum is known in each tick, in which one pod ends and another one begins."""
     known = []
@@ -487,15 +420,6 @@ def replaced_each_tick(node, ticks):
         node.host.set_group(node.host.pod(f"short-{number}"), 1.0, MIB)
         if number:
             node.host.remove_group(node.host.pod(f"short-{number - 1}"))
-        known.append(node.tick().complete)
-    return known
-
-
-def one_more_each_tick(node):
-    """Return whether the sum is known in each tick, in which one pod begins."""
-    known = []
-    for number in range(MOST_UNMEASURED_TICKS + 2):
-        node.host.set_group(node.host.pod(f"new-{number}"), 1.0, MIB)
         known.append(node.tick().complete)
     return known
 
@@ -509,68 +433,3 @@ def test_short_pods_one_after_the_other_count_as_system_after_ten_ticks(tmp_path
     assert known.index(True) == MOST_UNMEASURED_TICKS
     assert known[MOST_UNMEASURED_TICKS] is True
     node.usage.close()
-
-
-def test_a_tick_that_is_complete_begins_the_count_again(tmp_path):
-    node = Node(tmp_path, V2, 100)
-    node.host.set_group(node.host.pod("a"), 1.0, MIB)
-    node.tick()
-    node.tick()
-    for _ in range(3):
-        assert replaced_each_tick(node, MOST_UNMEASURED_TICKS - 1) == [False] * (MOST_UNMEASURED_TICKS - 1)
-        assert any(node.tick().complete for _ in range(3))
-        node.host.remove_group(node.host.pod(f"short-{MOST_UNMEASURED_TICKS - 2}"))
-        assert any(node.tick().complete for _ in range(3))
-    node.usage.close()
-
-
-def test_each_pod_with_containers_outside_its_group_is_a_failure_of_the_discovery(tmp_path):
-    node = Node(tmp_path, V2, 10, SYSTEMD)
-    for uid in ("a", "b", "c"):
-        node.host.set_group(node.host.pod(uid), 1.0, MIB)
-    for uid in ("a", "b"):
-        node.host.set_group(Path(f"kubepods-burstable-pod{uid}.slice:cri-containerd:{CID}"), 5.0, MIB)
-    for ticks in (1, 2, 3):
-        node.tick()
-        assert node.statistics.source("pod discovery").failures == 2 * ticks
-    node.usage.close()
-
-
-def test_new_pods_count_as_system_ten_ticks_after_the_start_of_an_agent(tmp_path):
-    node = Node(tmp_path, V2, 100)
-    assert one_more_each_tick(node) == [False] * MOST_UNMEASURED_TICKS + [True, True]
-    node.usage.close()
-
-
-def test_a_new_container_of_a_known_pod_is_followed_after_a_minute(tmp_path):
-    node = Node(tmp_path, V2, 100)
-    node.host.set_group(node.host.pod("a"), 1.0, MIB)
-    node.tick()
-    node.host.set_group(node.host.container("a", CID), 1.0, MIB)
-    node.tick()
-    assert len(node.usage.followed_groups.pods["a"]) == 1
-    node.tick(seconds=60.0)
-    assert node.usage.followed_groups.pods["a"][1:] == (str(node.host.container("a", CID)),)
-    node.usage.close()
-
-
-def test_new_pods_count_as_system_ten_ticks_after_the_last_complete_one(tmp_path):
-    node = Node(tmp_path, V2, 100)
-    node.host.set_group(node.host.pod("a"), 1.0, MIB)
-    node.tick()
-    assert node.tick().complete
-    assert one_more_each_tick(node) == [False] * MOST_UNMEASURED_TICKS + [True, True]
-    node.usage.close()
-
-
-def test_containers_are_not_measured_by_default(tmp_path):
-    node = Node(tmp_path, V2, 100)
-    usage = PodUsageCollector(
-        CgroupDiscovery(node.host.host_root.cgroup_root), node.budget, node.statistics, node.clock
-    )
-    node.host.set_group(node.host.container("a", CID), 1.0, MIB)
-    for _ in range(3):
-        node.clock.advance(1.0)
-        assert usage.measure().containers == {}
-    assert node.statistics.groups == 1, "the pod"
-    usage.close()

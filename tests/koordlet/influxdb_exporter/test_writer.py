@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 
-import pytest
-
 from apiserver_client.backoff import DEFAULT, Backoff
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.queue import DropReason, PointQueue
@@ -212,11 +210,6 @@ def test_after_a_write_that_succeeds_the_pauses_begin_again():
     assert [*pauses, it.turn()] == [0.5, 1.0, 0.0, 0.5]
 
 
-def test_a_pause_is_no_shorter_than_that_of_the_backoff():
-    _, it = writer(Scripted(WriteFailed(Failure.OVERLOADED, "busy", 0.25)), ["a"])
-    assert it.turn() == 0.5
-
-
 def test_nothing_is_written_once_the_time_to_drain_is_over():
     destination, clock = Scripted(), Clock()
     _, it = writer(destination, ["a"], monotonic=clock)
@@ -226,21 +219,7 @@ def test_nothing_is_written_once_the_time_to_drain_is_over():
     assert destination.batches == []
 
 
-@pytest.mark.parametrize(("left_seconds", "timeout_ms"), [(6.0, 5000), (5.0, 5000), (2.5, 2500), (0.0004, 1)])
-def test_a_write_of_the_drain_may_take_what_is_left_and_no_more_than_usual(left_seconds, timeout_ms):
-    destination = Scripted()
-    _, it = writer(destination, ["a"], monotonic=Clock())
-    it.request_drain(left_seconds)
-    it.drain()
-    assert destination.timeouts == [timeout_ms]
-
-
 REFUSED = WriteFailed(Failure.REFUSED, "a field of another type")
-
-
-def test_after_points_that_are_dropped_the_pauses_begin_again():
-    _, it = writer(Scripted(AWAY, AWAY, REFUSED, AWAY), ["a", "b", "c"])
-    assert [it.turn() for _ in range(4)] == [0.5, 1.0, 0.0, 0.5]
 
 
 def test_an_export_wakes_a_writer_that_found_no_points(monkeypatch):
@@ -269,10 +248,3 @@ def test_an_export_wakes_a_writer_that_found_no_points(monkeypatch):
     it.join()
     assert is_written
     assert batches == [["koordlet_usage,kind=node,node=n1 cpu_cores=1.0,memory_bytes=2.0 7"]]
-
-
-def test_a_drain_that_was_not_requested_writes_nothing_however_soon_after_boot():
-    destination = Scripted()
-    _, it = writer(destination, ["a"], monotonic=lambda: 0.5)
-    it.drain()
-    assert destination.batches == []

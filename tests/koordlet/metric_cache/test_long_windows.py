@@ -13,8 +13,7 @@ from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.interface import MetricCache, Window
 from koordlet.metric_cache.long_windows import LongWindowCache
-from koordlet.metric_cache.ring import RingCache
-from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import NODE, SeriesKey, SeriesKind, UsageSample
 
 HOUR = 3600
 START = 1.7e9
@@ -154,14 +153,3 @@ def test_the_minute_that_has_begun_is_a_mean_of_its_own_once_it_has_a_sample(sec
     assert found.weights.tolist() == weights
     assert found.at_seconds[-1] == START + seconds
     assert np.isfinite(found.values).all()
-
-
-def test_without_an_append_or_a_known_series_there_is_no_mean():
-    cache = RingCache(10.0, 1.0, 4)
-    assert np.isnan(cache.newest_means([NODE, SYSTEM], 3)).all()
-    cache.append(1.0, {NODE: UsageSample(2.0, 8.0)})
-    assert np.isnan(cache.newest_means([NODE, SYSTEM], 0)).all()
-    assert np.isnan(cache.newest_means([SYSTEM], 3)).all()
-    means = cache.newest_means([SYSTEM, NODE], 3)
-    assert np.isnan(means[:, 0]).all()
-    assert means[:, 1].tolist() == [2.0, 8.0]

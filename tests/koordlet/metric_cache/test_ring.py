@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import ring
-from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.interface import Window
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
@@ -24,11 +24,6 @@ def pod(name):
 def cpu(cache, key, until, seconds):
     """Return the CPU samples of one series in a window, as a list."""
     return cache.samples([key], Window(until, seconds)).values[0, 0].tolist()
-
-
-def test_the_ring_is_a_metric_cache():
-    cache: MetricCache = RingCache()
-    assert cache.keys() == []
 
 
 def test_a_clock_step_before_the_first_sample_computes_with_no_uninitialised_memory(monkeypatch):
@@ -80,12 +75,6 @@ def test_an_invalid_usage_is_no_sample(value):
     cache.append(1.0, {NODE: UsageSample(value, 5), SYSTEM: UsageSample(5, value)})
     values = cache.samples([NODE, SYSTEM], Window(1.0, 1.0)).values[:, :, 0]
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
-
-
-def test_keys_are_listed_in_the_order_of_their_first_sample():
-    cache = RingCache()
-    cache.append(1.0, {NODE: UsageSample(1, 1), pod("b"): UsageSample(1, 1), pod("a"): UsageSample(1, 1)})
-    assert cache.keys() == [NODE, pod("b"), pod("a")]
 
 
 def test_the_newest_append_overwrites_the_oldest():
@@ -156,22 +145,6 @@ def test_a_clock_set_back_forgets_no_series():
     assert cache.keys() == [pod("a")]
 
 
-def test_after_a_clock_set_back_a_series_that_ended_is_forgotten_once_the_ring_went_round():
-    cache = RingCache(window_seconds=100)
-    cache.append(1000.0, {pod("ended"): UsageSample(1, 1)})
-    for stamp in range(10, 130):
-        cache.append(float(stamp), {pod("runs"): UsageSample(1, 1)})
-    assert cache.keys() == [pod("runs")]
-
-
-def test_a_clock_set_forward_forgets_series_that_ended_and_keeps_those_that_run():
-    cache = RingCache(window_seconds=100)
-    cache.append(1.0, {pod("ended"): UsageSample(1, 1), pod("runs"): UsageSample(1, 1)})
-    for stamp in range(100_000, 100_060):
-        cache.append(float(stamp), {pod("runs"): UsageSample(1, 1)})
-    assert cache.keys() == [pod("runs")]
-
-
 appends = st.lists(
     st.tuples(
         st.integers(-3, 4),  # step of the clock
@@ -215,15 +188,6 @@ def test_rows_change_hands_without_a_trace(lives):
 
 
 ONE = UsageSample(1.0, 1.0)
-
-
-def test_samples_between_those_of_a_window_that_the_clock_stepped_out_of_are_left_out():
-    cache = RingCache(window_seconds=10)
-    for stamp in (10.0, 100.0, 50.0, 101.0, 20.0):
-        cache.append(stamp, {NODE: UsageSample(stamp, 1.0), SYSTEM: UsageSample(2 * stamp, 1.0)})
-    found = cache.samples([NODE, SYSTEM], Window(101.0, 5.0))
-    assert found.at_seconds.tolist() == [100.0, 101.0]
-    assert found.values[0].tolist() == [[100.0, 101.0], [200.0, 202.0]]
 
 
 def test_only_the_kept_series_have_rows():

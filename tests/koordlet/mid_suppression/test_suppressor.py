@@ -221,21 +221,6 @@ async def test_a_pod_that_changed_or_went_is_no_problem_until_it_happens_each_ti
     assert len(caplog.records) == 1
 
 
-async def test_a_conflict_once_in_a_while_is_no_problem(server):
-    conflict = apiserver.status(409, "Conflict", "modified", name="a")
-    server.on("PATCH", RESIZE, conflict, conflict, TAKEN, conflict, conflict, TAKEN)
-    node = Node(limited("a", 4000))
-    for version in range(2, 14):
-        await node.run(server, 11)
-        assert node.suppressor.problems() == []
-        node.view.pods.put(dataclasses.replace(limited("a", 4000), mid=of_version(version)))
-    assert len(patches(server)) >= 6
-
-
-def of_version(version):
-    return dataclasses.replace(limited("a", 4000).mid, resource_version=str(version))
-
-
 async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(server):
     server.on("PATCH", RESIZE, apiserver.status(429, "TooManyRequests", "busy", retry_after="30"), TAKEN)
     node = Node(limited("a", 4000))
@@ -420,17 +405,6 @@ def counted(node):
     return {key: count for key, count in node.suppressor.sender.patches.items() if count}
 
 
-@pytest.mark.parametrize(("answer", "seconds"), [(RBAC, 310), (FENCE, 20)])
-async def test_a_missing_right_and_a_refusal_are_logged_once_although_the_pods_change(server, caplog, answer, seconds):
-    server.on("PATCH", RESIZE, answer)
-    node = Node(limited("a", 4000))
-    await node.run(server, 10)
-    node.view.pods.put(limited("b", 10))
-    await node.run(server, seconds)
-    assert len(server.requests) >= 2
-    assert len(caplog.records) == 1
-
-
 async def test_nothing_is_kept_of_a_pod_that_is_gone(server, caplog):
     server.on("PATCH", RESIZE, FENCE)
     node = Node(limited("a", 4000))
@@ -449,13 +423,6 @@ async def test_every_patch_is_counted_by_its_direction_and_outcome(server):
     node = Node(limited("a", 4000))
     await node.run(server, 20)
     assert counted(node) == {("down", ResizeOutcome.CONFLICT): 1, ("down", ResizeOutcome.PATCHED): 1}
-
-
-async def test_a_patch_that_raises_a_limit_is_counted_as_up(server):
-    server.on("PATCH", RESIZE, TAKEN)
-    node = Node(half_lowered(), threshold=0)
-    await node.run(server, 40)
-    assert counted(node) == {("up", ResizeOutcome.PATCHED): 1}
 
 
 def test_pods_with_a_limit_below_their_original_are_counted():
@@ -493,27 +460,6 @@ def test_what_the_node_reserves_is_left_to_the_system():
     node.use(3.0)
     node.plan(10)
     assert node.suppressor.planner.allowed_millis == 1500
-
-
-def test_after_a_time_without_the_cluster_earlier_samples_do_not_count():
-    node = Node(limited("a", 4000))
-    node.use(1.0)
-    node.plan(20)
-    node.view.pods.synced = False
-    node.use(9.0)
-    node.plan(3)
-    node.view.pods.synced = True
-    assert node.plan(5) == []
-    assert len(node.plan(1)) == 1, "five samples since then, after one whose time is unknown"
-
-
-async def test_the_pause_after_an_answer_of_no_server_is_ten_seconds(server):
-    server.on("PATCH", RESIZE, apiserver.status(500, "InternalError", "no"), TAKEN)
-    node = Node(limited("a", 4000))
-    await node.run(server, 14)
-    assert len(server.requests) == 1
-    await node.run(server, 2)
-    assert len(server.requests) == 2
 
 
 async def test_without_the_server_the_rest_of_a_plan_is_not_sent(server):

@@ -111,16 +111,6 @@ def test_a_group_that_begins_again_has_none_of_the_memory_of_the_last_one(tmp_pa
     batch.keep_only({})
 
 
-def test_a_memory_group_that_is_there_again_is_no_problem_any_more(tmp_path):
-    batch = Batch(tmp_path, V1)
-    shutil.rmtree(batch.host.memory_mount / batch.host.pod("a"))
-    batch.read()
-    assert list(batch.batch.partial) == ["a"]
-    batch.host.set_group(batch.host.pod("a"), 2.0, 100 * MIB)
-    assert batch.read().keys() == {"a", "b", "c"}
-    assert batch.batch.partial == {}
-
-
 @pytest.mark.parametrize("version", [V1, V2])
 def test_groups_that_failed_together_take_different_turns_afterwards(tmp_path, version):
     host, clock = PlainHost(tmp_path, version), Clock()

@@ -135,14 +135,6 @@ def take_away(two_pods, tmp_path):
     (two_pods.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
 
 
-def test_while_the_root_is_away_nothing_changes(two_pods, two_pods_discovery, tmp_path):
-    two_pods_discovery.refresh(0.0)
-    take_away(two_pods, tmp_path)
-    without = two_pods_discovery.refresh(1.0)
-    assert without.pods == {}
-    assert two_pods_discovery.refresh(2.0) is without
-
-
 def test_a_root_that_is_there_again_brings_its_pods_back(two_pods, two_pods_discovery, tmp_path):
     two_pods_discovery.refresh(0.0)
     take_away(two_pods, tmp_path)
