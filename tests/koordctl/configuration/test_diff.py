@@ -7,12 +7,19 @@ import pytest
 
 from api_types.colocation import presets
 from component_base import clock
+from fleet.node_state import UNKNOWN, Amounts
+from fleet.what_if import NodeChange, WhatIfOutcome
 from koordctl import __main__ as koordctl
+from koordctl.configuration import diff
+from koordctl.configuration.diff import Comparison
+from manager.slo_config.explanation import Value
 from tests import factories
 from tests.fleet import cluster
 from tests.koordctl.serving import healthy, kubeconfig_of
 
 NOW = dt.datetime.fromisoformat(cluster.NOW)
+
+
 ENABLED = {"enable": True}
 
 
@@ -28,7 +35,7 @@ def fleet(*metrics, nodes=None, document=ENABLED):
 
 
 @pytest.fixture
-def diff(tmp_path, capsys, monkeypatch):
+def compare(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(clock, "utc_now", lambda: NOW)
 
     def run(wanted, *words, routes=None):
@@ -41,16 +48,16 @@ def diff(tmp_path, capsys, monkeypatch):
     return run
 
 
-def test_the_same_document_changes_nothing_and_says_so(diff):
+def test_the_same_document_changes_nothing_and_says_so(compare):
     for wanted in (ENABLED, {"enable": True, "midCPUThresholdPercent": 100}):
-        code, out, err = diff(wanted)
+        code, out, err = compare(wanted)
         assert (code, err) == (0, "")
         assert out.endswith("wanted.json: nothing would change\n")
 
 
-def test_the_numbers_are_those_of_the_formula(diff):
+def test_the_numbers_are_those_of_the_formula(compare):
     # min(14.75 - 5.55, 40 % of 16) + 30 % of (16 - 14.75) cores; min(40 - 30, 64) + 30 % of (64 - 40) GiB
-    code, out, _ = diff({**ENABLED, "midCPUThresholdPercent": 40, "midUnallocatedPercent": 30}, "-o", "json")
+    code, out, _ = compare({**ENABLED, "midCPUThresholdPercent": 40, "midUnallocatedPercent": 30}, "-o", "json")
     assert code == 1
     found = json.loads(out)
     (node,) = found["nodes"]
@@ -60,7 +67,7 @@ def test_the_numbers_are_those_of_the_formula(diff):
     assert [each["key"] for each in found["keys"]] == ["midCPUThresholdPercent", "midUnallocatedPercent"]
 
 
-def test_nodes_that_lose_are_shown_whatever_the_limit(diff):
+def test_nodes_that_lose_are_shown_whatever_the_limit(compare):
     metrics = [cluster.metric(f"worker-{number}") for number in range(4)]
     nodes = [cluster.node(f"worker-{number}", annotations=cluster.mid_status(),
                           labels={"pool": "a" if number else "b"}) for number in range(4)]  # fmt: skip
@@ -69,7 +76,7 @@ def test_nodes_that_lose_are_shown_whatever_the_limit(diff):
         "nodeConfigs": [{"name": "b", "nodeSelector": {"matchLabels": {"pool": "b"}}, "midCPUThresholdPercent": 0,
                          "midUnallocatedPercent": 0, "midFloor": "none"}],
     }  # fmt: skip
-    code, out, _ = diff(wanted, "--nodes", "2", routes=fleet(*metrics, nodes=nodes))
+    code, out, _ = compare(wanted, "--nodes", "2", routes=fleet(*metrics, nodes=nodes))
     assert code == 1
     assert "4 of 4 nodes change, 1 of them have less" in out
     assert "! less than the Mid pods request on worker-0: no new Mid pod fits there" in out
@@ -81,14 +88,14 @@ def test_nodes_that_lose_are_shown_whatever_the_limit(diff):
     assert 0 < more < out.find("the numbers are of the present")
 
 
-def test_colocation_off_takes_all_but_the_floor(diff):
-    code, out, _ = diff({"enable": False}, "-o", "json")
+def test_colocation_off_takes_all_but_the_floor(compare):
+    code, out, _ = compare({"enable": False}, "-o", "json")
     (node,) = json.loads(out)["nodes"]
     assert (code, node["after"]["cpuMillis"], node["reason"]) == (1, 7_200, "ColocationDisabled")
 
 
-def test_a_frozen_cluster_has_room_for_no_new_pod(diff):
-    _, out, _ = diff({**ENABLED, "midEmergency": "freeze"}, "-o", "json")
+def test_a_frozen_cluster_has_room_for_no_new_pod(compare):
+    _, out, _ = compare({**ENABLED, "midEmergency": "freeze"}, "-o", "json")
     assert json.loads(out)["nodes"][0]["after"]["cpuMillis"] == 7_200
 
 
@@ -100,8 +107,8 @@ def test_a_frozen_cluster_has_room_for_no_new_pod(diff):
         ({"nodePredictPolicy": {"predictor": "n-sigma-v2", "n": 3}}, None),
     ],
 )
-def test_another_predictor_is_not_in_the_numbers_and_that_is_stated(diff, policy, gate):
-    code, out, _ = diff({**ENABLED, **policy})
+def test_another_predictor_is_not_in_the_numbers_and_that_is_stated(compare, policy, gate):
+    code, out, _ = compare({**ENABLED, **policy})
     assert code == 1
     assert "nodePredictPolicy changes on 1 nodes: their numbers have the peak of the present prediction" in out
     assert ("the take-back gate holds on 1 nodes" in out) is (gate is not None)
@@ -109,42 +116,42 @@ def test_another_predictor_is_not_in_the_numbers_and_that_is_stated(diff, policy
     assert "2 of 31 measured pods are cold" in out
 
 
-def test_a_node_whose_requests_are_not_known_is_left_out_of_the_sums(diff):
+def test_a_node_whose_requests_are_not_known_is_left_out_of_the_sums(compare):
     policy = {"enable": True}
     upstream = factories.upstream_node_metric(status={"updateTime": "2026-11-21T10:00:20Z"}, spec=policy)
     metrics = (upstream, cluster.metric("worker-2"))
     routes = fleet(*metrics, nodes=[cluster.node(), cluster.node("worker-2")])
-    _, out, _ = diff({**ENABLED, "midUnallocatedPercent": 10}, routes=routes)
+    _, out, _ = compare({**ENABLED, "midUnallocatedPercent": 10}, routes=routes)
     assert "! left out, because requests or the report are not known: worker-1" in out
     assert "1 of 2 nodes change" in out
     assert "Mid CPU 9.2 -> 9.3 cores (+1 %)" in out
 
 
-def test_a_node_whose_report_is_too_old_keeps_nothing_on_either_side(diff):
+def test_a_node_whose_report_is_too_old_keeps_nothing_on_either_side(compare):
     old = cluster.metric(time="2026-11-21T08:00:00Z")
-    code, out, _ = diff({**ENABLED, "midCPUThresholdPercent": 10}, routes=fleet(old))
+    code, out, _ = compare({**ENABLED, "midCPUThresholdPercent": 10}, routes=fleet(old))
     assert code == 1
     assert "0 of 1 nodes change" in out
 
 
-def test_a_report_whose_node_was_not_listed_is_left_out_and_the_next_one_is_compared(diff):
+def test_a_report_whose_node_was_not_listed_is_left_out_and_the_next_one_is_compared(compare):
     pages = [
         cluster.listing(cluster.node(annotations=cluster.mid_status()), more="next"),
         (cluster.forbidden("it"), 403),
     ]
     metrics = cluster.listing(cluster.metric("another"), cluster.metric())
-    _, out, _ = diff({"enable": False}, "-o", "json", routes=fleet() | {"nodes": pages, "metrics": metrics})
+    _, out, _ = compare({"enable": False}, "-o", "json", routes=fleet() | {"nodes": pages, "metrics": metrics})
     assert [node["name"] for node in json.loads(out)["nodes"]] == ["worker-1"]
 
 
-def test_a_present_document_that_is_invalid_counts_as_the_defaults(diff):
+def test_a_present_document_that_is_invalid_counts_as_the_defaults(compare):
     routes = fleet() | {"config": {"metadata": {}, "data": {"colocation-config": "{"}}}
-    _, out, _ = diff({"enable": True, "midUnallocatedPercent": 7}, "-o", "json", routes=routes)
+    _, out, _ = compare({"enable": True, "midUnallocatedPercent": 7}, "-o", "json", routes=routes)
     found = {each["key"]: each["before"] for each in json.loads(out)["keys"]}
     assert found == {"enable": False, "midUnallocatedPercent": 0}
 
 
-def test_a_preset_is_compared_as_render_prints_it(diff, tmp_path, capsys):
+def test_a_preset_is_compared_as_render_prints_it(compare, tmp_path, capsys):
     with kubeconfig_of(tmp_path, **fleet(document={**ENABLED, "midUnallocatedPercent": 50})) as file:
         assert koordctl.main(["config", "diff", "--preset", "balanced", "--kubeconfig", str(file)]) == 1
     out = capsys.readouterr().out
@@ -155,46 +162,173 @@ def test_a_preset_is_compared_as_render_prints_it(diff, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("wanted", "text"), [("{", "want valid JSON"), ('{"enable": 3}', "want true or false")])
-def test_a_refused_document_is_wrong_input(diff, wanted, text):
-    code, out, err = diff(wanted)
+def test_a_refused_document_is_wrong_input(compare, wanted, text):
+    code, out, err = compare(wanted)
     assert (code, out) == (2, "")
     assert text in err
 
 
-def test_a_missing_file_and_no_file_are_wrong_usage(diff):
-    assert diff(ENABLED, "--preset", "balanced")[0] == 2
+def test_a_missing_file_and_no_file_are_wrong_usage(compare):
+    assert compare(ENABLED, "--preset", "balanced")[0] == 2
     for words in ([], ["/does/not/exist"]):
         assert koordctl.main(["config", "diff", *words]) == 2
 
 
-def test_without_the_right_for_the_present_document_nothing_is_compared(diff):
+def test_without_the_right_for_the_present_document_nothing_is_compared(compare):
     routes = fleet()
     del routes["config"]
-    code, out, err = diff(ENABLED, routes=routes)
+    code, out, err = compare(ENABLED, routes=routes)
     assert (code, out) == (3, "")
     assert "slo-controller-config" in err
 
 
 @pytest.mark.parametrize("also", ["stored", "metrics"])
-def test_without_the_right_for_nodes_nothing_is_compared_whatever_else_is_missing(diff, also):
+def test_without_the_right_for_nodes_nothing_is_compared_whatever_else_is_missing(compare, also):
     routes = fleet()
     del routes["nodes"], routes[also]
-    code, out, err = diff({"enable": False}, routes=routes)
+    code, out, err = compare({"enable": False}, routes=routes)
     assert (code, out) == (3, "")
     assert "nodes" in err
 
 
-def test_without_a_node_the_keys_are_compared_whatever_else_is_missing(diff):
+def test_without_a_node_the_keys_are_compared_whatever_else_is_missing(compare):
     routes = fleet() | {"nodes": cluster.listing(), "metrics": None}
-    code, out, err = diff({"enable": False}, routes=routes)
+    code, out, err = compare({"enable": False}, routes=routes)
     assert code == 1
     assert "0 of 0 nodes change" in out
     assert "nodemetrics" in err
 
 
 @pytest.mark.parametrize("most", ["0", "-1"])
-def test_all_nodes_are_shown_on_demand(diff, most):
+def test_all_nodes_are_shown_on_demand(compare, most):
     metrics = [cluster.metric(f"worker-{number}") for number in range(3)]
-    _, out, _ = diff({**ENABLED, "midUnallocatedPercent": 100}, "--nodes", most, routes=fleet(*metrics))
+    _, out, _ = compare({**ENABLED, "midUnallocatedPercent": 100}, "--nodes", most, routes=fleet(*metrics))
     assert len([line for line in out.splitlines() if line.startswith("worker-")]) == 3
     assert "more nodes" not in out
+
+
+GIB = 2**30
+
+
+def node(name, before=(1_000, GIB), after=(2_000, 2 * GIB), asked=(0, 0), **more):
+    outcomes = (WhatIfOutcome(Amounts(*each), "Published") for each in (before, after))
+    known = {"predicts_otherwise": False, "warm_pods": 0, "cold_pods": 0} | more
+    return NodeChange(name, *outcomes, Amounts(*before), Amounts(*asked), **known)
+
+
+def answer(*nodes, most=0, **more):
+    return diff.answer(Comparison("x", nodes, more.pop("keys", []), **more), most)
+
+
+def test_numbers_are_at_the_right():
+    (table,) = answer(node("a")).tables
+    at_the_right = [column.title for column in table.columns if column.right]
+    assert at_the_right == [
+        "MID CPU", "THEN", "CHANGE", "MID MEMORY", "THEN", "CHANGE", "MID REQ", "PUBLISHED",
+    ]  # fmt: skip
+
+
+def test_the_largest_change_of_cpu_is_first_then_that_of_memory_then_the_name():
+    nodes = [
+        node("memory", after=(1_000, 4 * GIB)),
+        node("more", after=(3_000, GIB)),
+        node("b", after=(2_000, 2 * GIB)),
+        node("a", after=(2_000, 2 * GIB)),
+        node("less", after=(2_000, 0), before=(5_000, GIB)),
+        node("most", after=(2_000, 9 * GIB)),
+        node("same", after=(1_000, GIB)),
+    ]
+    found = answer(*nodes)
+    assert [row[0] for row in found.tables[0].rows] == ["less", "more", "most", "a", "b", "memory"]
+    assert found.data.changed_nodes == 6
+    assert found.names == [f"node/{name}" for name in ("less", "more", "most", "a", "b", "memory")]
+
+
+@pytest.mark.parametrize(("short", "text"), [(1, "n0"), (3, "n0, n1, n2"), (4, "n0, n1, n2 and 1 more nodes"),
+                                             (6, "n0, n1, n2 and 3 more nodes")])  # fmt: skip
+def test_three_nodes_are_named_and_the_others_counted(short, text):
+    nodes = [node(f"n{number}", before=(3_000, GIB), after=(1_000, GIB), asked=(2_000, 0)) for number in range(short)]
+    (line,) = [line for line in answer(*nodes).head if "less than the Mid pods request" in line]
+    assert f" request on {text}: no new Mid pod fits there" in line
+
+
+@pytest.mark.parametrize("others", [(True, False), (True, True)])
+def test_another_prediction_of_any_node_is_a_change(others):
+    same = {"after": (1_000, GIB)}
+    found = answer(*(node(f"n{number}", predicts_otherwise=each, **same) for number, each in enumerate(others)))
+    assert found.exit_code == 1
+    assert any(f"nodePredictPolicy changes on {sum(others)} nodes" in line for line in found.tail)
+    unchanged = answer(node("a", **same), node("b", **same))
+    assert (unchanged.exit_code, unchanged.head, unchanged.tail) == (0, ["x: nothing would change"], [])
+
+
+def test_without_numbers_of_the_gate_it_is_no_remark():
+    assert [line for line in answer(node("a")).tail if "take-back gate" in line] == []
+    one = answer(node("a"), gated_nodes=1).tail
+    assert any("holds on 1 nodes" in line and "(midEviction.mode is not evict)" in line for line in one)
+    both = answer(node("a"), gated_nodes=3, evicting_nodes=1).tail
+    assert any("holds on 3 nodes" in line and "(1 of them evict, if" in line for line in both)
+
+
+def test_cold_pods_are_counted_among_all():
+    found = answer(node("a", warm_pods=5, cold_pods=1), node("b", warm_pods=2, cold_pods=0))
+    assert any(line.startswith("1 of 8 measured pods are cold") for line in found.tail)
+    assert not any("cold" in line for line in answer(node("a", warm_pods=5)).tail)
+
+
+def test_sums_are_over_the_nodes_that_are_known_on_both_sides():
+    found = answer(node("a"), node("b", after=(4_000, GIB)), node("c", before=UNKNOWN), node("d", after=UNKNOWN))
+    assert found.head[1:3] == ["  Mid CPU 2.0 -> 6.0 cores (+200 %)", "  Mid memory 2.0 -> 3.0 GiB (+50 %)"]
+    assert found.head[-1].endswith("are not known: c, d")
+
+
+def test_from_nothing_there_is_no_share():
+    assert answer(node("a", before=(0, 0))).head[1] == "  Mid CPU 0.0 -> 2.0 cores"
+
+
+def test_keys_without_an_effect_or_a_change_are_left_out():
+    def values(*given):
+        return [Value(key, value, "defaults", (), effective) for key, value, effective in given]
+
+    before = values(("a", 1, True), ("b", True, True), ("c", 1, False))
+    after = values(("a", 1, True), ("b", False, True), ("c", 2, False), ("d", 3, True))
+    keys = diff.key_changes(before, after)
+    assert [(each.key, each.before, each.after) for each in keys] == [("b", True, False), ("d", None, 3)]
+    table = answer(keys=keys).tables[-1]
+    assert [tuple(row) for row in table.rows] == [
+        ("b", "true", "false", "defaults"), ("d", "not set", "3", "defaults"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (node("b", after=(1_001, GIB)), node("a", after=(1_000, 9 * GIB))),
+        (node("b", after=(2_000, GIB + 1)), node("a", after=(2_000, GIB))),
+    ],
+)
+def test_the_least_change_is_before_none(first, second):
+    assert answer(second, first).names == ["node/b", "node/a"]
+
+
+@pytest.mark.parametrize(("most", "gaining"), [(0, 4), (1, 1), (2, 2), (4, 4), (5, 4)])
+def test_so_many_nodes_that_gain_are_shown_and_the_others_counted(most, gaining):
+    found = answer(*(node(f"n{number}") for number in range(4)), most=most)
+    assert len(found.tables[0].rows) == gaining
+    more = f"and {4 - gaining} more nodes that only gain (--nodes 0 shows all)"
+    assert (found.tail[1] == more) is (gaining < 4)
+    assert sum("more nodes" in line for line in found.tail) == (gaining < 4)
+
+
+def test_a_row_has_both_sides_and_the_change_of_each_resource():
+    given = node("a", before=(50_000, 300 * GIB), after=(150_000, 200 * GIB), asked=(20_000, GIB))
+    (table,) = answer(given).tables
+    assert tuple(table.rows[0]) == (
+        "a", "50.0", "150.0", "+100.0", "300.0", "200.0", "-100.0", "20.0", "50.0", "Published", "! less",
+    )  # fmt: skip
+    assert [column.title for column in table.columns if column.wide] == ["PUBLISHED"]
+
+
+def test_an_unknown_change_of_one_resource_is_shown_as_unknown():
+    (table,) = answer(node("a", before=(None, GIB), after=(None, 2 * GIB))).tables
+    assert (table.rows[0][3], table.rows[0][6]) == ("-", "+1.0")

@@ -1,158 +1,126 @@
-"""`koordctl explain pod`: with the decision record, without the right for it, and for a pod that runs."""
+"""Answer of `koordctl explain pod`: its head, its tables, its end and its document."""
 
 import datetime as dt
-import json
 
+import msgspec
 import pytest
 
-from component_base import clock
-from koordctl import __main__ as koordctl
-from tests.fakes import fake_kubectl
+from api_types.kubernetes import pods
+from fleet.wire import WireCondition
+from koordctl.explain import pod as explained
 from tests.fleet import cluster
-from tests.koordctl.explain.test_misses import MID, guarded
-from tests.koordctl.explain.test_node import cluster_of
-from tests.koordctl.serving import METRICS, SUITE, kubeconfig_of
+from tests.koordctl.explain.test_misses import GIB, guarded, hot
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SUITE}/leases/koord-scheduler"
-POD = "/api/v1/namespaces/shop/pods/etl-0"
-MESSAGE = f"0/2 nodes are available: 1 Insufficient kubernetes.io/mid-cpu, 1 {MID}. preemption: none"
-REQUESTS = {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
-REFUSED = "import sys; sys.exit('error: error upgrading connection: pods \"s\" is forbidden: cannot create')"
+NOW = dt.datetime(2026, 11, 21, 10, 0, tzinfo=dt.UTC)
+MID = {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
+MESSAGE = "0/2 nodes are available: 2 node(s) were odd."
+UNSCHEDULED = WireCondition("PodScheduled", "False", "Unschedulable", MESSAGE)
 
 
-def waiting(node="", **metadata):
-    found = cluster.pod(
-        "etl-0", "shop", node, 7000, {"kubernetes.io/mid-cpu": "11k", "kubernetes.io/mid-memory": "8Gi"}
-    )
-    found["metadata"] |= {"creationTimestamp": "2026-11-21T09:54:00Z", "uid": "u-1", **metadata}
-    found["spec"]["schedulerName"] = "koord-scheduler"
-    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": MESSAGE}
-    found["status"] = (
-        {"phase": "Running", "startTime": "2026-11-21T09:55:00Z"}
-        if node
-        else {"phase": "Pending", "conditions": [unscheduled]}
-    )
-    return found
+def answer(*, node="", requests=None, most_nodes=0, decision=None, **more):
+    pod = msgspec.convert(cluster.pod("etl-0", "shop", node, 7000, requests or MID), pods.Pod)
+    decisions = [] if decision is None else [decision]
+    return explained.answer(explained.Explained(pod, NOW, decisions=decisions, **more), most_nodes)
 
 
-def decision(**changes):
-    return {
-        "at": 1_795_255_189.0, "uid": "u-1", "isProd": False, "isPinned": False, "estimate": {"cpu": 0, "memory": 0},
-        "nodesAsked": 1, "nodesPassed": 0, "node": None, "outcome": "no node passed, kube-scheduler will try again",
-        "nodes": [{**guarded("worker-1", 9_800), "score": None, "sentence": f"rejected by MidGuard: {MID}"}],
-        "nodesLeftOut": 0, **changes,
-    }  # fmt: skip
+def columns_at_the_right(table):
+    return [column.title for column in table.columns if column.right]
 
 
-def page(*decisions):
-    return json.dumps({"pod": "shop/etl-0", "decisions": list(decisions)}).encode()
+def test_numbers_are_at_the_right():
+    groups, nodes = answer(decision={"nodes": [guarded("a", 9_000)]}).tables
+    assert columns_at_the_right(groups) == ["NODES"]
+    assert columns_at_the_right(nodes) == ["SCORE"]
 
 
-@pytest.fixture
-def explain(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(clock, "utc_now", lambda: dt.datetime.fromisoformat(cluster.NOW))
-
-    def run(*words, pod=None, kubectl=None, routes=None):
-        ran = fake_kubectl.install(tmp_path, monkeypatch, kubectl or fake_kubectl.serving(page(decision())))
-        held = {"spec": {"holderIdentity": "koord-scheduler-7c9f_1234"}}
-        objects = cluster_of() | {POD: pod or waiting(), LEASE: held} | (routes or {})
-        with kubeconfig_of(tmp_path, **objects) as file:
-            code = koordctl.main(["explain", "pod", *words, "--kubeconfig", str(file)])
-        return code, *capsys.readouterr(), ran
-
-    return run
+def test_the_nodes_of_a_decision_have_results_scores_and_sentences():
+    nodes = [
+        {"node": "a", "result": "passed", "score": 0, "sentence": "x"},
+        {"node": "b", "result": "passed", "score": 70, "sentence": "y"},
+        {"node": "c", "result": "rejected", "score": None, "sentence": "z", "reason": "r"},
+    ]
+    table = answer(decision={"nodes": nodes}).tables[-1]
+    assert [tuple(row) for row in table.rows] == [
+        ("a", "passed", "0", "x"), ("b", "passed", "70", "y"), ("c", "rejected", "-", "z"),
+    ]  # fmt: skip
 
 
-def test_a_pod_that_waits_has_reasons_nearest_misses_and_what_would_fit(explain):
-    code, out, err, ran = explain("shop/etl-0", "--as", "jane", "--as-group", "viewers")
-    assert (code, err) == (0, "")
-    assert out.startswith("shop/etl-0 is Pending for 6m: ")
-    assert "Mid pod of koord-scheduler, requests 11.0 cores and 8.0 GiB of Mid" in out
-    assert "0 of 1 nodes passed the scheduler plugin; no node passed, kube-scheduler will try again" in out
-    assert "worker-1 has 9.8 cores left by its newest report, short by 1.2 cores" in out
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
-    assert "it would fit if the pod requested at most" in out
-    words = json.loads(ran.read_text())[1]
-    assert "pod/koord-scheduler-7c9f" in words
-    assert {"--as=jane", "--as-group=viewers"} <= set(words)
+@pytest.mark.parametrize(("most", "shown", "more"), [(0, 3, 0), (1, 1, 2), (2, 2, 1), (3, 3, 0), (4, 3, 0)])
+def test_so_many_nodes_of_a_decision_are_shown_and_the_others_counted(most, shown, more):
+    found = answer(decision={"nodes": [guarded(name, 9_000) for name in "abc"]}, most_nodes=most)
+    assert len(found.tables[-1].rows) == shown
+    lines = [line for line in found.tail if "more nodes" in line]
+    assert lines == ([f"and {more} more nodes (--nodes 0 shows all)"] if more else [])
+
+
+@pytest.mark.parametrize("node", ["", "worker-1"])
+def test_a_pod_on_a_node_needs_nothing_to_fit(node):
+    found = answer(node=node, decision={"nodes": [guarded("a", 9_000)]})
+    assert any(line.startswith("it would fit if ") for line in found.tail) is not bool(node)
+    assert found.data.node == (node or None)
+
+
+def test_without_anything_that_would_fit_there_is_no_end():
+    assert answer(conditions=[UNSCHEDULED]).tail == []
+
+
+def test_the_estimate_of_the_decision_is_added_to_the_usage():
+    (row,) = answer(decision={"nodes": [hot("a", 6_000)], "estimate": {"cpu": 850}}).tables[0].rows
+    assert row[2] == "a: cpu 68 % with the pod, limit 65 %"
 
 
 @pytest.mark.parametrize(
-    ("kubectl", "lack"),
+    ("requests", "text"),
     [
-        (REFUSED, "forbidden"),
-        (fake_kubectl.serving(b"no recorded decision on the pod\n", 404), "no recorded decision on the pod"),
-        (fake_kubectl.serving(b"<html>"), "is not the debug-port of this plugin"),
+        (MID, "requests 11.0 cores and 8.0 GiB of Mid"),
+        ({"kubernetes.io/mid-cpu": "11k"}, "requests 11.0 cores and 0.0 GiB of Mid"),
+        ({"kubernetes.io/mid-memory": "8Gi"}, "requests 0.0 cores and 8.0 GiB of Mid"),
     ],
 )
-def test_without_a_record_the_event_is_explained_and_the_lack_is_named(explain, kubectl, lack):
-    code, out, err, _ = explain("etl-0", "-n", "shop", kubectl=kubectl)
-    assert code == 0
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
-    assert "no decision record, only what kube-scheduler wrote to the pod" in err
-    assert lack in err
+def test_the_head_has_the_mid_requests(requests, text):
+    found = answer(requests=requests)
+    assert found.head[0].endswith(text)
+    wanted = (11_000 if "kubernetes.io/mid-cpu" in requests else 0, 8 * GIB if "8.0 GiB" in text else 0)
+    assert (found.data.mid_requests.cpu_millis, found.data.mid_requests.memory_bytes) == wanted
 
 
-def test_without_a_lease_of_the_scheduler_nothing_is_forwarded(explain):
-    code, _, err, ran = explain("shop/etl-0", routes={LEASE: None})
-    assert code == 0
-    assert "has no holder to ask" in err
-    assert not ran.exists()
+def test_the_head_has_the_age_of_the_last_decision():
+    decision = {"at": NOW.timestamp() - 40, "nodesPassed": 1, "nodesAsked": 3, "outcome": "bound"}
+    assert answer(decision=decision).head[1] == "last decision 40s ago: 1 of 3 nodes passed the scheduler plugin; bound"
 
 
-def test_a_record_of_an_earlier_pod_of_the_name_is_not_used(explain):
-    _, out, _, _ = explain("shop/etl-0", pod=waiting(uid="u-2"))
-    assert "last decision" not in out
+@pytest.mark.parametrize(
+    ("condition", "is_shown"),
+    [
+        (UNSCHEDULED, True),
+        (WireCondition("PodScheduled", "True", "", MESSAGE), False),
+        (WireCondition("Ready", "False", "", MESSAGE), False),
+        (WireCondition("PodScheduled", "False", "", None), False),
+    ],
+)
+def test_only_what_keeps_a_pod_from_a_node_is_shown_of_its_conditions(condition, is_shown):
+    found = answer(conditions=[WireCondition("Initialized", "True"), condition])
+    assert (f"kube-scheduler: {MESSAGE}" in found.head) is is_shown
+    assert [(each.nodes, each.reason) for each in found.data.rejections] == [(2, "node(s) were odd")] * is_shown
 
 
-def test_a_pod_that_runs_has_its_node_and_the_turn_of_an_eviction(explain):
-    chosen = {"node": "worker-1", "result": "chosen", "score": 81, "reason": None, "plugin": None, "inputs": {},
-              "sentence": "chosen, score 81; cpu 21 + 6.8 of 100 = 28 %, limit 65 %"}  # fmt: skip
-    bound = decision(node="worker-1", nodesPassed=2, nodesAsked=2, nodes=[chosen, {**chosen, "node": "worker-2"}])
-    code, out, _, _ = explain("shop/etl-0", "--nodes", "1", pod=waiting("worker-1"),
-                              kubectl=fake_kubectl.serving(page(bound)))  # fmt: skip
-    assert code == 0
-    assert "shop/etl-0 is Running on worker-1" in out
-    assert "chosen, score 81" in out
-    assert "and 1 more nodes (--nodes 0 shows all)" in out
-    assert "eviction: nothing on worker-1 is short enough" in out
+def test_the_newest_decision_on_this_pod_counts_and_not_one_on_an_earlier_pod_of_its_name():
+    pod = cluster.pod("etl-0", "shop", "", 7000, MID)
+    pod["metadata"]["uid"] = "new"
+    decisions = [{"uid": "old", "outcome": "1"}, {"uid": "new", "outcome": "2"}, {"uid": "new", "outcome": "3"}]
+    given = explained.Explained(msgspec.convert(pod, pods.Pod), NOW, decisions=decisions)
+    assert given.newest["outcome"] == "2"
+    assert explained.Explained(given.pod, NOW, decisions=decisions[:1]).newest == {}
+    assert explained.Explained(given.pod, NOW, decisions=[{"outcome": "4"}]).newest == {"outcome": "4"}
 
 
-def test_the_turn_names_the_pod_that_is_next(explain):
-    short = cluster.metric(usage={"prod": {"cpu": "14", "memory": "20Gi"}, "system": {"cpu": "1", "memory": "2Gi"},
-                                  "batchAndFree": {"cpu": "0", "memory": "0"}})  # fmt: skip
-    pod = waiting("worker-1")
-    routes = {f"{METRICS}/worker-1": short, "pods": cluster.listing(pod)}
-    _, out, _, _ = explain("shop/etl-0", pod=pod, routes=routes)
-    assert "eviction: " in out
-    assert "shop/etl-0" in out.partition("eviction: ")[2]
-    assert "nothing on worker-1 is short enough" not in out
+@pytest.mark.parametrize(("created", "text"), [("2026-11-21T09:54:00Z", "for 6m"), (None, "for -")])
+def test_a_pod_that_waits_has_the_time_since_it_was_created(created, text):
+    pod = cluster.pod("etl-0", "shop", "", 7000, MID, creationTimestamp=created)
+    found = explained.answer(explained.Explained(msgspec.convert(pod, pods.Pod), NOW), 0)
+    assert f"shop/etl-0 is Running {text}: Mid pod" in found.head[0]
 
 
-def test_the_document_has_the_whole_record(explain):
-    _, out, _, _ = explain("shop/etl-0", "-o", "json")
-    found = json.loads(out)
-    assert found["decisions"] == [decision()]
-    assert found["rejections"][0]["nearestNode"] == "worker-1"
-    assert found["midRequests"] == {"cpuMillis": 11_000, "memoryBytes": 8 * 2**30}
-
-
-@pytest.mark.parametrize("words", [("a/b/c",), ("shop/",), ("/x",)])
-def test_a_wrong_name_is_wrong_usage(explain, words):
-    code, _, err, _ = explain(*words)
-    assert code == 2
-    assert "want NAMESPACE/NAME" in err
-
-
-def test_a_pod_without_the_right_to_read_it_cannot_be_explained(explain):
-    code, _, err, _ = explain("shop/etl-0", routes={POD: None})
-    assert code == 3
-    assert "403 Forbidden" in err
-
-
-@pytest.mark.parametrize("shown", [page(decision(), 1), b'{"pod": "shop/etl-0", "decisions": {"0": {}}}'])
-def test_a_page_without_a_list_of_decisions_is_no_record(explain, shown):
-    code, out, err, _ = explain("shop/etl-0", kubectl=fake_kubectl.serving(shown))
-    assert (code, err) == (0, "")
-    assert "last decision" not in out
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
+def test_a_rejection_names_the_nearest_node_where_it_is_known():
+    found = answer(decision={"nodes": [guarded("a", 9_000), guarded("b", 10_000)]}, conditions=[UNSCHEDULED])
+    assert [each.nearest_node for each in found.data.rejections] == ["b", None]

@@ -1,16 +1,24 @@
 """`koordctl config check`, `config render` and `scheduler check`: files in, an answer and an exit code out."""
 
+import dataclasses
 import io
 import json
 
 import pytest
 import yaml
 
+from api_types.colocation import document, problem
+from api_types.colocation.problem import Effect
 from koordctl import __main__ as koordctl
-from koordctl.cli.answer import FORMATS
+from koordctl.cli.answer import ERROR_SIGN, FORMATS, WARNING_SIGN
+from koordctl.configuration import check_command
 
 GOOD = {"enable": True, "midCPUThresholdPercent": 60}
+
+
 REFUSED = {"enable": True, "midCPUThresholdPercent": 600}
+
+
 PROFILE = {"plugins": {"filter": {"enabled": [{"name": "LoadAwareScheduling"}]}}}
 
 
@@ -121,3 +129,21 @@ def test_standard_input_is_read_for_a_dash(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO('{"enable": 1}'))
     assert koordctl.main(["config", "check", "-"]) == 1
     assert "true or false" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("effect", "style", "is_valid"),
+    [
+        (Effect.ADVICE, "warning", True),
+        (Effect.LAYER_IGNORED, "error", False),
+        (Effect.DOCUMENT_REFUSED, "error", False),
+    ],
+)
+def test_advice_is_a_warning_and_leaves_the_document_valid(effect, style, is_valid):
+    reading = document.read_config(json.dumps({"enable": True}))
+    given = problem.Problem(("enable",), "3", "true or false", effect)
+    found = check_command.answer("x", dataclasses.replace(reading, problems=(given,)))
+    (table,) = found.tables
+    assert list(table.styles) == [style]
+    assert table.rows[0][0] == (WARNING_SIGN if style == "warning" else ERROR_SIGN)
+    assert (found.data.valid, found.exit_code) == (is_valid, 0 if is_valid else 1)

@@ -9,11 +9,17 @@ from koordctl.check import reading, rights
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
+
+
 CLUSTER_WIDE = {
     "clusterrolebindings", "clusterroles", "customresourcedefinitions", "namespaces", "nodemetrics", "nodes",
     "priorityclasses", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 }  # fmt: skip
+
+
 """Kinds without a namespace."""
+
+
 OF_EVERY_NAMESPACE = {"pods"}
 
 
