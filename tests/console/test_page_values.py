@@ -1,33 +1,35 @@
-"""Values of the pages, calculated by hand."""
+"""Values of the pages, calculated by hand, and at their limits."""
 
 import dataclasses
 import datetime as dt
+import math
 import struct
 from collections import Counter
 
 import msgspec
+import prometheus_client
 import pytest
 
 from api_types import names
-from api_types.kubernetes import pods
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import Listed, NodeDetail
 from console.cluster.wire import DetailedPrediction, DetailedReport, NodeWindows, ProdPeakTerms, UsageOfWindow
 from console.history.memory import History, HistoryPoint
+from console.metrics import ConsoleCollector
 from console.pages import fleet, health, mid, node, prediction, shown
 from console.pages.prediction import PredictorScore
 from console.seen import Currency, Seen
+from console.web import front_end
 from fleet import wire
 from fleet.finding_kinds import KINDS
 from fleet.findings import MANAGER, SCHEDULER, Finding
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from fleet.snapshot import FleetSnapshot, Installation, Unread
-from tests.console import fleets
+from tests.console import browsers, fleets
 
 pytestmark = pytest.mark.slow
-
 NOW = fleets.NOW
 GIB = 2**30
 NODE = NodeState(
@@ -52,9 +54,6 @@ def nodes(count, **changes):
 
 def points(count):
     return [HistoryPoint(60 * number, (float(number),)) for number in range(count)]
-
-
-# shown
 
 
 @pytest.mark.parametrize(
@@ -96,20 +95,6 @@ def test_a_command_is_one_with_the_namespace_of_the_suite():
     assert "NAMESPACE" not in item.fix
 
 
-def test_an_event_has_its_age_its_object_and_its_count():
-    about, metadata = wire.ObjectReference("Pod", "web"), pods.ObjectMeta(namespace="shop")
-    event = wire.WireEvent(about, "Warning", "MidPodEvicted", "m" * 1_001, metadata=metadata)
-    (row,) = shown.events([event], NOW)
-    assert (row["name"], row["is_warning"], row["count"], len(row["message"])) == ("shop/web", True, 1, 1_000)
-    assert row["message"].endswith("m…")
-    usual = msgspec.structs.replace(event, type="Normal", count=3, message="m" * 1_000)
-    (row,) = shown.events([usual], NOW)
-    assert (row["is_warning"], row["count"], row["message"]) == (False, 3, "m" * 1_000)
-
-
-# seen
-
-
 def test_the_age_of_a_snapshot_and_when_it_is_stale():
     seen = fleets.seen([NODE])
     later = [NOW + dt.timedelta(seconds=seconds) for seconds in (-5, 0, 60, 61)]
@@ -130,9 +115,6 @@ def test_the_most_violations_come_first_and_a_node_without_an_evaluation_is_left
     without = [evaluated(name, float("nan")) for name in ("none", "blank")]
     seen = fleets.seen([evaluated("few", 0.0), *without, NODE, evaluated("many", 2.0), empty])
     assert [each.name for each in seen.by_violations] == ["many", "few", "blank", "empty", "none"]
-
-
-# fleet
 
 
 def test_the_page_fleet_of_one_node():
@@ -178,9 +160,6 @@ def test_eight_findings_are_shown_and_the_others_counted():
     assert fleet.context(fleets.seen([]), "", "", "", "suite")["headline"] == "0 nodes, no usage is known yet"
 
 
-# mid
-
-
 def namespace(name, held, **changes):
     amounts = Amounts(held, GIB)
     return NamespaceState(name, 1_234, 0, *[amounts] * 6, **changes)
@@ -217,9 +196,6 @@ def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
     assert (unread["events_unread"], unread["namespaces_unread"], unread["namespaces"]) == (True, True, [])
 
 
-# prediction
-
-
 @pytest.mark.parametrize(
     ("resource", "violations", "keeps", "bar", "target"),
     [
@@ -233,11 +209,6 @@ def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
 def test_the_accepted_violations_of_memory_are_half_of_those_of_cpu(resource, violations, keeps, bar, target):
     score = PredictorScore("max", resource, 1, 100.0, violations, 40.0)
     assert (score.keeps, score.violation_part, score.target_part) == (keeps, bar, target)
-
-
-@pytest.mark.parametrize(("savings", "bar"), [(-5.0, 0.0), (37.26, 37.3), (101.0, 100.0)])
-def test_the_bar_of_savings_lies_within_the_scale(savings, bar):
-    assert PredictorScore("max", names.CPU, 1, 100.0, 0.0, savings).savings_part == bar
 
 
 def scores(*rows):
@@ -281,9 +252,6 @@ def test_the_page_prediction_has_50_rows():
     assert (values[0]["pages"], values[0]["evaluated"], values[0]["nodes"]) == (3, 101, 101)
 
 
-# node
-
-
 def test_the_page_of_a_node():
     detail = NodeDetail(
         report=DetailedReport(
@@ -317,9 +285,6 @@ def test_the_page_of_a_node():
     assert (values["pod_count"], values["pods_unread"]) == (3, False)
     nothing = node.context(dataclasses.replace(NODE, mid=Amounts()), None, fleets.seen([NODE]), History(), "suite")
     assert (nothing["headline"], nothing["pods_unread"], nothing["pods"]) == ("a has no Mid", True, [])
-
-
-# health
 
 
 @pytest.mark.parametrize(
@@ -358,3 +323,136 @@ def test_what_is_not_read_is_named_unless_it_only_does_not_exist():
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(None), "suite", NOW)
     assert [each.what for each in values["unread"]] == ["nodes", "pods"]
     assert values["document"] == ""
+
+
+EDGE = NodeState("a", allocatable=Amounts(10_000, 40 * GIB), used=Amounts(4_000, GIB), reason="Calculated")
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "sign"),
+    [
+        ("Calculated", "", ("ok", "✔", "Calculated", "as calculated")),
+        ("CalculatedFromReclaimable", "x", ("ok", "✔", "Calculated", "as calculated")),
+        ("Static", "", ("ok", "✔", "Static", "as calculated")),
+        ("SampleTooOld", "21m", ("bad", "✘", "SampleTooOld", "as calculated: 21m")),
+        ("NoPrediction", "", ("warn", "!", "NoPrediction", "as calculated")),
+        ("SomethingNew", "", ("off", "?", "SomethingNew", "as calculated")),
+        ("", "", ("off", "?", "unknown", "as calculated")),
+    ],
+)
+def test_the_sign_of_a_node(reason, detail, sign):
+    assert shown.sign_of(dataclasses.replace(EDGE, reason=reason, detail=detail, text="as calculated")) == sign
+
+
+def test_what_is_not_known_comes_last_in_every_order():
+    amounts = [Amounts(each, each) for each in (1_000, 3_000, 2_000)]
+    found = [
+        NodeState(
+            f"n{number}", Amounts(10_000, 10_000), each, prod_requests=each, prod_peak=each, mid=each,
+            sample_age_seconds=float(each.cpu),
+        )
+        for number, each in enumerate(amounts)
+    ]  # fmt: skip
+    seen = fleets.seen([NodeState("m"), *found, NodeState("l")])
+    for order in fleet.SORTS:
+        rows = [row["name"] for row in fleet.context(seen, "", order, "", "suite")["rows"]]
+        assert rows == (["l", "m", "n0", "n1", "n2"] if order == "name" else ["n1", "n2", "n0", "l", "m"]), order
+
+
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [("", 1), ("0", 1), ("1", 1), ("2", 2), ("3", 3), ("4", 3), ("999999", 3), ("1000000", 1), ("-2", 1), ("²", 1)],
+)
+def test_a_page_that_does_not_exist_is_the_nearest_or_the_first(page, number):
+    found = [
+        dataclasses.replace(EDGE, name=f"n{index:03}", evaluation=packed(("max", 9, 0, 9))) for index in range(101)
+    ]
+    seen = fleets.seen(found)
+    for values in (fleet.context(seen, "", "name", page, "suite"), prediction.context(seen, page)):
+        assert (values["page"], values["pages"], len(values["rows"])) == (number, 3, 1 if number == 3 else 50)
+
+
+def test_a_filter_of_nodes_is_a_part_of_the_name_or_the_whole_reason():
+    seen = fleets.seen([dataclasses.replace(EDGE, name="calc"), dataclasses.replace(EDGE, name="b", reason="Static")])
+
+    def matching(query):
+        return [row["name"] for row in fleet.context(seen, query, "", "", "suite")["rows"]]
+
+    assert [matching(query) for query in (" AL ", "Static", "Stat", "Calculated")] == [["calc"], ["b"], [], ["calc"]]
+    assert fleet.context(seen, "x" * 254, "", "", "suite")["q"] == "x" * 253
+
+
+def packed(*entries):
+    """Pack predictors with forecasts, violations and savings of CPU; those of memory do not count."""
+    unknown = (math.nan,) * 3
+    values = [each for _, *scores in entries for each in (*scores, *unknown)]
+    return Packed(tuple(name for name, *_ in entries), struct.pack(f"{len(values)}f", *values))
+
+
+def test_the_first_predictor_of_a_node_is_in_force_and_what_does_not_count_is_left_out():
+    found = prediction.of_node(packed(("max", 24, 0.5, 40), ("none", math.nan, 1, 1), ("peak", 12, 2, 50)))
+    assert found == [
+        PredictorScore("max", names.CPU, 1, 24, 0.5, 40, True),
+        PredictorScore("peak", names.CPU, 1, 12, 2, 50, False),
+    ]
+
+
+def test_the_columns_of_the_page_are_those_of_the_fleet_and_a_node_may_lack_one():
+    many = packed(*((f"p{number}", 24, 0.5, 90 - number) for number in range(7)))
+    seen = fleets.seen(
+        [
+            dataclasses.replace(EDGE, name="few", predictor="p1", evaluation=packed(("p1", 24, 0, 90))),
+            dataclasses.replace(EDGE, name="many", predictor="p0", evaluation=many),
+            dataclasses.replace(EDGE, name="more", predictor="p0", evaluation=many),
+        ]
+    )
+    values = prediction.context(seen, "1")
+    assert values["columns"] == [f"p{number}" for number in range(6)]
+    assert [(name, in_force) for name, in_force, _ in values["rows"]] == [("many", "p0"), ("more", "p0"), ("few", "p1")]
+    assert [each and each.savings_percent for each in values["rows"][2][2]] == [None, 90, None, None, None, None]
+    assert values["in_force"] == [("p0", 2), ("p1", 1)]
+    (_, cpu), (_, memory) = values["by_resource"]
+    assert [each.predictor for each in cpu if each.is_in_force] == ["p0", "p1"]
+    assert memory == []
+
+
+def test_the_recommendation_compares_with_the_predictor_in_force():
+    scores = [
+        PredictorScore("max", names.CPU, 1, 24.0, 1.5, 40.4),
+        PredictorScore("peak", names.CPU, 1, 24.0, 0.25, 38.0),
+    ]
+    with_it = prediction.recommendation(scores, Counter(max=1))
+    assert with_it.endswith("; max, in force, leaves 40 % with 1.50 %.")
+    assert prediction.recommendation(scores, Counter(other=1)).endswith("0.5 % of memory.")
+
+
+@pytest.mark.parametrize(("seen", "seconds"), [(Seen(), 2), (fleets.seen(fleets.nodes(1)), 15)])
+async def test_a_page_refreshes_every_15_seconds_and_sooner_while_it_loads(monkeypatch, seen, seconds):
+    monkeypatch.setattr(front_end, "load", lambda: {"htmx.min.js": front_end.File("text/javascript", b"")})
+    assert (seen.currency(fleets.NOW) is Currency.LOADING) is (seconds == 2)
+    asgi, _ = browsers.app(seen)
+    async with browsers.client(asgi) as client:
+        assert f'hx-trigger="every {seconds}s"' in (await client.get("/")).text
+
+
+async def test_a_prediction_without_counts_of_pods_has_none():
+    report = msgspec.convert({"prediction": {"predictor": "max"}}, DetailedReport)
+    asgi, _ = browsers.app(fleets.seen(fleets.nodes(1)), {("node",): NodeDetail(report=report)})
+    async with browsers.client(asgi) as client:
+        page = await client.get("/nodes/worker-0001")
+    assert "max: 0 Prod pods from their history, 0 by their requests." in page.text
+
+
+def test_before_the_first_read_every_metric_is_zero():
+    registry = prometheus_client.CollectorRegistry()
+    ConsoleCollector(registry)
+    values = {sample.name: sample.value for family in registry.collect() for sample in family.samples}
+    assert values == dict.fromkeys(
+        (
+            "koord_console_snapshot_timestamp_seconds",
+            "koord_console_snapshot_nodes",
+            "koord_console_read_duration_seconds",
+            "koord_console_read_failed",
+        ),
+        0.0,
+    )

@@ -1,4 +1,4 @@
-"""Decision records come from the scheduler that leads; why there are none is a sentence."""
+"""Decision records of the scheduler plugin, also of one pod."""
 
 import json
 
@@ -7,11 +7,11 @@ import pytest
 from console.cluster import records
 from console.cluster.details import Records
 from fleet.port_forward import Caller
+from tests.console import browsers, fleets
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 
 pytestmark = pytest.mark.slow
-
 NAMESPACE = "koordinator-system"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/koord-scheduler"
@@ -69,3 +69,15 @@ async def test_a_right_that_is_missing_is_the_reason(tmp_path, monkeypatch):
     found = await read(scheduler("koord-scheduler-a"))
     assert found.missing.startswith("The decision records were not read: ")
     assert "resources: [pods/portforward]" in found.missing
+
+
+@pytest.mark.parametrize(
+    ("pod", "wanted", "other"), [("shop/web", "of this pod", "of all pods"), ("web", "of all pods", "of this pod")]
+)
+async def test_records_are_those_of_a_pod_with_its_namespace_and_of_all_otherwise(pod, wanted, other):
+    given = {("records", pod): Records(missing="of this pod"), ("records", ""): Records(missing="of all pods")}
+    asgi, _ = browsers.app(fleets.seen(fleets.nodes(1)), given)
+    async with browsers.client(asgi) as opened:
+        answer = await opened.get("/decisions", params={"pod": pod})
+    assert wanted in answer.text
+    assert other not in answer.text
