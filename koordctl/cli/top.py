@@ -102,8 +102,8 @@ class SortKey(NamedTuple, Generic[T]):
 
     def amount(self, row: T) -> float | None:
         """Return the value in the unit of the table; None where it is not known."""
-        seen = self.value(row)
-        return None if seen is None else seen / self.unit
+        value = self.value(row)
+        return None if value is None else value / self.unit
 
 
 NODE_KEYS: Final[dict[str, SortKey[NodeState]]] = {
@@ -125,26 +125,26 @@ POD_KEYS: Final[dict[str, SortKey[PodState]]] = {
 }
 """Keys of pods."""
 NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
-    "name": SortKey(lambda each: each.name),
-    "pods": SortKey(lambda each: each.pods, _COUNT),
-    "used": SortKey(lambda each: each.prod_used.cpu, _CORES),
-    "requests": SortKey(lambda each: each.prod_requests.cpu, _CORES),
-    "mid": SortKey(lambda each: each.mid_requests.cpu, _CORES),
-    "held": SortKey(lambda each: each.mid_held.cpu, _CORES),
-    "quota": SortKey(lambda each: each.mid_quota.cpu, _CORES),
+    "name": SortKey(lambda namespace: namespace.name),
+    "pods": SortKey(lambda namespace: namespace.pods, _COUNT),
+    "used": SortKey(lambda namespace: namespace.prod_used.cpu, _CORES),
+    "requests": SortKey(lambda namespace: namespace.prod_requests.cpu, _CORES),
+    "mid": SortKey(lambda namespace: namespace.mid_requests.cpu, _CORES),
+    "held": SortKey(lambda namespace: namespace.mid_held.cpu, _CORES),
+    "quota": SortKey(lambda namespace: namespace.mid_quota.cpu, _CORES),
 }
 """Keys of namespaces."""
 
 
-def ordered(found: Iterable[T], key: SortKey[T], *, descending: bool) -> list[T]:
+def ordered(rows: Iterable[T], key: SortKey[T], *, descending: bool) -> list[T]:
     """Sort; what is not known comes last in either direction."""
-    known, unknown = list[T](), list[T]()
-    for each in found:
-        (unknown if key.value(each) is None else known).append(each)
-    return [*sorted(known, key=key.value, reverse=descending), *unknown]
+    with_value, without = list[T](), list[T]()
+    for row in rows:
+        (without if key.value(row) is None else with_value).append(row)
+    return [*sorted(with_value, key=key.value, reverse=descending), *without]
 
 
-def nodes(found: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
+def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
     """Return the answer of `top nodes`, with the usage threshold of the scheduler in its bars where it is given."""
     columns = (
         Column("NODE"),
@@ -177,16 +177,16 @@ def nodes(found: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: 
             age(node.sample_age_seconds),
             node.reason,
         )
-        for node in found
+        for node in states
     ]
-    data = NodeList([_node_document(node) for node in found])
-    names = [f"node/{node.name}" for node in found]
-    legend = node_bar.legend(limit_percent) if found else ""
-    return Answer(data, [Table(columns, rows)], names, legend=legend, exit_code=_code(found), notes=notes)
+    data = NodeList([_node_document(node) for node in states])
+    names = [f"node/{node.name}" for node in states]
+    legend = node_bar.legend(limit_percent) if states else ""
+    return Answer(data, [Table(columns, rows)], names, legend=legend, exit_code=_code(states), notes=notes)
 
 
-def _code(found: Sequence[object]) -> int:
-    return 0 if found else NOTHING
+def _code(rows: Sequence[object]) -> int:
+    return 0 if rows else NOTHING
 
 
 def _node_document(node: NodeState) -> NodeRow:
@@ -208,7 +208,7 @@ def _node_document(node: NodeState) -> NodeRow:
     )
 
 
-def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
+def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top pods`."""
     columns = (
         Column("NAMESPACE"),
@@ -233,56 +233,59 @@ def pods(found: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
             gib(pod.used.memory),
             pod.phase,
         )
-        for pod in found
+        for pod in states
     ]
     data = PodList(
-        [PodRow(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used)) for pod in found]
+        [
+            PodRow(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used))
+            for pod in states
+        ]
     )
-    names = [f"pod/{pod.name}" for pod in found]
-    return Answer(data, [Table(columns, rows)], names, exit_code=_code(found), notes=notes)
+    names = [f"pod/{pod.name}" for pod in states]
+    return Answer(data, [Table(columns, rows)], names, exit_code=_code(states), notes=notes)
 
 
-def namespaces(found: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
+def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top namespaces`."""
     columns = (Column("NAMESPACE"), *(Column(title, right=True) for title in _NAMESPACE_TITLES))
     rows = [
         (
-            each.name,
-            str(each.pods),
-            cores(each.prod_requests.cpu),
-            cores(each.prod_used.cpu),
-            cores(each.mid_requests.cpu),
-            cores(each.mid_held.cpu),
-            _quota(each),
-            cores(each.mid_used.cpu),
-            cores(each.other_used.cpu),
-            str(each.unmeasured),
+            namespace.name,
+            str(namespace.pods),
+            cores(namespace.prod_requests.cpu),
+            cores(namespace.prod_used.cpu),
+            cores(namespace.mid_requests.cpu),
+            cores(namespace.mid_held.cpu),
+            _quota(namespace),
+            cores(namespace.mid_used.cpu),
+            cores(namespace.other_used.cpu),
+            str(namespace.unmeasured),
         )
-        for each in found
+        for namespace in states
     ]
     data = NamespaceList(
         [
             NamespaceUsage(
-                name=each.name,
-                pods=each.pods,
-                unmeasured_pods=each.unmeasured,
-                mid_quota_malformed=each.is_quota_malformed,
-                mid_quota_is_default=each.is_quota_default,
-                prod_requests=amounts(each.prod_requests),
-                prod_used=amounts(each.prod_used),
-                mid_requests=amounts(each.mid_requests),
-                mid_held=amounts(each.mid_held),
-                mid_quota=amounts(each.mid_quota),
-                mid_used=amounts(each.mid_used),
-                other_used=amounts(each.other_used),
+                name=namespace.name,
+                pods=namespace.pods,
+                unmeasured_pods=namespace.unmeasured,
+                mid_quota_malformed=namespace.is_quota_malformed,
+                mid_quota_is_default=namespace.is_quota_default,
+                prod_requests=amounts(namespace.prod_requests),
+                prod_used=amounts(namespace.prod_used),
+                mid_requests=amounts(namespace.mid_requests),
+                mid_held=amounts(namespace.mid_held),
+                mid_quota=amounts(namespace.mid_quota),
+                mid_used=amounts(namespace.mid_used),
+                other_used=amounts(namespace.other_used),
             )
-            for each in found
+            for namespace in states
         ]
     )
-    names = [f"namespace/{each.name}" for each in found]
-    tail = ["", DEFAULT_QUOTA] if any(each.is_quota_default for each in found) else ()
+    names = [f"namespace/{namespace.name}" for namespace in states]
+    tail = ["", DEFAULT_QUOTA] if any(namespace.is_quota_default for namespace in states) else ()
     table = Table(columns, rows)
-    return Answer(data, [table], names, tail=tail, exit_code=_code(found), notes=notes)
+    return Answer(data, [table], names, tail=tail, exit_code=_code(states), notes=notes)
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"
