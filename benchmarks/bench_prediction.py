@@ -194,7 +194,7 @@ def bench_evaluation(pods: int, repeat: int) -> None:
     for _ in node.run(300, load):
         pass
     parameters = spec_in_force.predict_parameters(node.policy)
-    plan = Plan.of(node.policy, parameters)
+    plan = Plan.from_policy(node.policy, parameters)
 
     def evaluate() -> None:
         node.observer.evaluate(node.now, cluster, plan, node.boot_seconds)

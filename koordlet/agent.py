@@ -192,7 +192,7 @@ class Agent:
             self.observer.calibrate(now, self.view, boot_seconds)
         except Exception:
             log.exception("calibration failed; only calibrated peaks are affected; trying again in 30 s")
-        plan = evaluation.Plan.of(policy, parameters)
+        plan = evaluation.Plan.from_policy(policy, parameters)
         try:
             self.observer.inform_packages(now, self.view, plan)
         except Exception:
@@ -226,8 +226,8 @@ class Agent:
         if self.view.resource_version is None:
             return
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
-        wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
-        interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
+        interval_in_spec = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
+        interval = schedule.seconds_between_reports(interval_in_spec, policy.force_update_interval_seconds or 0)
         self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
         forecast = self.reports.predict(time.time(), self.view, policy)
         if forecast is None:

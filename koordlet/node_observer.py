@@ -178,7 +178,7 @@ class NodeObserver:
         evaluated = self.evaluation
         watched = evaluated.watched()
         window = Window(now_seconds, TRAINING_WINDOW_SECONDS)
-        usage = evaluation.usage_of(self.cache.series.samples(watched, window)) if watched else None
+        usage = evaluation.total_usage(self.cache.series.samples(watched, window)) if watched else None
         evaluated.observe(boot_seconds, usage)
         if cluster.generation is None or not cluster.pods.synced or not evaluated.is_due(plan):
             return

@@ -87,14 +87,14 @@ def _has_started(pod: pods.Pod) -> bool:
     The kubelet reports the phase Pending until then, and again while init containers run after a reboot of the node;
     then the containers still have their ids. A phase that is not reported counts as started.
     """
-    found = pod.status.container_statuses or ()
-    return pod.status.phase != "Pending" or (bool(found) and all(status.container_id for status in found))
+    statuses = pod.status.container_statuses or ()
+    return pod.status.phase != "Pending" or (bool(statuses) and all(status.container_id for status in statuses))
 
 
 def _is_waiting(pod: pods.Pod) -> bool:
     """Return whether a main container waits: for its image, for init containers, or for the end of a backoff."""
-    found = pod.status.container_statuses or ()
-    return any(status.state is not None and status.state.waiting is not None for status in found)
+    statuses = pod.status.container_statuses or ()
+    return any(status.state is not None and status.state.waiting is not None for status in statuses)
 
 
 def _static_uid(pod: pods.Pod, node_name: str) -> str | None:

@@ -12,6 +12,7 @@ from koordlet.prediction import parameters
 from koordlet.prediction.parameters import PredictParameters
 
 _DEFAULTS: Final = controller_config.DEFAULTS
+_POLICY: Final = controller_config.with_defaults(controller_config.PredictPolicy)
 _LEAST_REPORT_INTERVAL_SECONDS: Final = 30
 _LEAST_USAGE_WINDOW_SECONDS: Final = 60
 _LONGEST_USAGE_WINDOW_SECONDS: Final = controller_config.LONGEST_WINDOW_SECONDS
@@ -21,20 +22,20 @@ _LOAD_WATCHER_WINDOW_SECONDS: Final = 900
 
 def report_interval_seconds(policy: node_metric.MetricCollectPolicy | None) -> int:
     """Return the time between two reports, at least 30 s."""
-    given = policy.report_interval_seconds if policy else None
-    wanted = _DEFAULTS.metric_report_interval_seconds if given is None else given
-    return max(wanted or 0, _LEAST_REPORT_INTERVAL_SECONDS)
+    in_spec = policy.report_interval_seconds if policy else None
+    seconds = _DEFAULTS.metric_report_interval_seconds if in_spec is None else in_spec
+    return max(seconds or 0, _LEAST_REPORT_INTERVAL_SECONDS)
 
 
 def usage_window_seconds(policy: node_metric.MetricCollectPolicy | None) -> int:
     """Return the window of the plain usages, at least 60 s. Raises ValueError for more than 12 h."""
-    given = policy.aggregate_duration_seconds if policy else None
-    wanted = _DEFAULTS.metric_aggregate_duration_seconds if given is None else given
-    if (wanted or 0) > _LONGEST_USAGE_WINDOW_SECONDS:
+    in_spec = policy.aggregate_duration_seconds if policy else None
+    seconds = _DEFAULTS.metric_aggregate_duration_seconds if in_spec is None else in_spec
+    if (seconds or 0) > _LONGEST_USAGE_WINDOW_SECONDS:
         raise ValueError(
-            f"aggregateDurationSeconds: {wanted} is too long, want at most {_LONGEST_USAGE_WINDOW_SECONDS}"
+            f"aggregateDurationSeconds: {seconds} is too long, want at most {_LONGEST_USAGE_WINDOW_SECONDS}"
         )
-    return max(wanted or 0, _LEAST_USAGE_WINDOW_SECONDS)
+    return max(seconds or 0, _LEAST_USAGE_WINDOW_SECONDS)
 
 
 def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) -> list[int]:
@@ -42,13 +43,13 @@ def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) ->
 
     Raises ValueError for a text that is no duration, and for one that is shorter than 1 s or longer than 12 h.
     """
-    given = policy.node_aggregate_policy if policy else None
-    durations = given.durations if given else None
+    aggregate_policy = policy.node_aggregate_policy if policy else None
+    durations = aggregate_policy.durations if aggregate_policy else None
     if durations is None:
         default = _DEFAULTS.metric_aggregate_policy
         durations = (default.durations if default else None) or []
-    wanted = {round(_window_seconds(text)) for text in durations}
-    return sorted(wanted | {_LOAD_WATCHER_WINDOW_SECONDS})
+    windows = {round(_window_seconds(text)) for text in durations}
+    return sorted(windows | {_LOAD_WATCHER_WINDOW_SECONDS})
 
 
 def _window_seconds(duration: str) -> float:
@@ -65,36 +66,35 @@ def _window_seconds(duration: str) -> float:
 
 def counts_page_cache(policy: node_metric.MetricCollectPolicy | None) -> bool:
     """Return whether page cache counts as used memory. usageWithHotPageCache has the effect of the default."""
-    given = policy.node_memory_collect_policy if policy else None
-    return given == node_metric.NodeMemoryCollectPolicy.WITH_PAGE_CACHE
+    memory_policy = policy.node_memory_collect_policy if policy else None
+    return memory_policy == node_metric.NodeMemoryCollectPolicy.WITH_PAGE_CACHE
 
 
 def unsupported(policy: node_metric.MetricCollectPolicy | None) -> str | None:
     """Return what the policy requests and this agent does not measure; None without such a request."""
-    given = policy.node_memory_collect_policy if policy else None
-    if given != node_metric.NodeMemoryCollectPolicy.WITH_HOT_PAGE_CACHE:
+    memory_policy = policy.node_memory_collect_policy if policy else None
+    if memory_policy != node_metric.NodeMemoryCollectPolicy.WITH_HOT_PAGE_CACHE:
         return None
     return (
-        f"spec.metricCollectPolicy.nodeMemoryCollectPolicy is {given}, and hot pages are not measured: "
+        f"spec.metricCollectPolicy.nodeMemoryCollectPolicy is {memory_policy}, and hot pages are not measured: "
         f"{node_metric.NodeMemoryCollectPolicy.WITHOUT_PAGE_CACHE} is in force"
     )
 
 
 def predict_policy(policy: controller_config.PredictPolicy | None) -> controller_config.PredictPolicy:
     """Return the policy with the default of every key that the spec leaves out."""
-    defaults = controller_config.with_defaults(controller_config.PredictPolicy)
-    return defaults if policy is None else defaults.model_copy(update=policy.model_dump(exclude_none=True))
+    return _POLICY if policy is None else _POLICY.model_copy(update=policy.model_dump(exclude_none=True))
 
 
 def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParameters:
     """Return the parameters of the predictors for a policy in force, in which every key is set."""
-    given = policy.model_dump(
+    values = policy.model_dump(
         include={field.name for field in dataclasses.fields(PredictParameters)},
         exclude_none=True,
     )
-    if "members" in given:
-        given["members"] = tuple(given["members"])
-    return PredictParameters(**given)
+    if "members" in values:
+        values["members"] = tuple(values["members"])
+    return PredictParameters(**values)
 
 
 def suppress_threshold_percent(policy: controller_config.MidColocationPolicy | None) -> int:

@@ -87,8 +87,8 @@ class ClusterView:
                 self.unreadable.pop((watch, _full_name(event.key)), None)
             case watching.Synced():
                 exist = {_full_name(key) for key in event.keys}
-                for known in [key for key in self.unreadable if key[0] == watch and key[1] not in exist]:
-                    del self.unreadable[known]
+                for gone in [key for key in self.unreadable if key[0] == watch and key[1] not in exist]:
+                    del self.unreadable[gone]
 
     async def _watch_pods(self, api: session.Session) -> None:
         async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", cpu_limits.WrittenPod):
@@ -140,13 +140,13 @@ class ClusterView:
                 case watching.Synced() if not event.keys:
                     self.resource_version = None
 
-    def _follow(self, found: dict[str, object]) -> None:
-        metadata = found["metadata"]
+    def _follow(self, document: dict[str, object]) -> None:
+        metadata = document["metadata"]
         assert isinstance(metadata, dict)
         self.resource_version = metadata["resourceVersion"]
         self.reset_request = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
         try:
-            spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
+            spec = node_metric.NodeMetricSpec.model_validate(document.get("spec") or {})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             self._reject_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")

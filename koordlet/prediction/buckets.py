@@ -8,32 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
-
-
-class Buckets(Protocol):
-    """A fixed partition of the values from 0 upwards."""
-
-    @property
-    def starts(self) -> FloatArray:
-        """Lowest value of each bucket, ascending from 0; its length is the number of buckets."""
-
-    @property
-    def epsilon(self) -> float:
-        """A bucket with less weight is neither the lowest nor the highest bucket in use."""
-
-    @property
-    def identity(self) -> str:
-        """The scheme and its numbers as text; equal text means equal buckets."""
-
-    def index_of(self, values: FloatArray) -> IntArray:
-        """Return the bucket of each value (finite numbers)."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +28,9 @@ class ExponentialBuckets:
     first_bucket_size: float
     ratio: float
     epsilon: float
+    """A bucket with less weight is neither the lowest nor the highest bucket in use."""
     starts: FloatArray = field(init=False, repr=False, compare=False)
+    """Lowest value of each bucket, ascending from 0; its length is the number of buckets."""
 
     def __post_init__(self) -> None:
         _require_positive(max_value=self.max_value, first_bucket_size=self.first_bucket_size, epsilon=self.epsilon)
@@ -60,10 +43,10 @@ class ExponentialBuckets:
 
     @property
     def identity(self) -> str:
-        """See `Buckets.identity`."""
+        """The scheme and its numbers as text; equal text means equal buckets."""
         return repr(self)
 
-    def index_of(self, values: FloatArray) -> IntArray:
+    def positions(self, values: FloatArray) -> IntArray:
         """Return the bucket of each value: trunc(ln(value * (r - 1) / first + 1) / ln r), clamped to the ends."""
         growth = self.ratio - 1
         above_first = np.maximum(values, self.first_bucket_size)

@@ -183,7 +183,7 @@ def _has_less_history(checkpoint: Checkpoint, path: Path) -> bool:
     before = stored.models.history(stored.saved_seconds)
     for resource, weight in checkpoint.models.history(checkpoint.saved_seconds).items():
         # The shorter of two half-lives: a changed policy may have made these models decay faster.
-        half_life = min(each.models.banks[resource].half_life_seconds for each in (stored, checkpoint))
+        half_life = min(document.models.banks[resource].half_life_seconds for document in (stored, checkpoint))
         if weight < before[resource] * 2.0 ** -(passed_seconds / half_life) * (1 - _ROUNDING):
             return True
     return False

@@ -84,7 +84,7 @@ def _require_evaluation(state: EvaluationState | None) -> None:
         _require_texts(forecast.pods, _MOST_ROWS)
         _require_texts(forecast.peaks, _MOST_PREDICTORS)
         by_resource = (forecast.requested, forecast.capacity, forecast.highest, *forecast.peaks.values())
-        amounts += itertools.chain.from_iterable(each.values() for each in by_resource)
+        amounts += itertools.chain.from_iterable(values.values() for values in by_resource)
         amounts += [forecast.horizon_seconds, forecast.elapsed_seconds, forecast.unobserved_seconds]
         is_whole = all(peaks.keys() == set(Resource) for peaks in forecast.peaks.values())
         if not is_whole or not all(forecast.requested.values()):

@@ -52,7 +52,7 @@ class Plan(NamedTuple):
         return float(self.parameters.horizon_seconds)
 
     @classmethod
-    def of(cls, policy: controller_config.PredictPolicy, parameters: PredictParameters) -> Self:
+    def from_policy(cls, policy: controller_config.PredictPolicy, parameters: PredictParameters) -> Self:
         """Return the plan of a policy in force, in which every key is set."""
         names = dict.fromkeys((parameters.predictor, *(policy.evaluated_predictors or ())))
         return cls(tuple(names), parameters)
@@ -208,7 +208,7 @@ class LiveEvaluation:
                 scores.decay(self._undecayed_seconds)
         self._undecayed_seconds = 0.0
         for name, peaks in forecast.peaks.items():
-            self.records[name] = record = self._record_of(name, forecast)
+            self.records[name] = record = self._record(name, forecast)
             for resource, requested in forecast.requested.items():
                 usage = min(forecast.highest[resource], forecast.capacity.get(resource, math.inf))
                 scores = record.scores.setdefault(resource, Scores())
@@ -217,22 +217,22 @@ class LiveEvaluation:
         forecast.pods = []
         self.closed.append(forecast)
 
-    def _record_of(self, name: str, forecast: Forecast) -> Record:
-        known = self.records.get(name)
-        scores = known.scores if known is not None and known.is_of(forecast) else {}
+    def _record(self, name: str, forecast: Forecast) -> Record:
+        record = self.records.get(name)
+        scores = record.scores if record is not None and record.is_comparable(forecast) else {}
         return Record(forecast.horizon_seconds, forecast.parameters, scores)
 
 
-def usage_of(samples: WindowSamples) -> UsageSample | None:
+def total_usage(samples: WindowSamples) -> UsageSample | None:
     """Return the p90 of the sum of all series; the first one is S, None without a sample of it.
 
     While a pod is not measured there is no S. So a pod without a sample beside one of S has ended, or its usage is part
     of S.
     """
-    known = np.isfinite(samples.values[:, 0]).all(axis=0)
-    if not known.any():
+    measured = np.isfinite(samples.values[:, 0]).all(axis=0)
+    if not measured.any():
         return None
-    total = np.nan_to_num(samples.values[..., known]).sum(axis=1, dtype=np.float64)
+    total = np.nan_to_num(samples.values[..., measured]).sum(axis=1, dtype=np.float64)
     return UsageSample(*aggregation.percentiles(total, (_P90,))[0].tolist())
 
 

@@ -94,7 +94,7 @@ class Record(msgspec.Struct):
     parameters: dict[str, Any]
     scores: dict[Resource, Scores]
 
-    def is_of(self, forecast: Forecast) -> bool:
+    def is_comparable(self, forecast: Forecast) -> bool:
         """Return whether a forecast has this horizon and these parameters. One that is new since then is ignored."""
         return self.horizon_seconds == forecast.horizon_seconds and all(
             self.parameters.get(name, value) == value for name, value in forecast.parameters.items()

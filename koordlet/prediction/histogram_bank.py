@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from koordlet.prediction.buckets import Buckets, FloatArray, IntArray
+from koordlet.prediction.buckets import ExponentialBuckets, FloatArray, IntArray
 from koordlet.prediction.decayed_moments import DecayedMoments
 
 # Weights stay below 2^60, far from the limits of float64 and float32, and `ref` moves once a month or two.
@@ -29,7 +29,7 @@ class BankState:
     half_life_seconds: float
     reference_seconds: float
     cells: IntArray
-    """Buckets in use: row * number of buckets + bucket, ascending."""
+    """ExponentialBuckets in use: row * number of buckets + bucket, ascending."""
     cell_weights: FloatArray
     """Weight of each of `cells`."""
     columns: FloatArray
@@ -47,7 +47,7 @@ class HistogramBank:
 
     def __init__(
         self,
-        buckets: Buckets,
+        buckets: ExponentialBuckets,
         half_life_seconds: float = math.inf,
         capacity: int = 64,
         longest_recorded_gap_seconds: float = math.inf,
@@ -80,7 +80,7 @@ class HistogramBank:
         gap = np.clip(at_seconds - last, 0, self._longest_recorded_gap_seconds)
         self._recorded_seconds[rows] += np.where(last >= self._recording_since_seconds, gap, 0)  # false for NaN
         decayed = self._weights_of_time(at_seconds, weights, len(rows))
-        self._weights[rows, self.buckets.index_of(values)] += decayed
+        self._weights[rows, self.buckets.positions(values)] += decayed
         self._moments.add(rows, values, decayed)
         self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
         self._last_seconds[rows] = np.fmax(last, at_seconds)
@@ -109,13 +109,13 @@ class HistogramBank:
         running = np.cumsum(weights, axis=1)
         numbered = np.arange(len(rows))
         below_lowest = running[numbered, lowest] - weights[numbered, lowest]
-        found = np.empty((len(rows), len(ratios)))
+        percentiles = np.empty((len(rows), len(ratios)))
         for column, ratio in enumerate(ratios):
-            wanted = ratio * running[:, -1] + below_lowest
-            bucket = np.count_nonzero(running < wanted[:, np.newaxis], axis=1)
-            found[:, column] = self._upper_ends[np.clip(bucket, lowest, highest)]
-        found[~in_use.any(axis=1)] = np.nan
-        return found
+            reached = ratio * running[:, -1] + below_lowest
+            bucket = np.count_nonzero(running < reached[:, np.newaxis], axis=1)
+            percentiles[:, column] = self._upper_ends[np.clip(bucket, lowest, highest)]
+        percentiles[~in_use.any(axis=1)] = np.nan
+        return percentiles
 
     def first_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time of the first sample of each row; NaN for an empty one."""
@@ -176,7 +176,7 @@ class HistogramBank:
         self._recorded_seconds = np.pad(self._recorded_seconds, (0, more))
         self._newest_values = np.pad(self._newest_values, (0, more), constant_values=np.nan)
 
-    def state_of(self, rows: IntArray) -> BankState:
+    def state(self, rows: IntArray) -> BankState:
         """Return a copy of some rows, to the last bit."""
         weights = self._weights[rows].ravel()
         cells = np.flatnonzero(weights)

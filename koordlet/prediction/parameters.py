@@ -25,7 +25,9 @@ def _default(name: str) -> Any:
 
 def constraints(name: str) -> Mapping[str, Any]:
     """Return the JSON schema of a parameter that is set: its type and range."""
-    schema: Mapping[str, Any] = next(each for each in _SCHEMA[name]["anyOf"] if each.get("type") != "null")
+    schema: Mapping[str, Any] = next(
+        alternative for alternative in _SCHEMA[name]["anyOf"] if alternative.get("type") != "null"
+    )
     return schema
 
 

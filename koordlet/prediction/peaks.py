@@ -6,34 +6,11 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.calibration.node_calibration import Calibrated
+from koordlet.prediction.usage_models import SeriesStatistics
 from koordlet.samples import Resource
-
-
-class UsageStatistics(Protocol):
-    """Decayed statistics of some series, one array element per series."""
-
-    def mean(self) -> FloatArray:
-        """Return the mean of each series."""
-
-    def stdev(self) -> FloatArray:
-        """Return the population standard deviation of each series."""
-
-    def percentile(self, percent: float) -> FloatArray:
-        """Return the percentile (0..100) of each series, the upper end of its bucket."""
-
-
-class Calibrated(Protocol):
-    """Peaks that past forecasts of this node calibrate."""
-
-    @property
-    def level(self) -> str:
-        """Name of the answer in force: `n-sigma-v2`, `max` or `calibrated`."""
-
-    def peak(self, n_sigma: float, target_percent: float, margin_factor: float) -> float:
-        """Return the peak; `n_sigma` is the answer of n-sigma-v2, `target_percent` the wanted share of violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +21,19 @@ class ProdLoad:
     """
 
     resource: Resource
-    warm_pods: UsageStatistics
+    warm_pods: SeriesStatistics
     """Each Prod pod with enough recorded history."""
     warm_requests: float
     """Sum of the requests of the warm pods."""
     cold_requests: float
     """C: sum over all other Prod pods of the request, or of the usage now where that is larger."""
-    prod: UsageStatistics | None
+    prod: SeriesStatistics | None
     """Prod pods as one series."""
-    system: UsageStatistics | None
+    system: SeriesStatistics | None
     """Usage outside of pods."""
-    unreserved_system: UsageStatistics | None
+    unreserved_system: SeriesStatistics | None
     """S: system usage beyond the node's reservation."""
-    prod_and_unreserved_system: UsageStatistics | None
+    prod_and_unreserved_system: SeriesStatistics | None
     """Prod + S as one series."""
     warm_limits: FloatArray | float = math.inf
     """What each warm pod may use at most, infinite where nothing limits it."""

@@ -144,13 +144,13 @@ class PredictionServer:
         self.calibration.tick(
             now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, target_percent=target, capped=capped
         )
-        idle = [resource for resource, each in self.calibration.resources.items() if not each.is_watching]
+        idle = [resource for resource, calibration in self.calibration.resources.items() if not calibration.is_watching]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
             for resource in idle:
                 load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
-                if (found := self._calibrated(load, warm, parameters.n)) is not None:
-                    self.calibration.resources[resource].watch(found.load)
+                if (calibrated := self._calibrated(load, warm, parameters.n)) is not None:
+                    self.calibration.resources[resource].watch(calibrated.load)
 
     def predict(
         self,
@@ -184,7 +184,7 @@ class PredictionServer:
     ) -> list[Prediction | NoPrediction]:
         """Return what `predict` returns for each policy; what does not depend on the predictor is computed once."""
         instant = Instant(now_seconds, list(pods), allocatable, capacity, unmeasured)
-        return [self._predict(instant, each) for each in policies]
+        return [self._predict(instant, policy) for policy in policies]
 
     def _predict(self, instant: Instant, parameters: PredictParameters) -> Prediction | NoPrediction:
         parameters = self._answering(parameters)
@@ -231,13 +231,13 @@ class PredictionServer:
         prod_pods = allocation.charged_to_prod(pods)
         warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
 
-        def load_of(resource: Resource) -> Load | None:
+        def current_load(resource: Resource) -> Load | None:
             load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
             if load.unreserved_system is None:
                 return None
             return self._given(now_seconds, load, warm, parameters)
 
-        self.packages.observe(names, load_of)
+        self.packages.observe(names, current_load)
 
     def export(self) -> ModelsState:
         """Return a copy of all models, for a checkpoint."""
@@ -280,26 +280,28 @@ class PredictionServer:
     def _given(
         self, now_seconds: float, load: ProdLoad, warm: Sequence[ChargedPod], parameters: PredictParameters
     ) -> Load:
-        return inputs.load_of(now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration)
+        return inputs.package_load(
+            now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration
+        )
 
     def _warm_and_cold(
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
         running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self.starts.not_started]
-        known = [pod for pod in running if _pod_key(pod) in self._models]
-        keys = [_pod_key(pod) for pod in known]
+        modelled = [pod for pod in running if _pod_key(pod) in self._models]
+        keys = [_pod_key(pod) for pod in modelled]
         is_measured = np.isfinite(self._models.first_seconds(keys))
         long_enough = is_measured & (self._models.recorded_seconds(keys) >= cold_start_period_seconds)
-        warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]
+        warm = [pod for pod, is_warm in zip(modelled, long_enough, strict=True) if is_warm]
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
     def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
         """Return the loads of both resources; policies of one cold-start period and N share them."""
         key = parameters.cold_start_period_seconds, parameters.n
-        if (found := instant.loads.get(key)) is not None:
-            return found
+        if (loads := instant.loads.get(key)) is not None:
+            return loads
         now_seconds, capacity = instant.now_seconds, instant.capacity
         warm, cold = self._warm_and_cold(instant.prod_pods, key[0], instant.unmeasured)
         by_resource = {
@@ -360,7 +362,7 @@ class PredictionServer:
     def _node_peaks(
         self, now_seconds: float, bound: Sequence[ChargedPod], n: float, capacity: WholeAmounts | None
     ) -> dict[Resource, NodePeak]:
-        found = {}
+        peaks = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
             system = self._current(now_seconds, resource, SYSTEM)
@@ -368,18 +370,18 @@ class PredictionServer:
                 return {}
             pods = self._models.statistics(resource, self._running_pods(resource, bound))
             peak = n_sigma.everything(node, pods, system, n, _in_cores_or_bytes(capacity, resource))
-            found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
-        return found
+            peaks[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
+        return peaks
 
     def _running_pods(self, resource: Resource, bound: Sequence[ChargedPod]) -> list[SeriesKey]:
         """Return the pods with a model that run: bound and not terminated, or measured last time and not yet listed."""
         terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
         modelled = self._models.pods()
         newest = self._models.last_seconds(modelled) == self._models.trained_seconds
-        known = np.isfinite(self._models.statistics(resource, modelled).mean())
+        has_mean = np.isfinite(self._models.statistics(resource, modelled).mean())
         return [
             key
-            for key, is_newest, is_known in zip(modelled, newest, known, strict=True)
+            for key, is_newest, is_known in zip(modelled, newest, has_mean, strict=True)
             if is_known and not terminated.get(key, not is_newest)
         ]
 

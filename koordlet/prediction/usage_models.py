@@ -15,12 +15,12 @@ from typing import Final
 import numpy as np
 
 from koordlet.prediction import buckets
-from koordlet.prediction.buckets import Buckets, FloatArray, IntArray
+from koordlet.prediction.buckets import ExponentialBuckets, FloatArray, IntArray
 from koordlet.prediction.histogram_bank import BankState, HistogramBank
 from koordlet.prediction.series_rows import SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind, UsageSample
 
-BUCKETS: Final[Mapping[Resource, Buckets]] = {
+BUCKETS: Final[Mapping[Resource, ExponentialBuckets]] = {
     Resource.CPU: buckets.CPU_CORES,
     Resource.MEMORY: buckets.MEMORY_BYTES,
 }
@@ -76,7 +76,7 @@ class ModelsState:
 
 @dataclass(frozen=True, slots=True)
 class SeriesStatistics:
-    """Statistics of some series of one resource, read from the bank on demand (see `peaks.UsageStatistics`)."""
+    """Statistics of some series of one resource, one array element per series, read from the bank on demand."""
 
     bank: HistogramBank
     rows: IntArray
@@ -144,7 +144,7 @@ class UsageModels:
 
     def begin_again(self, keys: Iterable[SeriesKey]) -> None:
         """Discard the samples of series whose recorded history begins with the next training."""
-        rows = self._rows.of([key for key in keys if key in self._rows])
+        rows = self._rows.numbers([key for key in keys if key in self._rows])
         for bank in self.banks.values():
             bank.clear(rows)
 
@@ -157,47 +157,47 @@ class UsageModels:
 
     def statistics(self, resource: Resource, keys: Sequence[SeriesKey]) -> SeriesStatistics:
         """Return the statistics of series. Raises KeyError for a series without a model."""
-        return SeriesStatistics(self.banks[resource], self._rows.of(keys))
+        return SeriesStatistics(self.banks[resource], self._rows.numbers(keys))
 
     def first_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the time since which every resource of each series is recorded; NaN where one never was."""
-        rows = self._rows.of(keys)
+        rows = self._rows.numbers(keys)
         cpu, memory = (bank.first_seconds(rows) for bank in self.banks.values())
         return np.maximum(cpu, memory)
 
     def recorded_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the time in which every resource of each series was recorded."""
-        rows = self._rows.of(keys)
+        rows = self._rows.numbers(keys)
         cpu, memory = (bank.recorded_seconds(rows) for bank in self.banks.values())
         return np.minimum(cpu, memory)
 
     def last_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the time of the newest sample of each series, of either resource."""
-        rows = self._rows.of(keys)
+        rows = self._rows.numbers(keys)
         cpu, memory = (bank.last_seconds(rows) for bank in self.banks.values())
         return np.fmax(cpu, memory)
 
     def newest_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the newest sample of each series; NaN for a series without a sample of the resource."""
-        known = np.array([key in self._rows for key in keys], bool)
+        has_row = np.array([key in self._rows for key in keys], bool)
         values = np.full(len(keys), np.nan)
-        values[known] = self.banks[resource].newest_values(self._rows.of(compress(keys, known)))
+        values[has_row] = self.banks[resource].newest_values(self._rows.numbers(compress(keys, has_row)))
         return values
 
     def current_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the sample of each series in the last training; NaN for a series without one."""
-        known = np.array([key in self._rows for key in keys], bool)
-        rows, bank = self._rows.of(compress(keys, known)), self.banks[resource]
+        has_row = np.array([key in self._rows for key in keys], bool)
+        rows, bank = self._rows.numbers(compress(keys, has_row)), self.banks[resource]
         values = np.full(len(keys), np.nan)
         is_current = bank.last_seconds(rows) == self.trained_seconds
-        values[known] = np.where(is_current, bank.newest_values(rows), np.nan)
+        values[has_row] = np.where(is_current, bank.newest_values(rows), np.nan)
         return values
 
     def export(self) -> ModelsState:
         """Return a copy of everything that a checkpoint has to store."""
         keys = tuple(self._rows)
-        rows = self._rows.of(keys)
-        return ModelsState(keys, {resource: bank.state_of(rows) for resource, bank in self.banks.items()})
+        rows = self._rows.numbers(keys)
+        return ModelsState(keys, {resource: bank.state(rows) for resource, bank in self.banks.items()})
 
     def restore(self, state: ModelsState) -> None:
         """Load stored models. Raises ValueError if these models were trained before."""

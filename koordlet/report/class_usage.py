@@ -25,7 +25,7 @@ WINDOW_SECONDS: Final = 30.0
 _NODE_AND_SYSTEM: Final = 2
 
 
-def of_node(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNode] | None) -> ClassUsage | None:
+def node_usage(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNode] | None) -> ClassUsage | None:
     """Return the usage by class of the last 30 s; None while node or system have no sample, or the pods are unknown.
 
     `bound` are the pods bound to the node, None until they are known. A pod that is not among them counts as system.
@@ -35,17 +35,17 @@ def of_node(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNode]
     pods = list(bound)
     keys = (NODE, SYSTEM, *(SeriesKey(SeriesKind.POD, pod.uid) for pod in pods))
     values = cache.samples(keys, Window(until_seconds, WINDOW_SECONDS)).values.astype(np.float64)
-    known = np.isfinite(values[:, :_NODE_AND_SYSTEM]).all(axis=(0, 1))
-    if not known.any():
+    measured = np.isfinite(values[:, :_NODE_AND_SYSTEM]).all(axis=(0, 1))
+    if not measured.any():
         return None
-    means = np.nan_to_num(values[..., known]).mean(axis=-1)
+    means = np.nan_to_num(values[..., measured]).mean(axis=-1)
     classes = [series.counted_class(pod.priority_class) for pod in pods]
 
-    def of(*members: PriorityClass) -> UsageSample:
+    def total(*members: PriorityClass) -> UsageSample:
         return _sum(means[:, _NODE_AND_SYSTEM:], classes, members)
 
     node = UsageSample(*means[:, 0].tolist())
-    parts = of(PriorityClass.PROD), of(PriorityClass.MID), of(PriorityClass.BATCH, PriorityClass.FREE)
+    parts = total(PriorityClass.PROD), total(PriorityClass.MID), total(PriorityClass.BATCH, PriorityClass.FREE)
     return ClassUsage(*parts, system=rates.system_usage(node, parts))
 
 
@@ -54,5 +54,5 @@ def _sum(
     classes: Collection[PriorityClass],
     members: Collection[PriorityClass],
 ) -> UsageSample:
-    chosen = np.fromiter((each in members for each in classes), bool, len(classes))
+    chosen = np.fromiter((pod_class in members for pod_class in classes), bool, len(classes))
     return UsageSample(*means[:, chosen].sum(axis=1).tolist())

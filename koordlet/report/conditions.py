@@ -85,7 +85,9 @@ def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
             "them are charged their requests"
         )
     if facts.no_data:
-        problems.append(_named([f"{each.source} {each.path}: {each.reason}" for each in facts.no_data], between="; "))
+        problems.append(
+            _named([f"{source.source} {source.path}: {source.reason}" for source in facts.no_data], between="; ")
+        )
     if facts.unsupported:
         problems.append(facts.unsupported)
     if not problems:
@@ -101,10 +103,10 @@ def _named(names: Sequence[str], between: str = ", ") -> str:
 
 def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
     """Return the most severe reason, and the messages of all reasons."""
-    found = [(reason, message) for reason, message in _degradations(facts) if message]
-    if not found:
+    degradations = [(reason, message) for reason, message in _degradations(facts) if message]
+    if not degradations:
         return "False", "Predicting", "the peak of Prod is predicted"
-    return "True", found[0][0], "; ".join(message for _reason, message in found)
+    return "True", degradations[0][0], "; ".join(message for _reason, message in degradations)
 
 
 def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:

@@ -15,14 +15,14 @@ def publishable(records: Mapping[str, Record]) -> list[node_metric.PredictorEval
         node_metric.PredictorEvaluation(
             predictor=name,
             horizon_seconds=round(record.horizon_seconds),
-            cpu=_of_resource(record.scores.get(Resource.CPU)),
-            memory=_of_resource(record.scores.get(Resource.MEMORY)),
+            cpu=_resource_evaluation(record.scores.get(Resource.CPU)),
+            memory=_resource_evaluation(record.scores.get(Resource.MEMORY)),
         )
         for name, record in records.items()
     ] or None
 
 
-def _of_resource(scores: Scores | None) -> node_metric.ResourceEvaluation | None:
+def _resource_evaluation(scores: Scores | None) -> node_metric.ResourceEvaluation | None:
     if scores is None:
         return None
     severity = scores.severity_ratio

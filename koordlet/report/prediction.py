@@ -22,7 +22,7 @@ def units(amounts: WholeAmounts) -> dict[str, int]:
     return {names.CPU: amounts.cpu_millis, names.MEMORY: amounts.memory_bytes}
 
 
-def _of_node(node: Mapping[Resource, NodePeak], read: Callable[[NodePeak], float]) -> wire_model.ResourceList:
+def _node_peaks(node: Mapping[Resource, NodePeak], read: Callable[[NodePeak], float]) -> wire_model.ResourceList:
     return status.peak_resources(read(node[Resource.CPU]), read(node[Resource.MEMORY]))
 
 
@@ -67,9 +67,9 @@ def publishable(
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
             node=node_metric.NodePrediction(
-                mean=_of_node(node, lambda each: each.mean),
-                stdev=_of_node(node, lambda each: each.stdev),
-                peak=_of_node(node, lambda each: each.peak),
+                mean=_node_peaks(node, lambda resource_peak: resource_peak.mean),
+                stdev=_node_peaks(node, lambda resource_peak: resource_peak.stdev),
+                peak=_node_peaks(node, lambda resource_peak: resource_peak.peak),
             )
             if node
             else None,

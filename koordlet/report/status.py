@@ -88,15 +88,15 @@ def _truncated(sample: UsageSample) -> wire_model.ResourceList:
     }
 
 
-def usage_by_class(found: ClassUsage | None) -> node_metric.UsageByClass | None:
+def usage_by_class(by_class: ClassUsage | None) -> node_metric.UsageByClass | None:
     """Return the usage by class on the wire; absent where it is not known."""
-    if found is None:
+    if by_class is None:
         return None
     return node_metric.UsageByClass(
-        prod=_truncated(found.prod),
-        mid=_truncated(found.mid),
-        batch_and_free=_truncated(found.batch_and_free),
-        system=_truncated(found.system),
+        prod=_truncated(by_class.prod),
+        mid=_truncated(by_class.mid),
+        batch_and_free=_truncated(by_class.batch_and_free),
+        system=_truncated(by_class.system),
     )
 
 
@@ -166,7 +166,7 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
                 priority=pod.priority_class,
                 qos=pod.qos_class,
             )
-            for pod, sample in sorted(report.usage.pods, key=lambda each: (each[0].namespace, each[0].name))
+            for pod, sample in sorted(report.usage.pods, key=lambda reported: (reported[0].namespace, reported[0].name))
         ]
         or None,
         prod_reclaimable_metric=_wrapped(predicted.reclaimable) if predicted else None,

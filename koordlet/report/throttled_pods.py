@@ -13,9 +13,9 @@ from koordlet.metric_cache import series
 
 def prod(collectors: Iterable[Collector], pods_by_uid: Mapping[str, PodOnNode]) -> list[str]:
     """Return the names of the throttled Prod pods, the most throttled first."""
-    found = [
+    throttled = [
         (-ratio, f"{pod.namespace}/{pod.name}")
         for uid, ratio in capped_usage.throttled(collectors).items()
         if (pod := pods_by_uid.get(uid)) is not None and series.counted_class(pod.priority_class) == PriorityClass.PROD
     ]
-    return [name for _, name in sorted(found)]
+    return [name for _, name in sorted(throttled)]

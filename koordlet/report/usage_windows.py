@@ -40,18 +40,18 @@ def usage_until(
     return ReportedUsage(
         node=means.usage(Statistic.AVG, NODE),
         system=means.usage(Statistic.AVG, SYSTEM),
-        node_windows=[(seconds, found[NODE]) for seconds, found in windows],
-        system_windows=[(seconds, found[SYSTEM]) for seconds, found in windows],
+        node_windows=[(seconds, statistics[NODE]) for seconds, statistics in windows],
+        system_windows=[(seconds, statistics[SYSTEM]) for seconds, statistics in windows],
         pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(Statistic.AVG, key))],
         numa=numa_means.means(cache.of_collectors[NumaCollector.name], window),
-        by_class=class_usage.of_node(until_seconds, cache.series, bound),
+        by_class=class_usage.node_usage(until_seconds, cache.series, bound),
     )
 
 
 def _statistics(cache: MetricCache, window: Window) -> dict[SeriesKey, Statistics]:
     """Return the statistics of node and system over one window; None where samples span less than half of it."""
-    found = aggregation.aggregate(cache.samples((NODE, SYSTEM), window), _REPORTED)
+    aggregates = aggregation.aggregate(cache.samples((NODE, SYSTEM), window), _REPORTED)
     return {
-        key: {name: None if found.is_cold(key) else found.usage(name, key) for name in _REPORTED}
+        key: {name: None if aggregates.is_cold(key) else aggregates.usage(name, key) for name in _REPORTED}
         for key in (NODE, SYSTEM)
     }

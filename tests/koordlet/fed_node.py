@@ -56,7 +56,7 @@ class FedNode:
         parameters = spec_in_force.predict_parameters(self.policy)
         self.observer.train(self.now, parameters, self.boot_seconds)
         self.observer.calibrate(self.now, self.cluster, self.boot_seconds)
-        plan = Plan.of(self.policy, parameters)
+        plan = Plan.from_policy(self.policy, parameters)
         self.observer.inform_packages(self.now, self.cluster, plan)
         self.observer.evaluate(self.now, self.cluster, plan, self.boot_seconds)
 

@@ -153,7 +153,7 @@ def evaluated(node):
     asked = []
     predict_each = node.observer.server.predict_each
     node.observer.server.predict_each = lambda *given, **more: asked.append(given) or predict_each(*given, **more)
-    node.observer.evaluate(node.now, node.cluster, evaluation.Plan.of(node.policy, parameters), 1000.0)
+    node.observer.evaluate(node.now, node.cluster, evaluation.Plan.from_policy(node.policy, parameters), 1000.0)
     return bool(asked)
 
 
@@ -195,7 +195,7 @@ def evaluate(fed_node):
     parameters = spec_in_force.predict_parameters(fed_node.policy)
     fed_node.observer.train(fed_node.now, parameters, fed_node.boot_seconds)
     fed_node.observer.evaluate(
-        fed_node.now, fed_node.cluster, evaluation.Plan.of(fed_node.policy, parameters), fed_node.boot_seconds
+        fed_node.now, fed_node.cluster, evaluation.Plan.from_policy(fed_node.policy, parameters), fed_node.boot_seconds
     )
     return fed_node.observer.evaluation
 
@@ -232,7 +232,9 @@ def test_a_substitute_answers_for_the_predictor_in_force_only(fed_node):
 
     fed_node.observer.server.predict_each = answers
     forecast = evaluate(fed_node).forecast
-    names = list(evaluation.Plan.of(fed_node.policy, spec_in_force.predict_parameters(fed_node.policy)).predictors)
+    names = list(
+        evaluation.Plan.from_policy(fed_node.policy, spec_in_force.predict_parameters(fed_node.policy)).predictors
+    )
     assert list(forecast.peaks) == ["a substitute", *names[3:]]
 
 
@@ -290,7 +292,7 @@ def test_packages_get_samples_once_pods_and_spec_are_known(has_packages, generat
     server.packages = ["a package"] * has_packages
     server.inform_packages = lambda *given, **more: seen.append((given, more))
     parameters = spec_in_force.predict_parameters(node.policy)
-    plan = evaluation.Plan.of(node.policy, parameters)
+    plan = evaluation.Plan.from_policy(node.policy, parameters)
     node.observer.inform_packages(node.now, node.cluster, plan)
     cluster = node.cluster
     wanted = (node.now, cluster.pods.active(), cluster.capacity, plan.predictors), {"unmeasured": frozenset()}

@@ -1,4 +1,4 @@
-"""Calibration: how far the past forecasts of this node fell short decides how much is added to the next one.
+"""Calibration: adds the margin by which earlier forecasts of this node were too low.
 
 Pure arithmetic on values passed in, the time included.
 """

@@ -79,7 +79,7 @@ class NodeCalibration:
 
     def labels(self) -> dict[Resource, int]:
         """Return the number of scores that each resource has seen."""
-        return {resource: each.scores.labels for resource, each in self.resources.items()}
+        return {resource: calibration.scores.labels for resource, calibration in self.resources.items()}
 
     def tick(
         self,
@@ -113,11 +113,11 @@ class NodeCalibration:
             shares = usage[resource] / self._units[resource]
             if np.isnan(shares[0]):
                 continue
-            known = np.isfinite(shares)
+            measured = np.isfinite(shares)
             calibration.tick(
                 now_seconds,
-                rows[known],
-                shares[known],
+                rows[measured],
+                shares[measured],
                 target_share=_target_share(resource, target_percent),
                 is_capped=resource in capped,
                 longest_gap_seconds=self._longest_gap_seconds,
@@ -125,7 +125,7 @@ class NodeCalibration:
 
     def begin_again(self, keys: Iterable[SeriesKey]) -> None:
         """Forget the recorded usage of series; the next tick is their first. A forecast under observation goes on."""
-        rows = self._rows.of([key for key in keys if key in self._rows])
+        rows = self._rows.numbers([key for key in keys if key in self._rows])
         for calibration in self.resources.values():
             calibration.ring.clear(rows)
 
@@ -139,7 +139,7 @@ class NodeCalibration:
             return None
         unit = self._units[resource]
         load = Load(
-            warm_rows=self._rows.of(warm.keys),
+            warm_rows=self._rows.numbers(warm.keys),
             warm_mean=warm.mean / unit,
             warm_stdev=warm.stdev / unit,
             oldest_seconds=warm.oldest_seconds,
@@ -153,12 +153,12 @@ class NodeCalibration:
 
         The shape is (series, 288). A slot without a sample is NaN.
         """
-        found = np.full((len(keys), SLOTS), np.nan)
-        known = np.array([key in self._rows for key in keys], bool)
+        day = np.full((len(keys), SLOTS), np.nan)
+        has_row = np.array([key in self._rows for key in keys], bool)
         if (calibration := self.resources.get(resource)) is not None:
-            rows = self._rows.of([key for key, is_known in zip(keys, known, strict=True) if is_known])
-            found[known] = calibration.ring.newest_first(rows) * self._units[resource]
-        return found
+            rows = self._rows.numbers([key for key, is_known in zip(keys, has_row, strict=True) if is_known])
+            day[has_row] = calibration.ring.newest_first(rows) * self._units[resource]
+        return day
 
     def shift_clock(self, seconds: float) -> None:
         """Follow a step of the wall clock, which ages nothing."""
@@ -170,7 +170,7 @@ class NodeCalibration:
         if not self.resources:
             return None
         keys = tuple(self._rows)
-        rows = self._rows.of(keys)
+        rows = self._rows.numbers(keys)
         resources = {resource: calibration.copy(rows) for resource, calibration in self.resources.items()}
         return NodeCalibrationState(keys, dict(self._units), resources)
 

@@ -1,4 +1,4 @@
-"""Calibrated peak of one resource: a ring of usage, the scores of past forecasts, and the forecast under observation.
+"""Calibrated peak of one resource, from its usage of the last day and from how much past forecasts were too low.
 
     CPU:    P = C + lambda B
     memory: P = max( C + B + lambda (L - C),  C + usage of the warm series + J )
@@ -119,9 +119,9 @@ class ResourceCalibration:
             return
         self.ring.ensure_rows(count)
         self.now, self.begin, self.most = (
-            np.concatenate([each, np.zeros(missing)]) for each in (self.now, self.begin, self.most)
+            np.concatenate([column, np.zeros(missing)]) for column in (self.now, self.begin, self.most)
         )
-        self.here, self.mask = (np.concatenate([each, np.zeros(missing, bool)]) for each in (self.here, self.mask))
+        self.here, self.mask = (np.concatenate([column, np.zeros(missing, bool)]) for column in (self.here, self.mask))
         self.rises = np.concatenate([self.rises, np.zeros((missing, RISE_DAYS), np.float16)])
 
     def tick(
@@ -167,7 +167,7 @@ class ResourceCalibration:
         self.is_capped = False
 
     def clear(self, rows: IntArray) -> None:
-        """Forget series whose rows are given to others. In a forecast they count nothing from now on."""
+        """Forget series whose rows are given to others. A forecast that runs counts them as 0 from now on."""
         rows = rows[rows < len(self.now)]
         self.ring.clear(rows)
         self.mask[rows] = self.here[rows] = False
@@ -183,12 +183,12 @@ class ResourceCalibration:
         if self.scores.scale.is_additive:
             rise = float(self.rises[load.warm_rows].max(initial=0.0))
             floor = load.cold + float(self.now[load.warm_rows].sum()) + rise
-            found = max(load.cold + base + multiplier * (load.requests - load.cold), floor)
+            peak = max(load.cold + base + multiplier * (load.requests - load.cold), floor)
         else:
-            found = load.cold + multiplier * base
-        found = load.cold + (found - load.cold) * margin_factor
-        found = max(min(found, load.requests), usage)
-        return max(found, n_sigma) if self.level is Level.LARGER else found
+            peak = load.cold + multiplier * base
+        peak = load.cold + (peak - load.cold) * margin_factor
+        peak = max(min(peak, load.requests), usage)
+        return max(peak, n_sigma) if self.level is Level.LARGER else peak
 
     def change_horizon(self, horizon_seconds: float) -> None:
         """Forecast for another horizon from now on: scores and rises belong to the old one."""
@@ -224,7 +224,7 @@ class ResourceCalibration:
             and self.ring.fits(count)
             and self.rises.shape == (count, RISE_DAYS)
             and all(column.shape == (count,) for column in columns)
-            and all(bool(np.isfinite(each).all()) for each in (*columns, self.rises, numbers))
+            and all(bool(np.isfinite(array).all()) for array in (*columns, self.rises, numbers))
         )
 
     def _base(self, load: Load) -> float:

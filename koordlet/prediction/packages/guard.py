@@ -42,7 +42,7 @@ class Failed(Exception):
 def plain(text: str) -> str:
     """Return a text of a package as one short line, also if it is of a class of its own."""
     line = str.encode(text, "utf-8", "replace")[: 4 * (_LONGEST_TEXT + 1)].decode("utf-8", "replace")
-    shown = "".join(each if each.isprintable() else " " for each in line).strip()
+    shown = "".join(character if character.isprintable() else " " for character in line).strip()
     return shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]}..."
 
 
@@ -186,8 +186,8 @@ class _Unusable(Exception):
 
 
 def _method(predictor: Any, name: str) -> Callable[..., Any] | None:
-    found = getattr(predictor, name, None)
-    return found if callable(found) else None
+    attribute = getattr(predictor, name, None)
+    return attribute if callable(attribute) else None
 
 
 def _checked(answer: Any) -> float | str:

@@ -16,7 +16,7 @@ from koordlet.prediction.usage_models import SeriesStatistics, UsageModels
 from koordlet.samples import UNRESERVED_SYSTEM, Resource, pod_key
 
 
-def load_of(
+def package_load(
     now_seconds: float,
     load: ProdLoad,
     warm_pods: Sequence[ChargedPod],

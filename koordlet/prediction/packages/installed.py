@@ -37,16 +37,16 @@ def load(node_name: str) -> LoadedPredictors:
         points[point.name].append(point)
     predictors: list[GuardedPredictor] = []
     refused: dict[str, str] = {}
-    for name, found in sorted(points.items()):
-        if problem := _problem(name, found):
+    for name, same_name in sorted(points.items()):
+        if problem := _problem(name, same_name):
             refused[name] = problem
             continue
         try:
-            build = found[0].load()
+            build = same_name[0].load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # foreign code may raise anything, SystemExit as well
-            refused[name] = f"{_origin(found[0])} cannot be imported: {guard.described(error)}"
+            refused[name] = f"{_origin(same_name[0])} cannot be imported: {guard.described(error)}"
             continue
         predictors.append(_guarded(name, build))
     for name, problem in refused.items():
@@ -60,13 +60,13 @@ def _guarded(name: str, build: Callable[[], Any]) -> GuardedPredictor:
     return GuardedPredictor(name, build, time.thread_time, log.warning)
 
 
-def _problem(name: str, found: list[metadata.EntryPoint]) -> str | None:
-    origins = " and ".join(_origin(point) for point in found)
+def _problem(name: str, same_name: list[metadata.EntryPoint]) -> str | None:
+    origins = " and ".join(_origin(point) for point in same_name)
     if name in controller_config.PREDICTOR_NAMES:
         return f"{origins}: the name is that of a built-in predictor; choose another one, such as vendor/{name}"
     if not _NAME.fullmatch(name):
         return f"{origins}: the name does not match {_NAME.pattern}, want vendor/name; rename its entry point"
-    if len(found) > 1:
+    if len(same_name) > 1:
         return f"{origins} have the same name; remove all but one"
     return None
 

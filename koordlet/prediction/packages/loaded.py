@@ -27,7 +27,7 @@ class LoadedPredictors:
         refused: Mapping[str, str] | None = None,
     ) -> None:
         self.node_name = node_name
-        self.by_name = {each.name: each for each in predictors}
+        self.by_name = {predictor.name: predictor for predictor in predictors}
         self.refused = dict(refused or {})
 
     def __bool__(self) -> bool:
@@ -35,8 +35,8 @@ class LoadedPredictors:
 
     def in_force(self, name: str) -> str:
         """Return the predictor that answers for a name: itself, or n-sigma-v2 if it is switched off."""
-        found = self.by_name.get(name)
-        return name if found is None or found.off_reason is None else FALLBACK
+        predictor = self.by_name.get(name)
+        return name if predictor is None or predictor.off_reason is None else FALLBACK
 
     def evaluated(self, names: Collection[str]) -> tuple[str, ...]:
         """Return the predictors to evaluate; the first of the names is the one in force, or its substitute."""
@@ -48,19 +48,19 @@ class LoadedPredictors:
         """Return the peak of the predictor in `parameters`, at most capacity, or why there is none. Raises KeyError."""
         name = parameters.predictor
         try:
-            found = self.by_name[name].predict(load)
+            answer = self.by_name[name].predict(load)
         except Failed as failed:
             return NoPrediction(f"predictor {name} is switched off: {failed}", Cause.UNUSABLE_ANSWER)
-        if isinstance(found, str):
-            return NoPrediction(f"predictor {name}, {load.resource}: {found}")
-        highest = found * parameters.margin_factor + load.cold_requests
+        if isinstance(answer, str):
+            return NoPrediction(f"predictor {name}, {load.resource}: {answer}")
+        highest = answer * parameters.margin_factor + load.cold_requests
         return Peak(min(highest, load.capacity), load.cold_requests)
 
-    def observe(self, names: Collection[str], load_of: Callable[[Resource], Load | None]) -> None:
+    def observe(self, names: Collection[str], current_load: Callable[[Resource], Load | None]) -> None:
         """Pass the load of each resource to those of the named predictors that learn."""
         for predictor in [self.by_name[name] for name in names if name in self.by_name]:
             for resource in RESOURCES:
-                if predictor.observes and (load := load_of(resource)) is not None:
+                if predictor.observes and (load := current_load(resource)) is not None:
                     predictor.observe(load)
 
     def states(self) -> dict[str, bytes]:
@@ -97,26 +97,27 @@ class LoadedPredictors:
 
     def problem_in_force(self, name: str) -> str | None:
         """Return why another predictor answers for the one in force; None if none does."""
-        found = self.by_name.get(name)
-        if found is None or found.off_reason is None:
+        predictor = self.by_name.get(name)
+        if predictor is None or predictor.off_reason is None:
             return None
         return (
-            f"predictor {name} is switched off on node {self.node_name} until the agent restarts: {found.off_reason}; "
-            f"{FALLBACK} is in force in its place; fix or remove its package, or name another predictor"
+            f"predictor {name} is switched off on node {self.node_name} until the agent restarts: "
+            f"{predictor.off_reason}; {FALLBACK} is in force in its place; "
+            "fix or remove its package, or name another predictor"
         )
 
     def evaluation_problems(self, in_force: str, evaluated: Collection[str]) -> list[str]:
         """Return why predictors that are only evaluated are not; the published prediction is that of another one."""
         problems = []
         for name in dict.fromkeys(evaluated):
-            found = self.by_name.get(name)
-            if name == in_force or (found is None and name in controller_config.PREDICTOR_NAMES):
+            predictor = self.by_name.get(name)
+            if name == in_force or (predictor is None and name in controller_config.PREDICTOR_NAMES):
                 continue
-            if found is None:
+            if predictor is None:
                 problems.append(f"{self.missing(name)}, or remove it from evaluatedPredictors")
-            elif found.off_reason is not None:
+            elif predictor.off_reason is not None:
                 problems.append(
                     f"predictor {name} is switched off on node {self.node_name} until the agent restarts: "
-                    f"{found.off_reason}; only its evaluation ends; fix or remove its package"
+                    f"{predictor.off_reason}; only its evaluation ends; fix or remove its package"
                 )
         return problems

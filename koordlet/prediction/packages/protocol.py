@@ -82,7 +82,7 @@ class Observes(Protocol):
     """Optional: a predictor that learns."""
 
     def observe(self, load: Load) -> None:
-        """Take note of the load, every 30 s while the predictor is in force or evaluated."""
+        """Learn from the load; called every 30 s while the predictor is in force or evaluated."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Predictor `calibrated`: what past forecasts of this node lacked decides how much is added to the next one.
+"""Predictor `calibrated`: adds the margin by which earlier forecasts of this node were too low.
 
     CPU:    P = C + lambda B
     memory: P = max( C + B + lambda (L - C),  C + usage of the warm series + J )
@@ -19,8 +19,8 @@ def peak(load: ProdLoad, parameters: PredictParameters, n_sigma: Peak | NoPredic
     """Return the peak; `n_sigma` is the answer of n-sigma-v2 for the same load, which must not be limited."""
     if isinstance(n_sigma, NoPrediction):
         return n_sigma
-    found = load.calibrated()
-    if found is None:
+    calibrated = load.calibrated()
+    if calibrated is None:
         return Peak(n_sigma.peak, load.cold_requests, level=Level.N_SIGMA)
-    highest = found.peak(n_sigma.peak, parameters.violation_target_percent, parameters.margin_factor)
-    return Peak(highest, load.cold_requests, level=found.level)
+    highest = calibrated.peak(n_sigma.peak, parameters.violation_target_percent, parameters.margin_factor)
+    return Peak(highest, load.cold_requests, level=calibrated.level)

@@ -13,12 +13,12 @@ def largest(peaks: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
 
     `peaks` is keyed by the member's name.
     """
-    found: list[Peak] = []
+    members: list[Peak] = []
     for name, predicted in peaks.items():
         if isinstance(predicted, NoPrediction):
             return NoPrediction(f"{name}: {predicted.reason}", predicted.cause)
-        found.append(predicted)
-    if not found:
+        members.append(predicted)
+    if not members:
         return NoPrediction("max has no members", Cause.UNUSABLE_POLICY)
-    level = next((each.level for each in found if each.level is not None), None)
-    return dataclasses.replace(max(found, key=lambda predicted: predicted.peak), level=level)
+    level = next((member.level for member in members if member.level is not None), None)
+    return dataclasses.replace(max(members, key=lambda predicted: predicted.peak), level=level)

@@ -19,15 +19,16 @@ import numpy as np
 from koordlet.prediction import peaks
 from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatistics
+from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
+from koordlet.prediction.usage_models import SeriesStatistics
 
 
-def sig(series: UsageStatistics, n: float) -> float:
+def sig(series: SeriesStatistics, n: float) -> float:
     """Return the sum over the series of mean + N * stdev; 0 for no series."""
     return float(np.sum(series.mean() + n * series.stdev()))
 
 
-def limited_sig(series: UsageStatistics, limits: FloatArray | float, n: float) -> float:
+def limited_sig(series: SeriesStatistics, limits: FloatArray | float, n: float) -> float:
     """Return the sum over the series of mean + N * stdev, each at most its limit."""
     mean = series.mean()
     peaks_of_each = mean + n * series.stdev()
@@ -62,7 +63,7 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
 
 
 def everything(
-    node: UsageStatistics, pods: UsageStatistics, system: UsageStatistics, n: float, capacity: float = math.inf
+    node: SeriesStatistics, pods: SeriesStatistics, system: SeriesStatistics, n: float, capacity: float = math.inf
 ) -> float:
     """Return the peak of the whole node: max( sig(node), sum over all pods sig(p) + sig(system) ), at most capacity."""
     return min(max(sig(node, n), sig(pods, n) + sig(system, n)), capacity)

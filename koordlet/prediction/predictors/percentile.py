@@ -22,7 +22,8 @@ import numpy as np
 from koordlet.prediction import peaks
 from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatistics
+from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
+from koordlet.prediction.usage_models import SeriesStatistics
 from koordlet.samples import Resource
 
 # Koordinator's agent counts in millicores and in bytes.
@@ -39,7 +40,7 @@ def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     percent = parameters.cpu_percentile if load.resource is Resource.CPU else parameters.memory_percentile
     margin = parameters.margin_factor
 
-    def whole_steps(series: UsageStatistics) -> FloatArray:
+    def whole_steps(series: SeriesStatistics) -> FloatArray:
         return np.trunc(series.percentile(percent) * steps)
 
     system = np.sum(whole_steps(load.system))

@@ -39,8 +39,8 @@ def load(names: Sequence[str]) -> dict[str, Analyser]:
     loaded: dict[str, Analyser] = {}
     for name in names:
         if name not in installed:
-            known = ", ".join(sorted(installed)) or "none"
-            raise AnalyserUnusable(f"analyser {name} is not installed; entry points of {GROUP}: {known}")
+            available = ", ".join(sorted(installed)) or "none"
+            raise AnalyserUnusable(f"analyser {name} is not installed; entry points of {GROUP}: {available}")
         try:
             built = installed[name].load()()
         except Exception as error:

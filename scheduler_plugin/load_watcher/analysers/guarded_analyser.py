@@ -95,9 +95,9 @@ def _copied(nodes: Any) -> dict[str, NodeMetrics]:
     return msgspec.convert(msgspec.to_builtins(nodes), dict[str, NodeMetrics])
 
 
-def _checked(result: Any, window: Window, given: Mapping[str, NodeMetrics]) -> dict[str, NodeMetrics]:
+def _checked(result: Any, window: Window, measured: Mapping[str, NodeMetrics]) -> dict[str, NodeMetrics]:
     nodes = _copied(result)
-    foreign = sorted(nodes.keys() - given.keys())
+    foreign = sorted(nodes.keys() - measured.keys())
     if foreign:
         raise ValueError(f"it returned node {foreign[0]}, which has no measurements")
     for name, node in nodes.items():

@@ -22,14 +22,14 @@ class LinearBuckets:
     def identity(self):
         return repr(self)
 
-    def index_of(self, values):
+    def positions(self, values):
         position = np.trunc(values / self.bucket_size)
         return np.clip(position, 0, len(self.starts) - 1).astype(np.intp)
 
 
 def bucket_weights(bank, rows, at_seconds):
     """Return the weight of each bucket decayed to a time; shape (rows, buckets)."""
-    state = bank.state_of(rows)
+    state = bank.state(rows)
     weights = np.zeros((len(rows), len(bank.buckets.starts)))
     weights.put(state.cells, state.cell_weights)
     return weights * bank.decay_until(at_seconds)
@@ -37,7 +37,7 @@ def bucket_weights(bank, rows, at_seconds):
 
 def total_weight(bank, rows, at_seconds):
     """Return the weight of all samples of each row decayed to a time."""
-    return bank.state_of(rows).columns[0] * bank.decay_until(at_seconds)
+    return bank.state(rows).columns[0] * bank.decay_until(at_seconds)
 
 
 def is_empty(bank, rows):

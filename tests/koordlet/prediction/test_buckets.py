@@ -9,14 +9,14 @@ from koordlet.prediction import buckets
 from koordlet.prediction.buckets import ExponentialBuckets
 
 
-def index_of(scheme, *values):
-    return scheme.index_of(np.array(values, float)).tolist()
+def positions(scheme, *values):
+    return scheme.positions(np.array(values, float)).tolist()
 
 
 def test_exponential_buckets_double_when_the_ratio_is_two():
     scheme = ExponentialBuckets(max_value=100.0, first_bucket_size=10.0, ratio=2.0, epsilon=0.001)
     assert scheme.starts.tolist() == [0.0, 10.0, 30.0, 70.0, 150.0]
-    assert index_of(scheme, -1, 0, 9.99, 10, 29.99, 30, 69.99, 70, 149.99, 150, 1e6) == [
+    assert positions(scheme, -1, 0, 9.99, 10, 29.99, 30, 69.99, 70, 149.99, 150, 1e6) == [
         0,
         0,
         0,
@@ -52,12 +52,12 @@ def test_the_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_t
 
 @pytest.mark.parametrize("ratio", [1.01, 1.05, 1.1, 2.0])
 def test_the_first_start_itself_is_in_the_second_bucket(ratio):
-    assert index_of(ExponentialBuckets(1024, 0.025, ratio, 0.0001), 0.0249, 0.025) == [0, 1]
+    assert positions(ExponentialBuckets(1024, 0.025, ratio, 0.0001), 0.0249, 0.025) == [0, 1]
 
 
 @given(st.floats(0.001, 1024))
 def test_a_value_lies_between_the_ends_of_its_bucket(cores):
-    (bucket,) = index_of(buckets.CPU_CORES, cores)
+    (bucket,) = positions(buckets.CPU_CORES, cores)
     starts = buckets.CPU_CORES.starts
     assert starts[bucket] <= cores * (1 + 1e-12)
     assert cores <= starts[bucket + 1] * (1 + 1e-12)
@@ -65,7 +65,7 @@ def test_a_value_lies_between_the_ends_of_its_bucket(cores):
 
 @given(st.lists(st.floats(0, 2e12), min_size=2))
 def test_a_larger_value_is_never_in_a_lower_bucket(values):
-    found = index_of(buckets.MEMORY_BYTES, *sorted(values))
+    found = positions(buckets.MEMORY_BYTES, *sorted(values))
     assert found == sorted(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from koordlet.metric_cache.interface import Window, WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, usage_of
+from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, total_usage
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction
 from koordlet.samples import UNRESERVED_SYSTEM, Resource, UsageSample, pod_key
@@ -332,16 +332,16 @@ def samples(*rows):
 
 def test_usage_is_the_p90_of_the_sum():
     rows = ([1.0] * 10, list(range(10)), list(range(9, -1, -1)))
-    assert usage_of(samples(*rows)) == UsageSample(10.0, 10.0)
-    assert usage_of(samples([0.0] * 10, list(range(10)))) == UsageSample(8.0, 8.0)
+    assert total_usage(samples(*rows)) == UsageSample(10.0, 10.0)
+    assert total_usage(samples([0.0] * 10, list(range(10)))) == UsageSample(8.0, 8.0)
 
 
 def test_a_pod_without_a_sample_has_ended():
-    assert usage_of(samples([1.0, 1.0], [2.0, np.nan])) == UsageSample(1.0, 1.0)
-    assert usage_of(samples([1.0], [np.nan])) == UsageSample(1.0, 1.0)
+    assert total_usage(samples([1.0, 1.0], [2.0, np.nan])) == UsageSample(1.0, 1.0)
+    assert total_usage(samples([1.0], [np.nan])) == UsageSample(1.0, 1.0)
 
 
 def test_instants_without_s_are_not_observed():
-    assert usage_of(samples([1.0, np.nan], [2.0, 9.0])) == UsageSample(3.0, 3.0)
-    assert usage_of(samples([np.nan], [2.0])) is None
-    assert usage_of(samples([], [])) is None
+    assert total_usage(samples([1.0, np.nan], [2.0, 9.0])) == UsageSample(3.0, 3.0)
+    assert total_usage(samples([np.nan], [2.0])) is None
+    assert total_usage(samples([], [])) is None

@@ -234,7 +234,7 @@ def test_restored_rows_are_the_same_to_the_last_bit(samples):
     for row, value, weight, offset in samples:
         bank.add(np.array([row], np.intp), np.array([value]), START + offset, weight)
     fresh, rows = HistogramBank(SMALL), np.arange(3)
-    fresh.restore(rows, bank.state_of(rows))
+    fresh.restore(rows, bank.state(rows))
     now = START + 3 * 24 * HOUR
     for read in (
         lambda b: b.percentiles(rows, (0.1, 0.5, 0.95, 1.0)),
