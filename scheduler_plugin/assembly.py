@@ -62,13 +62,15 @@ class Parts:
         )
         self.measurements = Measurements(measurement_age_seconds)
         plugins = {name: registry.PLUGINS[name].build(configuration.args[name], self.measurements) for name in running}
-        self.measured = [each for each in plugins.values() if isinstance(each, MeasuredPlugin)]
+        self.measured = [plugin for plugin in plugins.values() if isinstance(plugin, MeasuredPlugin)]
         """Plugins that read the load watcher's measurements."""
         responses = ResponseRows()
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
-        self._counters = {name: each for name, each in sorted(plugins.items()) if isinstance(each, ProblemCounter)}
-        explainers = {name: each for name, each in sorted(plugins.items()) if isinstance(each, Explainer)}
+        self._counters = {
+            name: plugin for name, plugin in sorted(plugins.items()) if isinstance(plugin, ProblemCounter)
+        }
+        explainers = {name: plugin for name, plugin in sorted(plugins.items()) if isinstance(plugin, Explainer)}
         self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
         # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
@@ -137,8 +139,8 @@ class Parts:
 
 
 def _mid_guard_args(configuration: Configuration) -> MidGuardArgs:
-    given = configuration.args.get(MidGuard.name)
-    return given if isinstance(given, MidGuardArgs) else MidGuardArgs()
+    args = configuration.args.get(MidGuard.name)
+    return args if isinstance(args, MidGuardArgs) else MidGuardArgs()
 
 
 def _filters(plugins: Mapping[str, Plugin], names: Sequence[str]) -> list[Filter]:

@@ -93,7 +93,7 @@ def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
         configurations = {name: _configuration(name) for name in options.config}  # before the cluster is read
-        scenario = recorded_cluster.scenario_of(_recording(options), _play(options))
+        scenario = recorded_cluster.to_scenario(_recording(options), _play(options))
         outcomes = {name: _outcome(scenario, name, loaded, options.seed) for name, loaded in configurations.items()}
     except (
         command.WrongUsage,
@@ -154,7 +154,7 @@ def _outcome(scenario: Scenario, config: str, loaded: Configuration | None, seed
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loaded, assumed_ttl_seconds=120.0)
     document = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
-    weights, backoff = kube_scheduler_model.weights_of(document), scheduling_queue.backoff_of(document)
+    weights, backoff = kube_scheduler_model.read_weights(document), scheduling_queue.read_backoff(document)
     return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
 
 

@@ -44,23 +44,23 @@ class DebugPages:
         """Show the state of one node; without a name, the time of each node's report."""
         if not query["path"]:
             return http_endpoint.json_page(decision_metrics.report_ages(self._parts.node_columns, self._parts.vectors))
-        asked = asyncio.run_coroutine_threadsafe(self._held(query["path"]), self._loop)
-        return http_endpoint.json_page(asked.result(_TIMEOUT_SECONDS))
+        future = asyncio.run_coroutine_threadsafe(self._held(query["path"]), self._loop)
+        return http_endpoint.json_page(future.result(_TIMEOUT_SECONDS))
 
     def pod(self, query: Mapping[str, str]) -> Page:
         """Explain the decisions on a pod, for `?nodes=` nodes at most; without a name, list the pods."""
-        asked = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
-        found, of_namespace = asked.result(_TIMEOUT_SECONDS)
+        future = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
+        decisions, of_namespace = future.result(_TIMEOUT_SECONDS)
         if not query["path"]:
-            return http_endpoint.json_page(explanation.index(found))
-        if not found:
+            return http_endpoint.json_page(explanation.index(decisions))
+        if not decisions:
             text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod; "
             text += "of several replicas only the leader's has records\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
         plugins = self._parts.cycle.rejecting_plugins
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
-        page = explanation.page(query["path"], found, plugins, self._parts.resources, most_nodes)
+        page = explanation.page(query["path"], decisions, plugins, self._parts.resources, most_nodes)
         return http_endpoint.json_page(page | {"midOfNamespace": of_namespace})
 
     def configuration(self) -> Page:
@@ -75,7 +75,7 @@ class DebugPages:
 
         Of the last ones only what never shrinks is read.
         """
-        found = self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
-        if not key or not found or not (found[0].pod.mid_cpu_millis or found[0].pod.mid_memory_bytes):
-            return found, None
-        return found, namespace_page.of_namespace(mid_quotas.namespace_of(key), self._parts.vectors.mid_quotas)
+        decisions = self._parts.records.decisions(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
+        if not key or not decisions or not (decisions[0].pod.mid_cpu_millis or decisions[0].pod.mid_memory_bytes):
+            return decisions, None
+        return decisions, namespace_page.document(mid_quotas.pod_namespace(key), self._parts.vectors.mid_quotas)

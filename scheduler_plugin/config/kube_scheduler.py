@@ -53,12 +53,14 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         if not isinstance(extender, dict):
             yield problem.problem(path, extender, "an object")
         elif len(extenders) == 1 or _is_this_one(extender):
-            yield from _of_extender(extender, path)
-    if len(extenders) > 1 and not any(isinstance(each, dict) and _is_this_one(each) for each in extenders):
-        wanted = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
-        yield problem.problem(("extenders",), [_member(each, "urlPrefix") for each in extenders], wanted, Effect.ADVICE)
+            yield from _extender_problems(extender, path)
+    if len(extenders) > 1 and not any(isinstance(extender, dict) and _is_this_one(extender) for extender in extenders):
+        wish = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
+        yield problem.problem(
+            ("extenders",), [_member(extender, "urlPrefix") for extender in extenders], wish, Effect.ADVICE
+        )
     for index, profile in enumerate(_items(document.get("profiles"))):
-        yield from _of_weights(profile, ("profiles", index))
+        yield from _weight_problems(profile, ("profiles", index))
 
 
 def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
@@ -68,8 +70,8 @@ def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
         if isinstance(extender, dict) and (len(extenders) == 1 or _is_this_one(extender)):
             for key in ("filterVerb", "preemptVerb"):
                 if extender.get(key):
-                    wanted = "nothing: no filter plugin is enabled, so that the call rejects no node"
-                    yield problem.problem(("extenders", index, key), extender[key], wanted, Effect.ADVICE)
+                    wish = "nothing: no filter plugin is enabled, so that the call rejects no node"
+                    yield problem.problem(("extenders", index, key), extender[key], wish, Effect.ADVICE)
 
 
 def spreading(document: Any) -> Iterator[Problem]:
@@ -82,9 +84,9 @@ def spreading(document: Any) -> Iterator[Problem]:
         off = _names(plugins, "score", "disabled")
         spread = [name for name in _SPREADING if name not in off and (name in enabled or not {name, "*"} & disabled)]
         if spread:
-            wanted = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
+            wish = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
             path = ("profiles", index, "plugins", "score", "disabled")
-            yield problem.problem(path, sorted(off), wanted, Effect.ADVICE)
+            yield problem.problem(path, sorted(off), wish, Effect.ADVICE)
 
 
 def _names(plugins: Any, point: str, key: str) -> set[str]:
@@ -95,50 +97,50 @@ def _is_this_one(extender: Mapping[str, Any]) -> bool:
     return str(extender.get("urlPrefix")).rstrip("/").endswith(_PORT)
 
 
-def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _extender_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if not extender.get("urlPrefix"):
         yield problem.problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
-    yield from _of_verbs(extender, path)
+    yield from _verb_problems(extender, path)
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
         yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
-        wanted = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted)
+        wish = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wish)
     elif extender.get("ignorable") is not True:
-        wanted = "true: otherwise no pod is scheduled while the extender is unavailable"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
+        wish = "true: otherwise no pod is scheduled while the extender is unavailable"
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wish, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
-        wanted = "true: the extender refuses calls with whole Node objects"
-        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted)
-    yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
-    yield from _of_tls(extender, path)
+        wish = "true: the extender refuses calls with whole Node objects"
+        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wish)
+    yield from _timeout_problems(extender.get("httpTimeout"), (*path, "httpTimeout"))
+    yield from _tls_problems(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
-            wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
-            yield problem.problem((*path, "managedResources", index, "name"), name, wanted)
+            wish = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
+            yield problem.problem((*path, "managedResources", index, "name"), name, wish)
 
 
-def _of_verbs(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     for key, verb in _VERBS.items():
         if extender.get(key) not in (None, "", verb):
             yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
-        wanted = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
-        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), wanted)
+        wish = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
+        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), wish)
     if (extender.get("filterVerb") or extender.get("prioritizeVerb")) and not extender.get("bindVerb"):
-        wanted = "bind: otherwise a pod counts on its node only when the watch shows it"
-        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), wanted, Effect.ADVICE)
+        wish = "bind: otherwise a pod counts on its node only when the watch shows it"
+        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), wish, Effect.ADVICE)
     if not extender.get("prioritizeVerb"):
-        wanted = "prioritize: otherwise the extender scores no node"
-        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), wanted, Effect.ADVICE)
+        wish = "prioritize: otherwise the extender scores no node"
+        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), wish, Effect.ADVICE)
 
 
-def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
+def _timeout_problems(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
-        wanted = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
-        yield problem.problem(path, timeout, wanted, Effect.ADVICE)
+        wish = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
+        yield problem.problem(path, timeout, wish, Effect.ADVICE)
         return
     try:
         nanos = times.duration_nanos(timeout) if isinstance(timeout, str) else 0
@@ -150,16 +152,16 @@ def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
         yield problem.problem(path, timeout, "at most 1s: a call blocks all scheduling", Effect.ADVICE)
 
 
-def _of_tls(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _tls_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     prefix, tls = extender.get("urlPrefix"), _member(extender, "tlsConfig")
     if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
         yield problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
     elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
-        wanted = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
-        yield problem.problem((*path, "tlsConfig"), tls, wanted, Effect.ADVICE)
+        wish = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
+        yield problem.problem((*path, "tlsConfig"), tls, wish, Effect.ADVICE)
 
 
-def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
+def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
     plugins = _member(profile, "plugins")
     decided = {
         str(_member(entry, "name"))
@@ -175,14 +177,14 @@ def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
     ]
     unchanged = [name for name, weight in written_out if weight and weight == _DEFAULT_WEIGHTS.get(name)]
     if unchanged and len(unchanged) == sum(name in _DEFAULT_WEIGHTS for name, _weight in written_out):
-        wanted = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
+        wish = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
         yield problem.problem(
-            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, wanted, Effect.ADVICE
+            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, wish, Effect.ADVICE
         )
-    left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
-    if left and "*" not in decided:
-        wanted = f"ten times the default weights ({', '.join(left)}): extender scores are multiplied by 10"
-        yield problem.problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
+    undecided = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
+    if undecided and "*" not in decided:
+        wish = f"ten times the default weights ({', '.join(undecided)}): extender scores are multiplied by 10"
+        yield problem.problem((*path, "plugins"), plugins, wish, Effect.ADVICE)
 
 
 def _member(value: Any, key: str) -> Any:

@@ -106,7 +106,7 @@ def parse(document: Any) -> Configuration:
     """Validate and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
-    given = plugin_args.given(
+    args_by_plugin = plugin_args.given(
         profile.content.get("pluginConfig"), (*profile.path, "pluginConfig"), problems, with_others=profile.with_others
     )
     selection = plugin_selection.select(
@@ -115,13 +115,15 @@ def parse(document: Any) -> Configuration:
     running = {*selection.filters, *selection.score_weights}
     effective = {}
     for name, entry in registry.PLUGINS.items():
-        if name in given and name not in running and not entry.runs_by_default:
+        if name in args_by_plugin and name not in running and not entry.runs_by_default:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
             problems.append(
-                config_problem.problem(given[name][0], name, f"an entry in {where} too: arguments alone enable nothing")
+                config_problem.problem(
+                    args_by_plugin[name][0], name, f"an entry in {where} too: arguments alone enable nothing"
+                )
             )
-        if name in given or name in running or name == LoadAware.name:
-            path, args = given.get(name, ((), {}))
+        if name in args_by_plugin or name in running or name == LoadAware.name:
+            path, args = args_by_plugin.get(name, ((), {}))
             completed = plugin_args.completed(entry, args, path, problems)
             if isinstance(completed, PeaksArgs):
                 completed = _with_models(completed, path, problems)
@@ -130,11 +132,11 @@ def parse(document: Any) -> Configuration:
     try:
         specs = trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
         if LowRiskOverCommitment.name in effective and specs:
-            _path, args = given.get(LowRiskOverCommitment.name, ((), {}))
+            _path, args = args_by_plugin.get(LowRiskOverCommitment.name, ((), {}))
             effective[LowRiskOverCommitment.name] = LowRiskOverCommitmentArgs.model_validate(args).with_defaults(specs)
     except trimaran_args.Contradiction as error:
-        path, seen = given[error.plugin]
-        problems.append(config_problem.problem(path, seen, error.wanted))
+        path, args = args_by_plugin[error.plugin]
+        problems.append(config_problem.problem(path, args, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
     return Configuration(effective, selection.filters, selection.score_weights)
@@ -161,20 +163,20 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
         problems.append(config_problem.problem((), document, "an object with plugins and pluginConfig"))
         return nothing
     if "profiles" not in document:
-        known = ("apiVersion", "kind", *_PROFILE_KEYS)
+        keys = ("apiVersion", "kind", *_PROFILE_KEYS)
         problems += [
-            config_problem.problem((key,), value, f"one of the keys {', '.join(known)}")
+            config_problem.problem((key,), value, f"one of the keys {', '.join(keys)}")
             for key, value in document.items()
-            if key not in known
+            if key not in keys
         ]
         return _Profile(document, (), with_others=False)
     profiles = document["profiles"]
-    if not isinstance(profiles, list) or not all(isinstance(each, dict) for each in profiles):
+    if not isinstance(profiles, list) or not all(isinstance(profile, dict) for profile in profiles):
         problems.append(
             config_problem.problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig")
         )
         return nothing
-    with_plugins = [index for index, each in enumerate(profiles) if names_plugins(each)]
+    with_plugins = [index for index, profile in enumerate(profiles) if names_plugins(profile)]
     problems += [
         config_problem.problem(
             ("profiles", index), "plugins of the extender", "them in one profile: all profiles share the extender"

@@ -74,7 +74,10 @@ def completed(
         if isinstance(args, dict) and broken.intersection(args):  # report the problems of the other keys too
             completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
         return None
-    problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in entry.problems(effective)]
+    problems += [
+        Problem((*path, *finding.path), finding.seen, finding.wanted, finding.effect)
+        for finding in entry.problems(effective)
+    ]
     return effective if isinstance(effective, pydantic.BaseModel) else None
 
 
@@ -84,14 +87,14 @@ def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
 
 
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
-    own: KeyPath = item["loc"]
-    seen = _without_secrets(item["input"], own[-1] if own else "")
+    location: KeyPath = item["loc"]
+    value = _without_secrets(item["input"], location[-1] if location else "")
     if item["type"] == "extra_forbidden":
-        known = problem.keys_at(schema, own[:-1])
-        return problem.problem((*path, *own), seen, f"one of the keys {', '.join(known) or '(none)'}")
+        keys = problem.keys_at(schema, location[:-1])
+        return problem.problem((*path, *location), value, f"one of the keys {', '.join(keys) or '(none)'}")
     if item["type"] == "value_error":
-        return problem.problem((*path, *own), seen, str(item["ctx"]["error"]).rpartition("want ")[2])
-    return problem.problem((*path, *own), seen, problem.wanted_at(schema, own))
+        return problem.problem((*path, *location), value, str(item["ctx"]["error"]).rpartition("want ")[2])
+    return problem.problem((*path, *location), value, problem.wanted_at(schema, location))
 
 
 def _without_secrets(value: Any, key: object) -> Any:

@@ -50,12 +50,12 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
     disabled = {(entry.point, entry.name) for entry in reader.entries(plugins, path, "disabled")}
     weights: dict[Point, dict[str, int]] = {point: {} for point in Point}
     for name, entry in registry.PLUGINS.items():
-        own = [one for one in enabled if one.name == name]
+        entries = [one for one in enabled if one.name == name]
         for point in sorted(entry.points):
-            named = [one for one in own if one.point == point]
-            spread = [one for one in own if one.point == _EVERYWHERE and (point, name) not in disabled]
+            named = [one for one in entries if one.point == point]
+            spread = [one for one in entries if one.point == _EVERYWHERE and (point, name) not in disabled]
             off = not disabled.isdisjoint({(at, it) for at in (point, _EVERYWHERE) for it in (name, _ALL)})
-            if named or spread or (entry.runs_by_default and not own and not off):
+            if named or spread or (entry.runs_by_default and not entries and not off):
                 weights[point][name] = next((one.weight for one in (*named, *spread)), entry.default_weight)
     for at in enabled:
         if at.point in set(Point) and at.name in registry.PLUGINS and at.point not in registry.PLUGINS[at.name].points:
@@ -127,7 +127,7 @@ class _Reader:
             self._report((*path, key), value[key], f"one of the keys {', '.join(keys)}")
         return {key: value[key] for key in keys if key in value}
 
-    def _report(self, path: KeyPath, seen: Any, wanted: str) -> None:
+    def _report(self, path: KeyPath, value: Any, accepted: str) -> None:
         if path not in self._reported:
             self._reported.add(path)
-            self._problems.append(problem.problem(path, seen, wanted))
+            self._problems.append(problem.problem(path, value, accepted))

@@ -55,20 +55,20 @@ def page(
 
     `plugins` has the plugin of each reason code; code - 1 is the index.
     """
-    return {"pod": key, "decisions": [_decision(each, plugins, resources, most_nodes) for each in decisions]}
+    return {"pod": key, "decisions": [_decision(decision, plugins, resources, most_nodes) for decision in decisions]}
 
 
 def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     """List the decisions, one entry each, to find pods that have a page."""
     return [
         {
-            "pod": each.pod.key,
-            "at": each.at,
-            "nodesAsked": each.asked,
-            "nodesPassed": each.passed,
-            "node": each.node or None,
+            "pod": decision.pod.key,
+            "at": decision.at,
+            "nodesAsked": decision.asked,
+            "nodesPassed": decision.passed,
+            "node": decision.node or None,
         }
-        for each in decisions
+        for decision in decisions
     ]
 
 
@@ -89,7 +89,7 @@ def _decision(decision: Decision, plugins: Sequence[str], resources: Sequence[st
         "nodesPassed": decision.passed,
         "node": decision.node or None,
         "outcome": _outcome(decision),
-        "nodes": [_node(decision, each, chosen_score, plugins, resources) for each in shown],
+        "nodes": [_node(decision, candidate, chosen_score, plugins, resources) for candidate in shown],
         "nodesLeftOut": decision.asked - len(shown),
     }
 
@@ -128,8 +128,10 @@ def _node(
         "reason": decision.reasons[code - 1] if code else None,
         "plugin": (plugins[code - 1] or None) if code else None,
         "score": score,
-        "scores": {} if place is None else {own.plugin: int(own.scores[place]) for own in decision.plugin_scores},
-        "weights": {own.plugin: own.weight for own in decision.plugin_scores},
+        "scores": {}
+        if place is None
+        else {plugin.plugin: int(plugin.scores[place]) for plugin in decision.plugin_scores},
+        "weights": {plugin.plugin: plugin.weight for plugin in decision.plugin_scores},
         "reportAgeSeconds": None if math.isnan(age) else age,
         "inputs": {plugin: _inputs(inputs, index) for plugin, inputs in decision.inputs.items()} if is_known else {},
     }
@@ -155,7 +157,7 @@ def _why(result: NodeResult, node: Mapping[str, Any], chosen_score: int | None) 
     if result is _UNLISTED:
         return "passed, but is not on the short list of the best nodes"
     score = node["score"]
-    by_plugin = ", ".join(f"{plugin} {own}" for plugin, own in node["scores"].items())
+    by_plugin = ", ".join(f"{plugin} {plugin_score}" for plugin, plugin_score in node["scores"].items())
     scored = (
         "not scored" if score is None else f"score {score}" + (f" ({by_plugin})" if len(node["scores"]) > 1 else "")
     )
@@ -182,9 +184,9 @@ def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[
             usage, total, limit = (
                 int(inputs.columns[name][place, index]) for name in ("usage", "allocatable", "limitPercent")
             )
-            own = decision.pod.estimate[resources.index(resource)] if decision.pod.estimate else 0
-            percent = float(usage_percent(np.array([usage + own]), np.array([total]))[0])
-            amounts = [_amount(resource, amount) for amount in (usage, own, total)]
+            estimate = decision.pod.estimate[resources.index(resource)] if decision.pod.estimate else 0
+            percent = float(usage_percent(np.array([usage + estimate]), np.array([total]))[0])
+            amounts = [_amount(resource, amount) for amount in (usage, estimate, total)]
             of_limit = f", limit {limit} %" if limit else ""
             yield f"{resource} {amounts[0]} + {amounts[1]} of {amounts[2]} = {percent:.0f} %{of_limit}"
 

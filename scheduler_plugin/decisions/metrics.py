@@ -31,9 +31,9 @@ _OLDER, _NONE = "inf", "none"
 def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, float | None]:
     """Return the time of each node's report, seconds since the epoch, oldest first; None, before all, without one."""
     rows = dict(vectors.rows)
-    made = {name: float(columns.updated_at[row]) for name, row in rows.items()}
-    ordered = sorted(made, key=lambda name: (not np.isnan(made[name]), made[name], name))
-    return {name: None if np.isnan(made[name]) else made[name] for name in ordered}
+    times = {name: float(columns.updated_at[row]) for name, row in rows.items()}
+    ordered = sorted(times, key=lambda name: (not np.isnan(times[name]), times[name], name))
+    return {name: None if np.isnan(times[name]) else times[name] for name in ordered}
 
 
 def counts_by_age(updated_at: Floats, now: float) -> dict[str, int]:
@@ -163,7 +163,7 @@ class MidQuotaCollector(registry.Collector):
         uses = self._quotas.uses()
         shown = heapq.nlargest(MOST_NAMESPACES, uses, key=lambda name: (uses[name].held, name))
         for place, (name, resource, units) in enumerate(_MID):
-            held, most = (
+            held_family, most = (
                 metrics_core.GaugeMetricFamily(f"{_PREFIX}namespace_mid_{what}_{name}", text, labels=("namespace",))
                 for what, text in (
                     ("held", f"Mid {resource} of a namespace; of the {MOST_NAMESPACES} that hold the most."),
@@ -171,15 +171,15 @@ class MidQuotaCollector(registry.Collector):
                 )
             )
             for namespace in shown:
-                held.add_metric([namespace], uses[namespace].held[place] / units)
+                held_family.add_metric([namespace], uses[namespace].held[place] / units)
                 if (may := uses[namespace].quota[place]) is not None:
                     most.add_metric([namespace], may / units)
-            yield from (held, most)
+            yield from (held_family, most)
         for label, text, value in (
             (
                 "malformed_mid_quotas",
                 "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
-                sum(each.is_malformed for each in uses.values()),
+                sum(use.is_malformed for use in uses.values()),
             ),
             ("namespaces_without_mid_metrics", "Namespaces beyond those that are shown.", len(uses) - len(shown)),
         ):

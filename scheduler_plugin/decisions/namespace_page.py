@@ -12,9 +12,9 @@ if TYPE_CHECKING:  # koordctl prints the page, and does without numpy
 MOST_HOLDERS: Final = 10
 
 
-def of_namespace(namespace: str, quotas: MidQuotas) -> dict[str, Any]:
+def document(namespace: str, quotas: MidQuotas) -> dict[str, Any]:
     """Return the use of a namespace, as JSON."""
-    use, holders = quotas.use_of(namespace), quotas.holders_of(namespace)
+    use, holders = quotas.namespace_use(namespace), quotas.namespace_holders(namespace)
     largest = heapq.nlargest(MOST_HOLDERS, holders, key=lambda key: (holders[key], key))
     return {
         "namespace": namespace,
@@ -28,11 +28,11 @@ def of_namespace(namespace: str, quotas: MidQuotas) -> dict[str, Any]:
 
 def text(document: Mapping[str, Any]) -> str:
     """Return the use of a namespace in one sentence."""
-    held, quota = document["held"], document["quota"]
-    cpu, memory = held["cpuMillis"] / 1000, held["memoryBytes"] / 2**30
+    amounts, quota = document["held"], document["quota"]
+    cpu, memory = amounts["cpuMillis"] / 1000, amounts["memoryBytes"] / 2**30
     of_cpu = "" if quota["cpuMillis"] is None else f" of {quota['cpuMillis'] / 1000:g}"
     of_memory = "" if quota["memoryBytes"] is None else f" of {quota['memoryBytes'] / 2**30:g}"
-    largest = [f"{each['pod']} {each['cpuMillis'] / 1000:g} cores" for each in document["largest"]]
+    largest = [f"{holder['pod']} {holder['cpuMillis'] / 1000:g} cores" for holder in document["largest"]]
     more = document["pods"] - len(largest)
     pods = ", ".join([*largest, *([f"{more} more pods"] if more else [])])
     malformed = " (its annotation mid-quota is malformed)" if document["quotaMalformed"] else ""

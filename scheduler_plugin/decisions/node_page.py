@@ -32,8 +32,8 @@ def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, An
         "nodeDelta": amounts(load.node_delta, resources),
         "prodDelta": amounts(load.prod_delta, resources),
         "nodeEstimated": amounts(load.node_estimated, resources),
-        "nodeDeltaPods": _names(pod for pod, own in alone if any(own.node_delta)),
-        "prodDeltaPods": _names(pod for pod, own in alone if any(own.prod_delta)),
+        "nodeDeltaPods": _names(pod for pod, load_alone in alone if any(load_alone.node_delta)),
+        "prodDeltaPods": _names(pod for pod, load_alone in alone if any(load_alone.prod_delta)),
         "nodeEstimatedPods": _names(estimated),
     }
 

@@ -109,10 +109,10 @@ class Decision:
     def size_bytes(self) -> int:
         """Return its approximate size in memory."""
         arrays = [self.rows, self.codes, self.updated_at, self.nodes_scored, self.scores, self.names]
-        arrays += [each.scores for each in self.plugin_scores]
-        arrays += [column for each in self.inputs.values() for column in each.columns.values()]
+        arrays += [plugin.scores for plugin in self.plugin_scores]
+        arrays += [column for explained in self.inputs.values() for column in explained.columns.values()]
         texts = len(self.pod.key) + len(self.pod.uid) + self.unknown_names_bytes
-        return _OVERHEAD_BYTES + texts + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+        return _OVERHEAD_BYTES + texts + sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
     def is_whole(self) -> bool:
         """Return whether every node of the request is kept."""
@@ -123,23 +123,23 @@ class Decision:
         if len(self.rows) <= most_nodes:
             return
         is_other = np.array(self.names, dtype=object) != self.node
-        kept = np.sort(np.lexsort((-self._scores_of_rows(), is_other))[:most_nodes])
-        self.names = np.array([self.names[index] for index in kept], dtype=object)
+        indices = np.sort(np.lexsort((-self._scores_of_rows(), is_other))[:most_nodes])
+        self.names = np.array([self.names[index] for index in indices], dtype=object)
         self.unknown_names_bytes = sum(
-            len(name) for name, row in zip(self.names, self.rows[kept], strict=True) if row < 0
+            len(name) for name, row in zip(self.names, self.rows[indices], strict=True) if row < 0
         )
-        self.rows = self.rows[kept]
-        self.codes = None if self.codes is None else self.codes[kept]
-        self.updated_at = self.updated_at[kept]
+        self.rows = self.rows[indices]
+        self.codes = None if self.codes is None else self.codes[indices]
+        self.updated_at = self.updated_at[indices]
         self.inputs = {
-            name: each._replace(columns={key: column[..., kept] for key, column in each.columns.items()})
-            for name, each in self.inputs.items()
+            name: explained._replace(columns={key: column[..., indices] for key, column in explained.columns.items()})
+            for name, explained in self.inputs.items()
         }
         if self.nodes_scored is not None:
             scored = np.flatnonzero(np.isin(self.nodes_scored, self.rows))
             self.nodes_scored = self.nodes_scored[scored]
             self.scores = None if self.scores is None else self.scores[scored]
-            self.plugin_scores = [each._replace(scores=each.scores[scored]) for each in self.plugin_scores]
+            self.plugin_scores = [plugin._replace(scores=plugin.scores[scored]) for plugin in self.plugin_scores]
 
     def _scores_of_rows(self) -> Ints:
         """Return the score of each node of the request, -1 where it was not scored."""
@@ -147,9 +147,9 @@ class Decision:
         if self.nodes_scored is not None and self.scores is not None and len(self.nodes_scored):
             order = np.argsort(self.nodes_scored)
             place = np.searchsorted(self.nodes_scored, self.rows, sorter=order)
-            found = order[np.minimum(place, len(order) - 1)]
-            is_scored = self.nodes_scored[found] == self.rows
-            scores[is_scored] = self.scores[found[is_scored]]
+            places = order[np.minimum(place, len(order) - 1)]
+            is_scored = self.nodes_scored[places] == self.rows
+            scores[is_scored] = self.scores[places[is_scored]]
         return scores
 
     def choice(self, row: int | None) -> Choice:
@@ -266,7 +266,7 @@ class DecisionRecords:
             choice = decision.choice(row)
         self.choices[choice] += 1
 
-    def of(self, key: str) -> list[Decision]:
+    def decisions(self, key: str) -> list[Decision]:
         """Return the decisions on a pod by namespace/name, newest first.
 
         They are copies, which another thread may read: a recorded decision shrinks when it is an old one.
@@ -283,8 +283,8 @@ class DecisionRecords:
         rows = decision.rows
         is_complete = bool(len(rows)) and rows.min() >= 0
         if not is_complete:
-            asked = zip(decision.names, rows.tolist(), strict=True)
-            decision.unknown_names_bytes = sum(len(name) for name, row in asked if row < 0)
+            named_rows = zip(decision.names, rows.tolist(), strict=True)
+            decision.unknown_names_bytes = sum(len(name) for name, row in named_rows if row < 0)
         if not len(rows) or rows.max() < 0:
             decision.updated_at = np.full(len(rows), np.nan)
             return
@@ -294,7 +294,7 @@ class DecisionRecords:
             names = np.where(is_known, names, decision.names)
             decision.updated_at[~is_known] = np.nan
         decision.names = names
-        decision.inputs = {name: each.explain(decision.pod, rows) for name, each in self._explainers.items()}
+        decision.inputs = {name: explainer.explain(decision.pod, rows) for name, explainer in self._explainers.items()}
 
     def _newest(self, key: str, uid: str) -> Decision | None:
         numbers = self._of_pod.get(key)

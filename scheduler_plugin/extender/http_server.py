@@ -207,9 +207,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _make_room(self, size: int) -> None:
         """Double the full buffer, up to `size`: memory grows with received bytes, not with the announced length."""
-        wanted = min(size, 2 * len(self._buffer))
-        self._open_connections.make_room(self, wanted)
-        larger = bytearray(wanted)  # not resized: the event loop still has a view of the old
+        target = min(size, 2 * len(self._buffer))
+        self._open_connections.make_room(self, target)
+        larger = bytearray(target)  # not resized: the event loop still has a view of the old
         larger[: self._received] = self._buffer
         self._buffer = larger
 
@@ -247,23 +247,23 @@ class _OpenConnections(set[_Connection]):
     def add(self, connection: _Connection) -> None:
         """Add a connection; of too many, the least useful one of the address with the most gives way to it."""
         while len(self) >= MOST_CONNECTIONS:
-            address = _most_frequent(each.peer_address for each in self)
-            crowd = [each for each in self if each.peer_address == address]
-            self._displace(min(crowd, key=lambda each: each.usefulness))
+            address = _most_frequent(peer.peer_address for peer in self)
+            crowd = [peer for peer in self if peer.peer_address == address]
+            self._displace(min(crowd, key=lambda peer: peer.usefulness))
         super().add(connection)
 
     def make_room(self, connection: _Connection, size: int) -> None:
         """Free buffers of other connections until one of `size` fits: of idle ones, then requests that began first."""
-        others = sorted(self - {connection}, key=lambda each: each.begun_at)  # 0 of idle ones
-        excess = size + sum(each.buffer_bytes for each in others) - self._most_bytes
-        for each in others:
+        others = sorted(self - {connection}, key=lambda peer: peer.begun_at)  # 0 of idle ones
+        excess = size + sum(peer.buffer_bytes for peer in others) - self._most_bytes
+        for other in others:
             if excess <= 0:
                 return
-            excess -= each.buffer_bytes
-            if each.begun_at:
-                self._displace(each)
+            excess -= other.buffer_bytes
+            if other.begun_at:
+                self._displace(other)
             else:
-                each.free_buffer()
+                other.free_buffer()
 
     def _displace(self, connection: _Connection) -> None:
         self.discard(connection)
@@ -372,5 +372,5 @@ class ExtenderServer:
             if self._connections.displaced != logged:
                 displaced, logged = self._connections.displaced - logged, self._connections.displaced
                 log.warning("closed %d connections to make room for others, want fewer clients", displaced)
-            for connection in [each for each in self._connections if each.is_overdue(now)]:
+            for connection in [peer for peer in self._connections if peer.is_overdue(now)]:
                 connection.abort()

@@ -68,7 +68,7 @@ class PendingCycle:
         self._uid = uid
         self._passed = self._prepared = None
 
-    def is_of(self, uid: str) -> bool:
+    def concerns(self, uid: str) -> bool:
         """Return whether the last call was the filter call of this pod."""
         return self._uid == uid
 

@@ -49,10 +49,10 @@ class ServerTls:
 
         Raises UnusableCertificate; the last certificate stays in use.
         """
-        files = [each for each in (self.certificate_file, self.key_file, self.client_ca_file) if each is not None]
+        files = [file for file in (self.certificate_file, self.key_file, self.client_ca_file) if file is not None]
         try:
-            found = tuple(Path(each).stat().st_mtime_ns for each in files)
-            if found == self._loaded:
+            times = tuple(Path(file).stat().st_mtime_ns for file in files)
+            if times == self._loaded:
                 return False
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -65,7 +65,7 @@ class ServerTls:
                 f"cannot load {', '.join(files)}: {error.strerror or error}; want PEM files of a certificate, its key"
                 f"{' and the authority of the callers' if self.client_ca_file else ''}"
             ) from error
-        self._context, self._loaded = context, found
+        self._context, self._loaded = context, times
         return True
 
     async def follow(self) -> None:

@@ -213,7 +213,7 @@ class Extender:
         names = _names(args)
         rows = self._vectors.find(names)
         pod = self._read(args.pod)
-        if not self._pending.is_of(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
+        if not self._pending.concerns(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
             self._begin(args, body)
             self._cluster.expect_pod(pod)  # which that has ended, where another scheduler called in between
             self._records.began(pod, rows, names, None, now)
@@ -272,12 +272,12 @@ class Extender:
         freed = np.zeros((2, len(names)), dtype=np.int64)
         of_namespace = freed.copy()
         if pod.mid_cpu_millis or pod.mid_memory_bytes:
-            namespace = mid_quotas.namespace_of(pod.key)
+            namespace = mid_quotas.pod_namespace(pod.key)
             for column, name in enumerate(names):
-                victims = {each.uid for each in candidates[name].pods or ()}
+                victims = {victim.uid for victim in candidates[name].pods or ()}
                 for array, only in ((freed, ""), (of_namespace, namespace)):
                     sums = self._cluster.mid_requests(name, victims, only)
-                    array[:, column] = [min(each, LARGEST_SUM) for each in sums]
+                    array[:, column] = [min(amount, LARGEST_SUM) for amount in sums]
         return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
     def bind(self, body: bytes, now: float) -> bytes:

@@ -81,7 +81,7 @@ def slim(pod: RequestedPod) -> RequestedPod:
         annotations={name: text for name, text in texts.items() if text is not None},
         owner_references=(pod.metadata.owner_references or [])[:_MOST_OWNERS],
     )
-    volumes = [each for each in pod.spec.volumes or () if each.persistent_volume_claim or each.ephemeral]
+    volumes = [volume for volume in pod.spec.volumes or () if volume.persistent_volume_claim or volume.ephemeral]
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
 
 

@@ -52,23 +52,23 @@ class SchedulingCycle:
         """With the code before the first of each."""
         self._filters_of_unknown: list[tuple[UnknownNodeFilter, int]] = []
         """In the same form."""
-        for each in filters:
-            if isinstance(each, UnknownNodeFilter):
-                self._filters_of_unknown.append((each, len(self.reasons)))
-            if isinstance(each, Detailer):
-                self._detailers.append((each, len(self.reasons)))
+        for plugin in filters:
+            if isinstance(plugin, UnknownNodeFilter):
+                self._filters_of_unknown.append((plugin, len(self.reasons)))
+            if isinstance(plugin, Detailer):
+                self._detailers.append((plugin, len(self.reasons)))
             self._first_code.append(len(self.reasons))
-            self.reasons.extend(each.reasons)
-            self.rejecting_plugins.extend([each.name] * len(each.reasons))
+            self.reasons.extend(plugin.reasons)
+            self.rejecting_plugins.extend([plugin.name] * len(plugin.reasons))
 
     def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
         """Return the reason code of each candidate, 0 if it passes; None if all pass."""
         is_known: Bools = rows >= 0
         if is_known.all():
             return self._filter_known(pod, rows, now, pending)
-        of_known = self._filter_known(pod, rows[is_known], now, _of_candidates(pending, is_known))
+        of_known = self._filter_known(pod, rows[is_known], now, _choose_candidates(pending, is_known))
         count = int(np.count_nonzero(~is_known))
-        of_unknown = self._filter_unknown(pod, count, _of_candidates(pending, ~is_known))
+        of_unknown = self._filter_unknown(pod, count, _choose_candidates(pending, ~is_known))
         if of_known is None and of_unknown is None:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
@@ -87,14 +87,14 @@ class SchedulingCycle:
 
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         return _first(
-            (each.reject(pod, rows, self._vectors, now, pending), first_code)
-            for each, first_code in zip(self._filters, self._first_code, strict=True)
+            (plugin.reject(pod, rows, self._vectors, now, pending), first_code)
+            for plugin, first_code in zip(self._filters, self._first_code, strict=True)
         )
 
     def _filter_unknown(self, pod: PodInfo, count: int, pending: Pending | None) -> ReasonCodes | None:
         return _first(
-            (each.reject_unknown(pod, count, self._vectors, pending), first_code)
-            for each, first_code in self._filters_of_unknown
+            (plugin.reject_unknown(pod, count, self._vectors, pending), first_code)
+            for plugin, first_code in self._filters_of_unknown
         )
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
@@ -112,22 +112,22 @@ class SchedulingCycle:
 def _first(answers: Iterable[tuple[ReasonCodes | None, int]]) -> ReasonCodes | None:
     """Return the code of the first plugin that rejects each node; given are the codes of each, and its first number."""
     codes: ReasonCodes | None = None
-    for own, first_code in answers:
-        if own is None or not own.any():
+    for plugin_codes, first_code in answers:
+        if plugin_codes is None or not plugin_codes.any():
             continue
-        shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
+        shifted = np.where(plugin_codes > 0, plugin_codes + first_code, 0).astype(np.int16)
         codes = shifted if codes is None else np.where(codes > 0, codes, shifted)
     return codes
 
 
-def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+def _choose_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
     if pending is None:
         return None
-    return Pending(*(None if each is None else each[:, chosen] for each in pending))
+    return Pending(*(None if change is None else change[:, chosen] for change in pending))
 
 
 def combined(by_plugin: Sequence[PluginScores], count: int) -> Ints:
     """Combine the scores of `count` candidates, by the formula of this module; 0 without a plugin's preference."""
     if len(by_plugin) == 1 and by_plugin[0].weight == 1:
         return by_plugin[0].scores
-    return sum((own.weight * own.scores for own in by_plugin), np.zeros(count, dtype=np.int64))
+    return sum((plugin.weight * plugin.scores for plugin in by_plugin), np.zeros(count, dtype=np.int64))

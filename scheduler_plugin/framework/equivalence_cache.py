@@ -44,9 +44,9 @@ class EquivalenceCache(Generic[PodClass]):
         self._bytes_a_row = self._dtype.itemsize + np.dtype(np.int64).itemsize
         self._by_class: collections.OrderedDict[PodClass, _Cached] = collections.OrderedDict()
 
-    def of(self, pod_class: PodClass, rows: Rows, changes: RowChanges) -> Results:
+    def results(self, pod_class: PodClass, rows: Rows, changes: RowChanges) -> Results:
         """Return the results of `rows`, in their order; the caller may change the array."""
-        cached = self._of_class(pod_class, len(changes.changed_at))
+        cached = self._class_results(pod_class, len(changes.changed_at))
         changed_at = changes.changed_at[rows]
         is_stale = cached.computed_at[rows] < changed_at
         if is_stale.any():
@@ -55,7 +55,7 @@ class EquivalenceCache(Generic[PodClass]):
             cached.computed_at[stale] = changed_at[is_stale]
         return cached.results[rows]
 
-    def _of_class(self, pod_class: PodClass, rows: int) -> _Cached:
+    def _class_results(self, pod_class: PodClass, rows: int) -> _Cached:
         cached = self._by_class.get(pod_class)
         if cached is None:
             cached = self._by_class[pod_class] = _Cached(rows, self._dtype)
@@ -65,8 +65,8 @@ class EquivalenceCache(Generic[PodClass]):
         else:
             self._by_class.move_to_end(pod_class)
             if len(cached.results) < rows:
-                known = len(cached.results)
+                computed = len(cached.results)
                 cached.results = grown(cached.results, rows)
                 cached.computed_at = grown(cached.computed_at, rows)
-                cached.computed_at[known:] = -1
+                cached.computed_at[computed:] = -1
         return cached

@@ -85,14 +85,14 @@ def analyse(
     anomalies: list[Anomaly] = []
     usable = {}
     for name, node in nodes.items():
-        own = (
+        problems = (
             _silent(name, recent)
             or _frozen(name, node, unchanged_seconds.get(name, 0.0))
             or _wrong_resources(name, duration, node, shorter, has_deviation=has_deviation)
         )
-        anomalies += [problem.anomaly for problem in own]
-        if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in own):
-            usable[name] = _without(node, own) if own else node
+        anomalies += [problem.anomaly for problem in problems]
+        if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in problems):
+            usable[name] = _without(node, problems) if problems else node
     anomalies += _missing(usable, expected)
     return Analysed({name: node for name, node in usable.items() if node.metrics or node.rejected}, anomalies)
 
@@ -144,15 +144,15 @@ def _wrong_resources(
 
 def _incomplete(name: str, node: NodeMetrics, *, has_deviation: bool) -> Sequence[_Problem]:
     """Report a deviation without a mean and, where deviations are delivered, a mean without one."""
-    found = []
+    problems = []
     for kind in BOUNDED:
         by_operator = {metric.operator: metric for metric in node.metrics if metric.type == kind}
         mean, deviation = by_operator.get(Statistic.AVG), by_operator.get(Statistic.STD)
         if deviation is not None and not _MEANS & by_operator.keys():
-            found.append(_problem(AnomalyKind.INCOMPLETE, name, deviation, "want its mean beside it"))
+            problems.append(_problem(AnomalyKind.INCOMPLETE, name, deviation, "want its mean beside it"))
         elif has_deviation and mean is not None and deviation is None:
-            found.append(_problem(AnomalyKind.INCOMPLETE, name, mean, "want its deviation beside it"))
-    return found
+            problems.append(_problem(AnomalyKind.INCOMPLETE, name, mean, "want its deviation beside it"))
+    return problems
 
 
 def _without(node: NodeMetrics, problems: Sequence[_Problem]) -> NodeMetrics:
@@ -162,25 +162,25 @@ def _without(node: NodeMetrics, problems: Sequence[_Problem]) -> NodeMetrics:
     dropped = {id(problem.metric) for problem in problems}
     types = {problem.metric.type for problem in problems if problem.metric is not None}
     rejected = [kind.value for kind in BOUNDED if kind in types or kind in (node.rejected or ())]
-    kept = [metric for metric in node.metrics if id(metric) not in dropped and metric.type not in rejected]
-    return msgspec.structs.replace(node, metrics=kept, rejected=rejected or msgspec.UNSET)
+    metrics = [metric for metric in node.metrics if id(metric) not in dropped and metric.type not in rejected]
+    return msgspec.structs.replace(node, metrics=metrics, rejected=rejected or msgspec.UNSET)
 
 
 def _missing(usable: Mapping[str, NodeMetrics], expected: Collection[str]) -> Sequence[Anomaly]:
     """Report each node without records, and each of which CPU or memory was not delivered at all."""
-    found = []
+    anomalies = []
     for name in expected:
         node = usable.get(name)
         if node is None or not node.metrics:
-            found.append(Anomaly(AnomalyKind.MISSING, name, f"node {name} has no usable record"))
+            anomalies.append(Anomaly(AnomalyKind.MISSING, name, f"node {name} has no usable record"))
             continue
         delivered = {metric.type for metric in node.metrics}.union(node.rejected or ())
-        found += [
+        anomalies += [
             Anomaly(AnomalyKind.MISSING, name, f"node {name} has no record of {kind}")
             for kind in BOUNDED
             if kind not in delivered
         ]
-    return found
+    return anomalies
 
 
 def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
@@ -242,6 +242,6 @@ def _mean(node: NodeMetrics | None, kind: str) -> float | None:
     return means[-1] if means else None
 
 
-def _problem(kind: AnomalyKind, name: str, metric: Metric, wanted: str) -> _Problem:
-    text = f"node {name}: {metric.type} {metric.operator or '(no operator)'} is {metric.value:g} percent, {wanted}"
+def _problem(kind: AnomalyKind, name: str, metric: Metric, accepted: str) -> _Problem:
+    text = f"node {name}: {metric.type} {metric.operator or '(no operator)'} is {metric.value:g} percent, {accepted}"
     return _Problem(metric, Anomaly(kind, name, text))

@@ -59,14 +59,14 @@ class LoadWatcherApp:
             loop.add_signal_handler(number, self.stop)
         async with contextlib.AsyncExitStack() as stack:
             api = await self._session(stack)
-            known = self._informer(api) if api else None
+            nodes = self._informer(api) if api else None
             context = provider_registry.ProviderContext(
-                nodes=lambda: known.nodes if known else {},
-                reports=lambda: known.reports if known else {},
+                nodes=lambda: nodes.nodes if nodes else {},
+                reports=lambda: nodes.reports if nodes else {},
                 api=api,
                 oldest_seconds=self._chosen.greatest_age_seconds,
             )
-            await self._serve([provider_registry.build(spec, context) for spec in self._specs], known)
+            await self._serve([provider_registry.build(spec, context) for spec in self._specs], nodes)
 
     def _informer(self, api: session.Session) -> informer.Informer:
         chosen = self._chosen
@@ -84,16 +84,16 @@ class LoadWatcherApp:
             log.warning("%s; continuing without node names, capacity, dataCenter and pool", error)
             return None
 
-    async def _serve(self, providers: Sequence[Provider], known: informer.Informer | None) -> None:
+    async def _serve(self, providers: Sequence[Provider], nodes: informer.Informer | None) -> None:
         chosen, loop = self._chosen, asyncio.get_running_loop()
         database = Database(Path(chosen.database_file), chosen.database_hours * 3600) if chosen.database_file else None
         watcher = Watcher(
             providers,
             self._windows,
             clock=time.time,
-            expected=lambda: known.nodes if known else (),
+            expected=lambda: nodes.nodes if nodes else (),
             database=database,
-            located=lambda: known.nodes if known else {},
+            located=lambda: nodes.nodes if nodes else {},
             analysers=self._analysers,
         )
         restored = watcher.restore(chosen.greatest_age_seconds)
@@ -123,7 +123,7 @@ class LoadWatcherApp:
         where = listening.host_and_port(endpoint.address, self.port)
         log.info("serving on %s from %s; %d snapshots restored", where, names, restored)
         try:
-            await self._work(providers, known, watcher, counted)
+            await self._work(providers, nodes, watcher, counted)
         finally:
             endpoint.stop()
             await watcher.close()
@@ -131,19 +131,19 @@ class LoadWatcherApp:
     async def _work(
         self,
         providers: Sequence[Provider],
-        known: informer.Informer | None,
+        nodes: informer.Informer | None,
         watcher: Watcher,
         counted: metrics.WatcherMetrics,
     ) -> None:
         with_reports = any(provider.name == provider_spec.NODE_METRIC for provider in providers)
 
         async def watch() -> None:
-            if known is not None:
-                await known.first_lists()
+            if nodes is not None:
+                await nodes.first_lists()
             await watcher.check()
             await watcher.run(self._chosen.interval_seconds, counted.observe)
 
-        informing = [known.run(with_reports=with_reports)] if known is not None else []
+        informing = [nodes.run(with_reports=with_reports)] if nodes is not None else []
         await tasks.run([watch(), *informing], self._stop)
 
     def _ready(self) -> ProbeResult:

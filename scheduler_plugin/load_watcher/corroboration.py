@@ -76,7 +76,7 @@ def _oldest(nodes: Collection[NodeMetrics]) -> Window | msgspec.UnsetType:
     windows = windows or [node.window for node in nodes if node.window]
     if not windows:
         return msgspec.UNSET
-    return Window(windows[0].duration, min(each.start for each in windows), min(each.end for each in windows))
+    return Window(windows[0].duration, min(window.start for window in windows), min(window.end for window in windows))
 
 
 class _Key(NamedTuple):
@@ -92,18 +92,18 @@ class _Key(NamedTuple):
 
 
 def _keyed(metrics: Sequence[Metric]) -> dict[_Key, Metric]:
-    found: dict[_Key, Metric] = {}
+    by_key: dict[_Key, Metric] = {}
     for metric in metrics:
         if metric.type in BOUNDED:
             key = _Key(metric.type, _DEVIATION if metric.operator == Statistic.STD else _MEAN)
-            if key not in found or metric.operator == Statistic.AVG or found[key].operator != Statistic.AVG:
-                found[key] = metric
+            if key not in by_key or metric.operator == Statistic.AVG or by_key[key].operator != Statistic.AVG:
+                by_key[key] = metric
             continue
         key = _Key(metric.type, metric.operator, metric.name)
-        while key in found:
+        while key in by_key:
             key = key._replace(place=key.place + 1)
-        found[key] = metric
-    return found
+        by_key[key] = metric
+    return by_key
 
 
 def _joined(node: str, by_provider: Mapping[str, Sequence[Metric]], disagreements: list[str]) -> list[Metric]:
@@ -117,11 +117,11 @@ def _joined(node: str, by_provider: Mapping[str, Sequence[Metric]], disagreement
         is_percent = key.type in BOUNDED
         accepted = TOLERANCE_PERCENT if is_percent else max(map(abs, values)) * TOLERANCE_PERCENT / 100.0
         if max(values) - min(values) > accepted:
-            seen = ", ".join(
+            values_text = ", ".join(
                 f"{provider} {metric.value:.1f} ({metric.operator or 'no operator'})"
                 for provider, metric in by_name.items()
             )
-            disagreements.append(f"node {node}: {key.type} {key.name or key.statistic}: {seen}")
+            disagreements.append(f"node {node}: {key.type} {key.name or key.statistic}: {values_text}")
         of_window = [metric for metric in by_name.values() if metric.operator == Statistic.AVG]
         first = next(iter(of_window or by_name.values()))
         joined.append(msgspec.structs.replace(first, value=statistics.median_high(values)))

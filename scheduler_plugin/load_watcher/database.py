@@ -78,11 +78,11 @@ class Database:
         gives no snapshots.
         """
         try:
-            found = self._open().execute(
+            rows = self._open().execute(
                 "SELECT body FROM snapshots WHERE duration = ? AND ended BETWEEN ? AND ? ORDER BY ended DESC LIMIT ?",
                 (duration, since, until, windows.KEPT),
             )
-            return [_snapshot(body, duration) for (body,) in reversed(found.fetchall())]
+            return [_snapshot(body, duration) for (body,) in reversed(rows.fetchall())]
         except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
         except _UNREADABLE as error:

@@ -44,7 +44,7 @@ def known_node(
     labels = pods.labels_of(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
     tags = {label: labels[label] for label in tag_labels if label in labels}
-    addresses = tuple({each.address: None for each in node.status.addresses or ()})
+    addresses = tuple({address.address: None for address in node.status.addresses or ()})
     return KnownNode(capacity.get(names.CPU, 0), capacity.get(names.MEMORY, 0), place, tags, addresses)
 
 
@@ -54,27 +54,29 @@ def by_address(nodes: Mapping[str, KnownNode]) -> dict[str, str]:
     Kubelets write the addresses, so one that two nodes have, or that is the name of a node, belongs to neither: no node
     can be measured by the values of another.
     """
-    found: dict[str, str] = {}
+    names_by_address: dict[str, str] = {}
     ambiguous = set(nodes)
     for name, node in nodes.items():
         for address in node.addresses:
-            if found.setdefault(address, name) != name:
+            if names_by_address.setdefault(address, name) != name:
                 ambiguous.add(address)
-    return {address: name for address, name in found.items() if address not in ambiguous}
+    return {address: name for address, name in names_by_address.items() if address not in ambiguous}
 
 
-def located(nodes: Mapping[str, NodeMetrics], known: Mapping[str, KnownNode]) -> Mapping[str, NodeMetrics]:
+def located(nodes: Mapping[str, NodeMetrics], existing: Mapping[str, KnownNode]) -> Mapping[str, NodeMetrics]:
     """Add the tags of the nodes, and their location where the provider gave none."""
-    return {name: _with_labels(node, known[name]) if name in known else node for name, node in nodes.items()}
+    return {name: _with_labels(node, existing[name]) if name in existing else node for name, node in nodes.items()}
 
 
-def _with_labels(node: NodeMetrics, known: KnownNode) -> NodeMetrics:
-    place = Metadata(node.metadata.data_center or known.metadata.data_center, node.metadata.pool or known.metadata.pool)
-    if place == node.metadata and not known.tags:
+def _with_labels(node: NodeMetrics, existing: KnownNode) -> NodeMetrics:
+    place = Metadata(
+        node.metadata.data_center or existing.metadata.data_center, node.metadata.pool or existing.metadata.pool
+    )
+    if place == node.metadata and not existing.tags:
         return node
-    return msgspec.structs.replace(node, tags={**node.tags, **known.tags}, metadata=place)
+    return msgspec.structs.replace(node, tags={**node.tags, **existing.tags}, metadata=place)
 
 
-def percent_of(amount: float, capacity: int) -> float | None:
+def to_percent(amount: float, capacity: int) -> float | None:
     """Convert an amount to percent of capacity; None without capacity."""
     return 100.0 * amount / capacity if capacity > 0 else None

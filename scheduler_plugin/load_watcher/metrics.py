@@ -80,5 +80,5 @@ class WatcherMetrics:
 
 
 def _age_seconds(windows: Windows, duration: str, clock: Callable[[], float]) -> float:
-    kept = windows.kept(duration)
-    return clock() - kept[-1].window.end if kept else math.nan
+    snapshots = windows.kept(duration)
+    return clock() - snapshots[-1].window.end if snapshots else math.nan

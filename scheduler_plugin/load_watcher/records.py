@@ -113,11 +113,11 @@ def dated(nodes: Mapping[str, NodeMetrics], requested: Window) -> dict[str, Node
     return {name: msgspec.structs.replace(node, window=_until(node.window, requested)) for name, node in nodes.items()}
 
 
-def _until(own: Window | msgspec.UnsetType, requested: Window) -> Window:
-    if not own:
+def _until(window: Window | msgspec.UnsetType, requested: Window) -> Window:
+    if not window:
         return requested
-    start, end = (min(max(at, 0), requested.end) for at in (own.start, own.end))
-    return own if (start, end) == (own.start, own.end) else Window(own.duration, start, end)
+    start, end = (min(max(at, 0), requested.end) for at in (window.start, window.end))
+    return window if (start, end) == (window.start, window.end) else Window(window.duration, start, end)
 
 
 def joined(nodes: Mapping[str, NodeMetrics], requested: Window, source: str) -> Snapshot:
@@ -151,7 +151,7 @@ def _is_tiny(metric: Metric) -> bool:
 
 
 def _without_tiny(node: NodeMetrics) -> NodeMetrics:
-    metrics = [msgspec.structs.replace(each, value=0.0) if _is_tiny(each) else each for each in node.metrics]
+    metrics = [msgspec.structs.replace(metric, value=0.0) if _is_tiny(metric) else metric for metric in node.metrics]
     return msgspec.structs.replace(node, metrics=metrics)
 
 

@@ -39,7 +39,7 @@ class WatcherApi:
         """Return the routes for the HTTP endpoint of the process."""
         return {
             "/watcher": self.metrics,
-            "/watcher/": self.of_node,
+            "/watcher/": self.node_metrics,
             "/watcher/health": lambda _query: self.health(),
             "/openapi.json": lambda _query: Page(_JSON, openapi.DOCUMENT),
             "/kep-schema.json": lambda _query: Page(_JSON, kep_document.SCHEMA_TEXT),
@@ -65,7 +65,7 @@ class WatcherApi:
             return _refusal(HTTPStatus.NOT_FOUND, f"No metrics found for host {host}")
         return Page(_JSON, encode(Snapshot(snapshot.timestamp, snapshot.window, snapshot.source, Data({host: node}))))
 
-    def of_node(self, query: Mapping[str, str]) -> Page:
+    def node_metrics(self, query: Mapping[str, str]) -> Page:
         """Return the metrics of the node in the path; without a name it is 404, as in upstream's API."""
         if not query["path"]:
             return _refusal(HTTPStatus.NOT_FOUND, "/watcher/ names no node; every node is at /watcher")
@@ -77,10 +77,10 @@ class WatcherApi:
         return Page(_JSON, b"", HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _whole(self, duration: str, format_name: str, snapshot: Snapshot) -> bytes:
-        kept = self._encoded.get((duration, format_name))
-        if kept is None or kept[0] is not snapshot:
-            kept = self._encoded[duration, format_name] = (snapshot, _FORMATS[format_name](snapshot))
-        return kept[1]
+        cached = self._encoded.get((duration, format_name))
+        if cached is None or cached[0] is not snapshot:
+            cached = self._encoded[duration, format_name] = (snapshot, _FORMATS[format_name](snapshot))
+        return cached[1]
 
 
 def _refusal(status: HTTPStatus, text: str) -> Page:

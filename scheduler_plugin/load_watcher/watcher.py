@@ -129,8 +129,8 @@ class Watcher:
             problems += result.problems
             expected = list(self._expected())
             analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, expected)
-            usable[provider.name], own = await analysing
-            anomalies += own
+            usable[provider.name], new_anomalies = await analysing
+            anomalies += new_anomalies
         snapshot = None
         failed_analysers: list[str] = []
         if usable:
@@ -204,7 +204,7 @@ class Watcher:
         fetched_at = self._fetched_at.get(provider)
         if window.duration == SHORTEST or fetched_at is None or window.end - fetched_at > DURATIONS_SECONDS[SHORTEST]:
             return None
-        joining = {name for name, seen in nodes.items() if seen.joined_at > fetched_at}
+        joining = {name for name, last in nodes.items() if last.joined_at > fetched_at}
         return self._last_seen[provider, SHORTEST].keys() | joining
 
     async def _store(self, snapshot: Snapshot) -> None:

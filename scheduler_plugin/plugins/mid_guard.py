@@ -96,15 +96,15 @@ class MidGuard:
 
     def write(self, entry: NodeEntry) -> None:
         """Update one node's row."""
-        known = self._admitted.get(entry.row)
-        if known is None or known.node is not entry.node or known.report is not entry.load.report:
-            known = self._admitted[entry.row] = _AdmittedMid(entry, known)
+        admitted = self._admitted.get(entry.row)
+        if admitted is None or admitted.node is not entry.node or admitted.report is not entry.load.report:
+            admitted = self._admitted[entry.row] = _AdmittedMid(entry, admitted)
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [
-            max(mid - taken, -LARGEST_SUM) for mid, taken in zip(known.mid, assigned, strict=True)
+            max(mid - taken, -LARGEST_SUM) for mid, taken in zip(admitted.mid, assigned, strict=True)
         ]
-        self._valid_until[entry.row] = known.valid_until
-        self._closed[entry.row] = known.closed
+        self._valid_until[entry.row] = admitted.valid_until
+        self._closed[entry.row] = admitted.closed
 
     def reject(
         self,
@@ -124,12 +124,12 @@ class MidGuard:
             return np.full(len(rows), everywhere, dtype=np.int16)
         if not _requests_mid(pod):
             return self._closed[rows]
-        wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
-        left = self._left[:, rows]
+        requests = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
+        free = self._left[:, rows]
         if pending is not None and pending.mid is not None:
-            left = left - pending.mid
+            free = free - pending.mid
         is_too_old = now > self._valid_until[rows]
-        too_little = (wanted > 0) & (is_too_old | (wanted > left))
+        too_little = (requests > 0) & (is_too_old | (requests > free))
         of_node = np.where(np.any(too_little, axis=0), _TOO_LITTLE, self._closed[rows])
         codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
         return codes
@@ -162,8 +162,8 @@ class MidGuard:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""
         if not _requests_mid(pod):
             return {}
-        namespace = mid_quotas.namespace_of(pod.key)
-        text = _quota_text(pod, namespace, vectors.mid_quotas.use_of(namespace))
+        namespace = mid_quotas.pod_namespace(pod.key)
+        text = _quota_text(pod, namespace, vectors.mid_quotas.namespace_use(namespace))
         return {_OVER_QUOTA - 1: text} if text else {}
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
@@ -194,13 +194,13 @@ def _code_everywhere(pod: PodInfo, vectors: NodeColumns) -> int:
 
 def _exceeds_quota(pod: PodInfo, vectors: NodeColumns, pending: Pending | None) -> Bools:
     """Return whether the namespace would hold more than its quota; shape (candidates,), or (1,) for all alike."""
-    use = vectors.mid_quotas.use_of(mid_quotas.namespace_of(pod.key))
+    use = vectors.mid_quotas.namespace_use(mid_quotas.pod_namespace(pod.key))
     exceeds: Bools = np.zeros(1, dtype=np.bool_)
-    for place, (held, most, wanted) in enumerate(zip(use.held, use.quota, _wanted(pod), strict=True)):
-        if most is not None and wanted > 0:
+    for place, (used, most, request) in enumerate(zip(use.held, use.quota, _wanted(pod), strict=True)):
+        if most is not None and request > 0:
             more = 0 if pending is None or pending.mid_of_namespace is None else pending.mid_of_namespace[place]
-            fits_64_bits = min(held, _UNBOUNDED[place])  # a thousand pods of the largest amount do not
-            exceeds = exceeds | np.atleast_1d(fits_64_bits + more + wanted > most)
+            fits_64_bits = min(used, _UNBOUNDED[place])  # a thousand pods of the largest amount do not
+            exceeds = exceeds | np.atleast_1d(fits_64_bits + more + request > most)
     return exceeds
 
 
@@ -208,10 +208,10 @@ def _quota_text(pod: PodInfo, namespace: str, use: NamespaceUse) -> str:
     """Return the numbers of the first resource that the quota has too little of; empty if there is enough."""
     if use.is_malformed:
         return f"annotation {names.ANNOTATION_MID_QUOTA} of namespace {namespace} is malformed"
-    for unit, what, held, most, wanted in zip(_UNITS, _WHAT, use.held, use.quota, _wanted(pod), strict=True):
-        if most is not None and wanted > 0 and held + wanted > most:
-            more = f", the pod requests {wanted / unit:g}" if held < most else ""
-            return f"namespace {namespace} holds {held / unit:g} of {most / unit:g} {what}{more}"
+    for unit, what, used, most, request in zip(_UNITS, _WHAT, use.held, use.quota, _wanted(pod), strict=True):
+        if most is not None and request > 0 and used + request > most:
+            more = f", the pod requests {request / unit:g}" if used < most else ""
+            return f"namespace {namespace} holds {used / unit:g} of {most / unit:g} {what}{more}"
     return ""
 
 
@@ -276,11 +276,11 @@ def _written(status: MidStatus | None) -> _Written | None:
     if status is None:
         return None
     values = [status.resources[mid].calculated if mid in status.resources else None for mid in names.MID_RESOURCES]
-    known = None if values[0] is None or values[1] is None else _bounded(values[0], values[1])
+    calculated = None if values[0] is None or values[1] is None else _bounded(values[0], values[1])
     written_at = times.epoch_seconds_or_none(status.time)
     ends_after = math.inf if status.reason not in mid_status.WITHOUT_REPORTS or written_at is None else written_at
     closed = _CODE_OF_CLOSED.get(status.closed, _CLOSED) if status.closed else 0
-    return _Written(status.status == mid_status.WITHDRAWN, closed, ends_after, known)
+    return _Written(status.status == mid_status.WITHDRAWN, closed, ends_after, calculated)
 
 
 def _closed_code(node: pods.Node | None, written: _Written | None) -> int:

@@ -56,7 +56,7 @@ class LoadWaits:
         """Begin the wait of a pod, unless it has begun."""
         if self._bound_seconds is None or self._is_tried(pod.uid, monotonic):
             return
-        namespace = mid_quotas.namespace_of(pod.key)
+        namespace = mid_quotas.pod_namespace(pod.key)
         if len(self._waits) < MOST_PODS or self._make_room(namespace, monotonic):
             self._waits[pod.uid] = _Wait(namespace, monotonic)
             self._by_namespace[namespace] += 1

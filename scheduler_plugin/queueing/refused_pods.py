@@ -94,11 +94,11 @@ class _RowSet:
 
     def contains(self, rows: Rows) -> Bools:
         """Return for each of `rows` whether it is inside."""
-        found: Bools = np.zeros(len(rows), dtype=np.bool_)
+        contained: Bools = np.zeros(len(rows), dtype=np.bool_)
         is_covered = rows < 8 * len(self._bits)
         covered = rows[is_covered]
-        found[is_covered] = np.bitwise_and(self._bits[covered >> 3], np.left_shift(1, covered & 7)) != 0
-        return found
+        contained[is_covered] = np.bitwise_and(self._bits[covered >> 3], np.left_shift(1, covered & 7)) != 0
+        return contained
 
 
 _NO_ROWS: Final = _RowSet(np.zeros(0, dtype=np.intp))
@@ -189,17 +189,17 @@ class RefusedPods:
         """
         taken: collections.Counter[tuple[int, str]] = collections.Counter()
         order = []
-        for each in self._pods.values():
-            namespace = mid_quotas.namespace_of(each.pod.key)
-            group = each.pod.priority, namespace
-            order.append((-each.pod.priority, taken[group] + self._turns[namespace], each))
+        for refused in self._pods.values():
+            namespace = mid_quotas.pod_namespace(refused.pod.key)
+            group = refused.pod.priority, namespace
+            order.append((-refused.pod.priority, taken[group] + self._turns[namespace], refused))
             taken[group] += 1
-        order.sort(key=lambda each: each[:2])
-        return [each for *_, each in order]
+        order.sort(key=lambda entry: entry[:2])
+        return [refused for *_, refused in order]
 
     def _drop_excess(self) -> None:
-        for each in self._ordered()[self._most_pods :]:
-            del self._pods[each.pod.uid]
+        for refused in self._ordered()[self._most_pods :]:
+            del self._pods[refused.pod.uid]
             self.evicted += 1
 
     def status_changed(self, uid: str, text: str) -> None:
@@ -269,26 +269,26 @@ class RefusedPods:
         self._next = start + compared
         self._left_to_compare = min(self._left_to_compare, len(others)) - compared + (0 if is_complete else len(first))
 
-    def _compare(self, refused: _Refused, given: _Comparison) -> Iterator[Retry | None]:
+    def _compare(self, refused: _Refused, comparison: _Comparison) -> Iterator[Retry | None]:
         """Compare a pod with the nodes, unless the result is known; see `choose`."""
-        if refused.woken_until > given.monotonic or self._pods.get(refused.pod.uid) is not refused:
+        if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
-        refused.pod = self._waits.softened(refused.pod, given.monotonic)
+        refused.pod = self._waits.softened(refused.pod, comparison.monotonic)
         alike = _without_identity(refused.pod)
-        if alike in given.hopeless:
+        if alike in comparison.hopeless:
             refused.passing = _NO_ROWS
             return
-        codes = self._cycle.filter(refused.pod, given.rows, given.now, given.room.pending(refused.pod))
-        passing = given.rows if codes is None else given.rows[codes == 0]
-        cause = self._wake(refused, passing, given.monotonic)
+        codes = self._cycle.filter(refused.pod, comparison.rows, comparison.now, comparison.room.pending(refused.pod))
+        passing = comparison.rows if codes is None else comparison.rows[codes == 0]
+        cause = self._wake(refused, passing, comparison.monotonic)
         if not len(passing):
-            given.hopeless.add(alike)
+            comparison.hopeless.add(alike)
         if cause is None:
             yield None
             return
-        given.room.count(refused)
+        comparison.room.count(refused)
         self._allowance -= 1
-        self._turns[mid_quotas.namespace_of(refused.pod.key)] += 1
+        self._turns[mid_quotas.pod_namespace(refused.pod.key)] += 1
         cause = Cause.WAITED if refused.pod.waited_seconds else cause
         self.woken[cause] += 1
         yield Retry(refused.pod, cause)
@@ -296,11 +296,11 @@ class RefusedPods:
     def _room(self, rows: Rows, monotonic: float) -> _Room:
         """Return what the woken pods take; those whose time is over take nothing."""
         room = _Room(rows, self._resource_count)
-        for each in self._pods.values():
-            if each.woken_until > monotonic:
-                room.count(each)
-            elif each.woken_until:
-                each.attempted_without_call()
+        for refused in self._pods.values():
+            if refused.woken_until > monotonic:
+                room.count(refused)
+            elif refused.woken_until:
+                refused.attempted_without_call()
         return room
 
     def _wake(self, refused: _Refused, passing: Rows, monotonic: float) -> Cause | None:
@@ -353,7 +353,7 @@ def _without_identity(pod: PodInfo) -> PodInfo:
 
 def _quota_holder(pod: PodInfo) -> str:
     """Return the namespace of a pod to which a quota applies; empty for others."""
-    return mid_quotas.namespace_of(pod.key) if pod.mid_cpu_millis or pod.mid_memory_bytes else ""
+    return mid_quotas.pod_namespace(pod.key) if pod.mid_cpu_millis or pod.mid_memory_bytes else ""
 
 
 class _Room:

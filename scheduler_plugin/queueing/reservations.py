@@ -84,9 +84,9 @@ class Reservations:
 
     def _oldest_of_the_greediest(self) -> str:
         """Return the oldest reservation of the namespace with the most: others keep theirs."""
-        namespaces = [each.pod.metadata.namespace for each in self._by_uid.values()]
+        namespaces = [reservation.pod.metadata.namespace for reservation in self._by_uid.values()]
         ((greediest, _count),) = collections.Counter(namespaces).most_common(1)
-        return next(uid for uid, each in self._by_uid.items() if each.pod.metadata.namespace == greediest)
+        return next(uid for uid, reservation in self._by_uid.items() if reservation.pod.metadata.namespace == greediest)
 
     def end(self, uid: str) -> None:
         """Stop counting a pod, unless the bind call or the watch has confirmed it."""
@@ -119,15 +119,15 @@ class Reservations:
     def due(self, monotonic: float) -> list[Reservation]:
         """Return the reservations whose claims are to be read now; others end by their time."""
         due = []
-        for uid, each in list(self._by_uid.items()):
-            if each.check_at > monotonic:
+        for uid, reservation in list(self._by_uid.items()):
+            if reservation.check_at > monotonic:
                 continue
-            may_last = bool(each.claims or each.nominated)
-            if monotonic - each.began_at >= (_LONGEST_SECONDS if may_last else RESERVED_SECONDS):
+            may_last = bool(reservation.claims or reservation.nominated)
+            if monotonic - reservation.began_at >= (_LONGEST_SECONDS if may_last else RESERVED_SECONDS):
                 self.end(uid)
             elif may_last:
-                each.check_at = monotonic + _CHECK_SECONDS  # at the latest
-                due.append(each)
+                reservation.check_at = monotonic + _CHECK_SECONDS  # at the latest
+                due.append(reservation)
         return due
 
     def checked(self, reservation: Reservation, selected_node: str | None, now: float, monotonic: float) -> None:

@@ -130,8 +130,10 @@ class QueueingTasks:
                 self._refused.not_woken(retry.pod.uid, ever=False)
                 asked_for = error.retry_after_seconds if isinstance(error, errors.ApiServerError) else None
                 self._blocked_until = max(self._blocked_until, time.monotonic() + (asked_for or 0.0))
-                seen = str(error) or f"no answer within {_LONGEST_PATCH_SECONDS:g} s"
-                self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {seen}")
+                failure = str(error) or f"no answer within {_LONGEST_PATCH_SECONDS:g} s"
+                self._report(
+                    f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {failure}"
+                )
             else:
                 log.debug("pod %s: woken (%s)", retry.pod.key, retry.cause.value)
 
@@ -151,13 +153,13 @@ class QueueingTasks:
         of_bound = None
         for claim in claims:
             try:
-                found = await objects.get(
+                answer = await objects.get(
                     self._api, resources.PERSISTENT_VOLUME_CLAIMS, claim, namespace=namespace, decode=_Claim
                 )
             except errors.NotFound:
                 continue
-            node = pods.annotations_of(found.metadata).get(names.ANNOTATION_SELECTED_NODE)
-            if node and not found.spec.volume_name:
+            node = pods.annotations_of(answer.metadata).get(names.ANNOTATION_SELECTED_NODE)
+            if node and not answer.spec.volume_name:
                 return node
             of_bound = expected if node == expected else of_bound
         return of_bound

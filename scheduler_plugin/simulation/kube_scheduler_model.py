@@ -43,7 +43,7 @@ class Weights(NamedTuple):
     extender: int = 1
 
 
-def weights_of(document: Mapping[str, Any]) -> Weights:
+def read_weights(document: Mapping[str, Any]) -> Weights:
     """Read the weights of a KubeSchedulerConfiguration; any other document gets the defaults. Raises CannotModel."""
     if not kube_scheduler.is_configuration(document):
         return Weights()
@@ -78,14 +78,14 @@ class KubeSchedulerModel:
     def __init__(self, nodes: Sequence[pods.Node]) -> None:
         """Read the allocatable resources of nodes. Raises quantities.InvalidQuantity."""
         allocatable = [pods.units(node.status.allocatable) for node in nodes]
-        self._resources = sorted({*_SCORED, *(name for each in allocatable for name in each if name != _PODS)})
+        self._resources = sorted({*_SCORED, *(name for node in allocatable for name in node if name != _PODS)})
         self._allocatable: Ints = np.array(
-            [[each.get(name, 0) for each in allocatable] for name in self._resources], dtype=np.int64
+            [[node.get(name, 0) for node in allocatable] for name in self._resources], dtype=np.int64
         )
         self._requested: Ints = np.zeros_like(self._allocatable)
         self._scored_rows = [self._resources.index(name) for name in _SCORED]
         self._scored: Ints = np.zeros((len(_SCORED), len(nodes)), dtype=np.int64)
-        self._most_pods: Ints = np.array([each.get(_PODS, 110) for each in allocatable], dtype=np.int64)
+        self._most_pods: Ints = np.array([node.get(_PODS, 110) for node in allocatable], dtype=np.int64)
         self._pods: Ints = np.zeros(len(nodes), dtype=np.int64)
         self._next_start = 0
 
@@ -114,11 +114,11 @@ class KubeSchedulerModel:
         percent = max(5, 50 - count // 125)
         most = count if count < _MIN_SCORED else max(_MIN_SCORED, count * percent // 100)
         order = (self._next_start + np.arange(count)) % count
-        found: Rows = np.flatnonzero(fits[order])
-        if len(found) > most:
-            found = found[:most]
-            self._next_start = (self._next_start + int(found[-1]) + 1) % count
-        return order[found]
+        feasible: Rows = np.flatnonzero(fits[order])
+        if len(feasible) > most:
+            feasible = feasible[:most]
+            self._next_start = (self._next_start + int(feasible[-1]) + 1) % count
+        return order[feasible]
 
     def scores(self, requests: pods.Resources, candidates: Rows, weights: Weights) -> Ints:
         """Compute the weighted sum of `least` and `balanced`."""

@@ -27,9 +27,9 @@ class LoadWatcherModel:
         self._provider = NodeMetricProvider(
             cluster.reports,
             lambda: {
-                name: known_nodes.known_node(each.node)
-                for name, each in cluster.entries.items()
-                if each.node is not None
+                name: known_nodes.known_node(entry.node)
+                for name, entry in cluster.entries.items()
+                if entry.node is not None
             },
             cluster.resources,
             parts.measurements.oldest_seconds,

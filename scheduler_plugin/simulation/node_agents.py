@@ -88,8 +88,8 @@ class NodeAgents:
     def _report(self, index: int, at_seconds: float) -> dict[str, Any]:
         node = self._nodes[index]
         step = max(math.ceil(at_seconds / self._scenario.step_seconds) - 1, 0)
-        seen = slice(max(step + 1 - self._longest_steps, 0), step + 1)
-        used = np.minimum(self.demand[:, index, seen], self._capacity[index][:, np.newaxis])
+        window = slice(max(step + 1 - self._longest_steps, 0), step + 1)
+        used = np.minimum(self.demand[:, index, window], self._capacity[index][:, np.newaxis])
         demand = self.demand[:, index, step]
         granted = used[:, -1] / np.where(demand > 0, demand, 1)
         spec = dict((node.recorded or {}).get("spec") or {})
@@ -118,7 +118,7 @@ class NodeAgents:
             if 2 * used.shape[1] >= steps:
                 result.append({"duration": duration, "usage": _statistics(used[:, -steps:])})
             else:
-                result += [each for each in recorded if _seconds(each.get("duration")) == seconds]
+                result += [usage for usage in recorded if _seconds(usage.get("duration")) == seconds]
         return result
 
     def _pods(self, index: int, step: int, granted: Floats) -> list[Any]:
@@ -153,7 +153,7 @@ def _statistics(used: Floats) -> dict[str, Any]:
     deviation = np.sqrt(((used - mean[:, np.newaxis]) ** 2).sum(axis=1) / count)
     places = [max(math.trunc(count * share) - 1, 0) for share in _QUANTILES.values()]
     values = np.column_stack([mean, deviation, np.sort(used, axis=1)[:, places]])
-    return {name: _resources(each) for name, each in zip(("avg", "std", *_QUANTILES), values.T, strict=True)}
+    return {name: _resources(column) for name, column in zip(("avg", "std", *_QUANTILES), values.T, strict=True)}
 
 
 def _resources(amounts: Floats) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _capacity(node: pods.Node) -> tuple[float, float]:
 def utilization(demand: Floats, nodes: Sequence[SimulatedNode]) -> Floats:
     """Compute demand as a share of allocatable, in the shape of `demand`; 0 for a node without allocatable."""
     allocatable = [pods.units(node.node.status.allocatable) for node in nodes]
-    total = np.array([[each.get(name, 0) for each in allocatable] for name in (names.CPU, names.MEMORY)], dtype=float)
+    total = np.array([[node.get(name, 0) for node in allocatable] for name in (names.CPU, names.MEMORY)], dtype=float)
     result: Floats = np.divide(
         demand, total[:, :, np.newaxis], out=np.zeros_like(demand), where=total[:, :, np.newaxis] > 0
     )

@@ -70,12 +70,12 @@ class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     lifetime_seconds: float = math.inf
 
 
-def scenario_of(recording: Recording, play: Play) -> Scenario:
+def to_scenario(recording: Recording, play: Play) -> Scenario:
     """Convert a recording to a scenario. Raises BadRecording."""
-    reports = {_report_decoded(each).metadata.name: each for each in recording.metrics or ()}
+    reports = {_report_decoded(metric).metadata.name: metric for metric in recording.metrics or ()}
     reported = dict(_reported_usage(reports.values()))
     simulated = list(_pods(recording.pods, play, reported))
-    moments = [times.epoch_seconds_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
+    moments = [times.epoch_seconds_or_none(_member(report, "status", "updateTime")) for report in reports.values()]
     began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
     known_usage: dict[str, Floats] = {}
     for key, name in _running_on(recording.pods):
@@ -84,9 +84,9 @@ def scenario_of(recording: Recording, play: Play) -> Scenario:
     for document in recording.nodes:
         node = _decoded(document, pods.Node)
         report = reports.get(node.metadata.name)
-        own = known_usage.get(node.metadata.name, np.zeros(2))
+        usage = known_usage.get(node.metadata.name, np.zeros(2))
         whole = _amounts(_member(report, "status", "nodeMetric", "nodeUsage", "resources"))
-        other = np.zeros(2) if whole is None else np.maximum(whole - own, 0)
+        other = np.zeros(2) if whole is None else np.maximum(whole - usage, 0)
         nodes.append(
             SimulatedNode(
                 node,
@@ -103,9 +103,9 @@ def scenario_of(recording: Recording, play: Play) -> Scenario:
 
 def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[str, Floats]) -> Iterator[SimulatedPod]:
     """Yield the pods in the order of their creation; a pod that is pinned to a node but has none is skipped."""
-    decoded = [_named(_decoded(each, pods.Pod)) for each in documents]
+    decoded = [_named(_decoded(document, pods.Pod)) for document in documents]
     turns = itertools.count()
-    for pod in sorted(decoded, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid)):
+    for pod in sorted(decoded, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):
         if not pod_info.counts_on_its_node(pod):
             continue
         is_pinned = pod_info.is_pinned(pod)
@@ -126,10 +126,10 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
     key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
-        given = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
-        if given is None:
+        amounts = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
+        if amounts is None:
             raise BadRecording(f"pod {key}: annotation {ANNOTATION}: cpu or memory is not a quantity")
-        return given[:, np.newaxis]
+        return amounts[:, np.newaxis]
     if key in play.usage:
         return play.usage[key]
     if key in reported:

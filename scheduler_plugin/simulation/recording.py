@@ -27,7 +27,8 @@ def from_files(pods_file: str, nodes_file: str, metrics_file: str | None) -> Rec
 async def from_cluster(api: session.Session) -> Recording:
     """Read pods, nodes and NodeMetrics. Raises ApiServerError."""
     pods, nodes, metrics = [
-        (await objects.list_all(api, each)).items for each in (resources.PODS, resources.NODES, resources.NODE_METRICS)
+        (await objects.list_all(api, resource)).items
+        for resource in (resources.PODS, resources.NODES, resources.NODE_METRICS)
     ]
     return Recording(pods, nodes, metrics)
 
@@ -39,12 +40,12 @@ def _objects(file: str, kind: str) -> list[Mapping[str, Any]]:
         documents = [json.loads(text)] if is_json else list(yaml.load_all(text, Loader=_LOADER))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise BadRecording(f"{file}: {error}") from error
-    found = [each for document in documents if document is not None for each in _items(document)]
-    for each in found:
-        if not isinstance(each, dict) or each.get("kind", kind) != kind:
-            seen = each.get("kind") if isinstance(each, dict) else type(each).__name__
-            raise BadRecording(f"{file} holds {seen}, want {kind} objects as `kubectl get -o json` prints them")
-    return found
+    items = [item for document in documents if document is not None for item in _items(document)]
+    for item in items:
+        if not isinstance(item, dict) or item.get("kind", kind) != kind:
+            kinds = item.get("kind") if isinstance(item, dict) else type(item).__name__
+            raise BadRecording(f"{file} holds {kinds}, want {kind} objects as `kubectl get -o json` prints them")
+    return items
 
 
 def _items(document: Any) -> Iterator[Any]:

@@ -70,10 +70,10 @@ class Replay:
         self._product = _Product(scenario, parts) if parts is not None else None
         self._weights = weights
         self._random = random.Random(f"ties {seed}")  # noqa: S311  # repeatable, not for security
-        self._requests = [_requests(each.pod) for each in scenario.pods]
+        self._requests = [_requests(pod.pod) for pod in scenario.pods]
         self._agents = NodeAgents(scenario)
-        self._model = KubeSchedulerModel([each.node for each in scenario.nodes])
-        self._node_index = {each.node.metadata.name: index for index, each in enumerate(scenario.nodes)}
+        self._model = KubeSchedulerModel([node.node for node in scenario.nodes])
+        self._node_index = {node.node.metadata.name: index for index, node in enumerate(scenario.nodes)}
         self._node_of: dict[int, int] = {}
         self._tries: collections.Counter[int] = collections.Counter()
         self._placements: dict[int, Placement] = {}
@@ -86,9 +86,9 @@ class Replay:
         """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
         self._events = [
-            _Event(each.at_seconds, _Kind.STARTS, pod=index) if node else self._try_at(Due(index, each.at_seconds))
-            for index, each in enumerate(self._scenario.pods)
-            if not (node := each.pod.spec.node_name) or node in self._node_index  # others run elsewhere
+            _Event(pod.at_seconds, _Kind.STARTS, pod=index) if node else self._try_at(Due(index, pod.at_seconds))
+            for index, pod in enumerate(self._scenario.pods)
+            if not (node := pod.pod.spec.node_name) or node in self._node_index  # others run elsewhere
         ]
         heapq.heapify(self._events)
         while self._events and self._events[0].at < ends_at:
@@ -148,8 +148,8 @@ class Replay:
         self._wake_later(at)
 
     def _push(self, due: Iterable[Due]) -> None:
-        for each in due:
-            heapq.heappush(self._events, self._try_at(each))
+        for due_pod in due:
+            heapq.heappush(self._events, self._try_at(due_pod))
 
     def _try_at(self, due: Due) -> _Event:
         return _Event(due.at, _Kind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
@@ -187,8 +187,8 @@ class Replay:
             return None
         scores = self._model.scores(requests, candidates, self._weights)
         if self._product is not None and len(candidates) > 1:
-            own = self._product.scores(self._scenario.pods[index].pod, candidates, at)
-            scores = kube_scheduler_model.with_extender(scores, own, self._weights)
+            load_scores = self._product.scores(self._scenario.pods[index].pod, candidates, at)
+            scores = kube_scheduler_model.with_extender(scores, load_scores, self._weights)
         best = candidates[scores == scores.max()]
         return int(best[self._random.randrange(len(best))])
 
@@ -208,7 +208,7 @@ class _Product:
         self._refreshed_at = -math.inf
         for node in scenario.nodes:
             parts.cluster.node_changed(node.node)
-        self._rows = parts.vectors.find([each.node.metadata.name for each in scenario.nodes])
+        self._rows = parts.vectors.find([node.node.metadata.name for node in scenario.nodes])
 
     def catch_up(self, agents: NodeAgents, at: float) -> None:
         """Apply every report that was made until a moment, and refresh the load watcher if it is due."""

@@ -27,7 +27,7 @@ class Backoff(NamedTuple):
     longest_seconds: float = 10.0
 
 
-def backoff_of(document: Mapping[str, Any]) -> Backoff:
+def read_backoff(document: Mapping[str, Any]) -> Backoff:
     """Read the backoff of a KubeSchedulerConfiguration; any other document gets the defaults."""
     if not kube_scheduler.is_configuration(document):
         return Backoff()
@@ -70,7 +70,7 @@ class SchedulingQueue:
 
     def pod_started(self, at: float) -> Iterator[Due]:
         """Yield the pods that the start of a pod wakes."""
-        yield from self._wake([pod for pod, each in self._waiting.items() if each.by_extender], at)
+        yield from self._wake([pod for pod, waiting in self._waiting.items() if waiting.by_extender], at)
 
     def pod_left(self, at: float) -> Iterator[Due]:
         """Yield the pods that the departure of a pod wakes: all."""

@@ -15,7 +15,7 @@ _PERIODS: Final = 12  # lines of the table over time
 
 def text(outcomes: Mapping[str, Outcome]) -> str:
     """Format tables with a column for each contender."""
-    summaries = [outcome.summary(each) for each in outcomes.values()]
+    summaries = [outcome.summary(contender) for contender in outcomes.values()]
     rows = [("", *outcomes), *_summary_rows(summaries)]
     rows += [("nodes rejected, over all tries:", *("" for _ in outcomes)), *_rejection_rows(list(outcomes.values()))]
     over_time = [(f"hot nodes (> {HOT_PERCENT:.0f} %), mean", *outcomes), *_rows_over_time(list(outcomes.values()))]
@@ -26,18 +26,18 @@ def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     """Return all results as JSON, with hot nodes by step and the node of each arrived pod."""
     return {
         name: {
-            **outcome.summary(each)._asdict(),
-            "rejections": dict(each.rejections),
-            "hot_nodes": each.hot_nodes().tolist(),
-            "step_seconds": each.scenario.step_seconds,
+            **outcome.summary(contender)._asdict(),
+            "rejections": dict(contender.rejections),
+            "hot_nodes": contender.hot_nodes().tolist(),
+            "step_seconds": contender.scenario.step_seconds,
             "placements": {
-                each.scenario.pods[index].pod.metadata.namespace
+                contender.scenario.pods[index].pod.metadata.namespace
                 + "/"
-                + each.scenario.pods[index].pod.metadata.name: placed._asdict()
-                for index, placed in each.placements.items()
+                + contender.scenario.pods[index].pod.metadata.name: placed._asdict()
+                for index, placed in contender.placements.items()
             },
         }
-        for name, each in outcomes.items()
+        for name, contender in outcomes.items()
     }
 
 
@@ -45,27 +45,30 @@ def _summary_rows(summaries: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
     def row(title: str, values: Iterator[str]) -> tuple[str, ...]:
         return (title, *values)
 
-    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{each.hot_ratio:.2%}" for each in summaries))
-    yield row("CPU demand above node capacity", (f"{each.overload_ratio:.2%}" for each in summaries))
-    yield row("spread of CPU utilization (stdev)", (f"{each.spread:.2%}" for each in summaries))
-    yield row("p99 of CPU utilization", (f"{each.peak:.1%}" for each in summaries))
-    yield row("nodes used, mean", (f"{each.nodes_used:.1f}" for each in summaries))
-    yield row("pods placed", (str(each.placed) for each in summaries))
-    yield row("  of these after a retry", (str(each.waited) for each in summaries))
-    yield row("  wait, mean (s)", (f"{each.mean_wait_seconds:.1f}" for each in summaries))
-    yield row("pods never placed", (str(each.never_placed) for each in summaries))
+    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{summary.hot_ratio:.2%}" for summary in summaries))
+    yield row("CPU demand above node capacity", (f"{summary.overload_ratio:.2%}" for summary in summaries))
+    yield row("spread of CPU utilization (stdev)", (f"{summary.spread:.2%}" for summary in summaries))
+    yield row("p99 of CPU utilization", (f"{summary.peak:.1%}" for summary in summaries))
+    yield row("nodes used, mean", (f"{summary.nodes_used:.1f}" for summary in summaries))
+    yield row("pods placed", (str(summary.placed) for summary in summaries))
+    yield row("  of these after a retry", (str(summary.waited) for summary in summaries))
+    yield row("  wait, mean (s)", (f"{summary.mean_wait_seconds:.1f}" for summary in summaries))
+    yield row("pods never placed", (str(summary.never_placed) for summary in summaries))
 
 
 def _rejection_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
-    for reason in sorted({reason for each in outcomes for reason in each.rejections}):
-        yield (f"  {reason}", *(str(each.rejections.get(reason, 0)) for each in outcomes))
+    for reason in sorted({reason for contender in outcomes for reason in contender.rejections}):
+        yield (f"  {reason}", *(str(contender.rejections.get(reason, 0)) for contender in outcomes))
 
 
 def _rows_over_time(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
     for steps in np.array_split(np.arange(outcomes[0].scenario.steps), _PERIODS):
         if len(steps):
             hours = steps[[0, -1]] * outcomes[0].scenario.step_seconds / 3600
-            yield (f"  from {hours[0]:.1f} h", *(f"{each.hot_nodes()[steps].mean():.2f}" for each in outcomes))
+            yield (
+                f"  from {hours[0]:.1f} h",
+                *(f"{contender.hot_nodes()[steps].mean():.2f}" for contender in outcomes),
+            )
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -53,7 +53,7 @@ def series(text: str, step_seconds: float) -> Mapping[str, Floats]:
                 f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more, up to a year"
             )
         points.setdefault(row["pod"], []).append((seconds, *amounts))
-    return {pod: _on_grid(sorted(own), step_seconds) for pod, own in points.items()}
+    return {pod: _on_grid(sorted(pod_points), step_seconds) for pod, pod_points in points.items()}
 
 
 def _on_grid(points: list[tuple[float, int, int]], step_seconds: float) -> Floats:

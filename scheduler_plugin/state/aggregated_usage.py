@@ -74,15 +74,15 @@ def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
         windows = []
     by_window: dict[Key, list[int]] = {}
     longest: dict[str, int] = {}
-    for each in windows:
+    for entry in windows:
         try:
-            window = times.duration_nanos(each.duration)
+            window = times.duration_nanos(entry.duration)
         except ValueError:
             continue
-        for statistic, usage in (each.usage or {}).items():
-            found = vectors.amounts(usage.resources, resources) if usage.resources else None
-            if found is not None:
-                by_window[statistic, window] = found
+        for statistic, usage in (entry.usage or {}).items():
+            amounts = vectors.amounts(usage.resources, resources) if usage.resources else None
+            if amounts is not None:
+                by_window[statistic, window] = amounts
                 longest[statistic] = max(longest.get(statistic, window), window)
     whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
     is_shared = len(whole) <= _MOST_SHARED_KEYS and all(len(key[0]) <= _LONGEST_SHARED_STATISTIC for key in whole)

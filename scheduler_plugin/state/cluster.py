@@ -156,17 +156,17 @@ class Cluster:
         if not pod.spec.node_name:
             return
         key = pod_info.key(pod)
-        known = self._held(key)
-        if known is not None and not known.observed and self._namesakes.get(key) == pod.metadata.uid:
+        counted = self._held(key)
+        if counted is not None and not counted.observed and self._namesakes.get(key) == pod.metadata.uid:
             return
-        if known is not None and (known.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
+        if counted is not None and (counted.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
-            known = None
-        if known is None:
+            counted = None
+        if counted is None:
             self._count_unfiltered(pod, now)
         if not pod_info.counts_on_its_node(pod):
             self._forget(key)
-        elif known is None or not known.observed or known.signature != pod_info.signature(pod):
+        elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
             self._assign(pod.spec.node_name, pod, now, observed=True)
 
     def serve_scheduler(self, name: str) -> None:
@@ -183,8 +183,8 @@ class Cluster:
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Remove the pod `namespace/name`. With `uid`, only if the counted pod has that UID."""
         key = pod_info.pod_key(namespace, name)
-        known = self._held(key)
-        if known is not None and uid in (None, known.uid):
+        counted = self._held(key)
+        if counted is not None and uid in (None, counted.uid):
             self._forget(key)
         elif self._namesakes.get(key) == uid:
             self._namesakes.pop(key, None)
@@ -192,8 +192,8 @@ class Cluster:
     def find_pod(self, pod: pods.Pod) -> tuple[str, AssignedPod] | None:
         """Return the node that counts this pod (the same UID), and its record; None if no node does."""
         key = pod_info.key(pod)
-        known = self._held(key)
-        return None if known is None or known.uid != pod.metadata.uid else (self._node_of[key].name, known)
+        counted = self._held(key)
+        return None if counted is None or counted.uid != pod.metadata.uid else (self._node_of[key].name, counted)
 
     def mid_requests(self, node_name: str, uids: Container[str], namespace: str = "") -> tuple[int, int]:
         """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node.
@@ -201,10 +201,10 @@ class Cluster:
         With `namespace`, only of the pods in that namespace.
         """
         entry = self.entries.get(node_name)
-        found = [pod for pod in entry.load.pods.values() if pod.uid in uids] if entry else []
+        held_pods = [pod for pod in entry.load.pods.values() if pod.uid in uids] if entry else []
         if namespace:
-            found = [pod for pod in found if mid_quotas.namespace_of(pod.key) == namespace]
-        return sum(pod.mid_cpu_millis for pod in found), sum(pod.mid_memory_bytes for pod in found)
+            held_pods = [pod for pod in held_pods if mid_quotas.pod_namespace(pod.key) == namespace]
+        return sum(pod.mid_cpu_millis for pod in held_pods), sum(pod.mid_memory_bytes for pod in held_pods)
 
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
         """Drop the pods that a new list no longer contains, except assumed ones: the list may be older than these.
@@ -229,10 +229,10 @@ class Cluster:
         if not node_name or not pod_info.counts_on_its_node(pod):
             return False
         key = pod_info.key(pod)
-        known = self._held(key)
-        if known is not None and known.uid == pod.metadata.uid and known.observed:
+        counted = self._held(key)
+        if counted is not None and counted.uid == pod.metadata.uid and counted.observed:
             return False
-        namesake = known.uid if known is not None and known.uid != pod.metadata.uid else self._namesakes.get(key)
+        namesake = counted.uid if counted is not None and counted.uid != pod.metadata.uid else self._namesakes.get(key)
         self._forget(key)
         self._assign(node_name, pod, now, observed=False)
         if namesake is not None:
@@ -245,8 +245,8 @@ class Cluster:
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
         """Remove an assumed pod that was not bound: kube-scheduler filters it again, or its binding failed."""
         key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
-        known = self._held(key)
-        if known is not None and known.uid == pod.metadata.uid and not known.observed:
+        counted = self._held(key)
+        if counted is not None and counted.uid == pod.metadata.uid and not counted.observed:
             namesake = self._namesakes.get(key)
             self._forget(key)
             if namesake is not None:
@@ -267,12 +267,12 @@ class Cluster:
             self._silent_at = now
         catches_up = now - self._silent_at < _CATCH_UP_SECONDS
         expired: list[str] = []
-        kept: list[str] = []
-        for key, each in self._assumed.items():
-            if each.until <= now:
-                may_come = each.holds_quota and (catches_up or each.at > now - silent_seconds)
-                (kept if may_come else expired).append(key)
-        expired += kept[: max(len(kept) - _MOST_KEPT, 0)]
+        late: list[str] = []
+        for key, assumed in self._assumed.items():
+            if assumed.until <= now:
+                may_come = assumed.holds_quota and (catches_up or assumed.at > now - silent_seconds)
+                (late if may_come else expired).append(key)
+        expired += late[: max(len(late) - _MOST_KEPT, 0)]
         for key in expired:
             self._forget(key)
         return len(expired)
@@ -331,10 +331,13 @@ class Cluster:
 def slim(node: pods.Node) -> pods.Node:
     """Drop labels, taints, and all annotations that no plugin reads or that are too long: kilobytes on every node."""
     annotations = pods.annotations_of(node.metadata)
-    read = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
-    kept = {name: text for name, text in read.items() if text is not None}
+    texts = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
     return msgspec.structs.replace(
         node,
-        metadata=pods.ObjectMeta(name=node.metadata.name, uid=node.metadata.uid, annotations=kept),
+        metadata=pods.ObjectMeta(
+            name=node.metadata.name,
+            uid=node.metadata.uid,
+            annotations={name: text for name, text in texts.items() if text is not None},
+        ),
         spec=pods.NodeSpec(),
     )

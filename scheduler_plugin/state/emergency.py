@@ -51,14 +51,14 @@ class EmergencyWatch:
 
     def _apply(self, event: watching.Event[ConfigMap]) -> None:
         if isinstance(event, watching.Changed):
-            found = is_frozen((event.object.data or {}).get(names.COLOCATION_CONFIG_KEY))
+            frozen = is_frozen((event.object.data or {}).get(names.COLOCATION_CONFIG_KEY))
         elif isinstance(event, watching.Deleted) or (isinstance(event, watching.Synced) and not event.keys):
-            found = False
+            frozen = False
         else:
             return
-        if found is not None and found != self._columns.frozen:
-            log.warning("midEmergency: %s", "no node admits new Mid pods" if found else "nodes admit Mid pods again")
-            self._columns.frozen = found
+        if frozen is not None and frozen != self._columns.frozen:
+            log.warning("midEmergency: %s", "no node admits new Mid pods" if frozen else "nodes admit Mid pods again")
+            self._columns.frozen = frozen
 
 
 def is_frozen(text: str | None) -> bool | None:

@@ -69,10 +69,10 @@ def scaling_factors(pod: pods.Pod, args: EstimatorArgs) -> Mapping[str, int]:
     """Return the factors of one pod: those of `args`, overridden by a well-formed annotation if that is allowed."""
     if not args.allow_customize:
         return args.scaling_factors_percent
-    own = integer_map(
+    factors = integer_map(
         pods.annotation(pods.annotations_of(pod.metadata), names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
     )
-    return {**args.scaling_factors_percent, **own} if own else args.scaling_factors_percent
+    return {**args.scaling_factors_percent, **factors} if factors else args.scaling_factors_percent
 
 
 def estimate(
@@ -95,10 +95,10 @@ def estimate(
 
 
 def _estimate_resource(requested_as: str, request: int, limit: int, factor_percent: int) -> int:
-    wanted = max(limit, request)
-    if wanted == 0:
+    declared = max(limit, request)
+    if declared == 0:
         return _FLOORS.get(requested_as, 0)
-    scaled = rounding.int_half_away_from_zero(float(min(wanted, _INT64_MAX)) * float(factor_percent) / 100)
+    scaled = rounding.int_half_away_from_zero(float(min(declared, _INT64_MAX)) * float(factor_percent) / 100)
     return limit if 0 < limit < scaled else scaled
 
 

@@ -85,7 +85,7 @@ class Informer:
                 resources.NODES,
                 decode=pods.Node,
                 page_size=PAGE_SIZE,
-                remember=_name_of,
+                remember=_node_name,
                 state=self._watches.nodes,
             ),
             changed=self._cluster.node_changed,
@@ -117,7 +117,7 @@ class Informer:
                 resources.NODE_METRICS,
                 decode=NodeMetric,
                 page_size=PAGE_SIZE,
-                remember=_name_of,
+                remember=_node_name,
                 state=self._watches.node_metrics,
             ),
             changed=self._cluster.metric_changed,
@@ -142,7 +142,7 @@ class Informer:
         )
 
 
-def _name_of(key: watching.Key) -> str:
+def _node_name(key: watching.Key) -> str:
     return key.name
 
 

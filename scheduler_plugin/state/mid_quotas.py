@@ -117,26 +117,26 @@ class MidQuotas:
         for name in [name for name in self._own if name not in existing]:
             self.namespace_deleted(name)
 
-    def use_of(self, namespace: str) -> NamespaceUse:
+    def namespace_use(self, namespace: str) -> NamespaceUse:
         """Return what a namespace holds, and may hold."""
-        found = self._namespaces.get(namespace)
-        held = Amounts(found.cpu_millis, found.memory_bytes) if found else Amounts(0, 0)
-        return NamespaceUse(held, self._own.get(namespace, self.default), namespace in self._malformed)
+        namespace_sums = self._namespaces.get(namespace)
+        amounts = Amounts(namespace_sums.cpu_millis, namespace_sums.memory_bytes) if namespace_sums else Amounts(0, 0)
+        return NamespaceUse(amounts, self._own.get(namespace, self.default), namespace in self._malformed)
 
     def limits(self, key: str) -> bool:
         """Return whether a pod holds something of a quota."""
-        namespace = namespace_of(key)
-        found = self._namespaces.get(namespace)
-        return found is not None and key in found.holders and self._own.get(namespace, self.default) != quota.UNLIMITED
+        namespace = pod_namespace(key)
+        sums = self._namespaces.get(namespace)
+        return sums is not None and key in sums.holders and self._own.get(namespace, self.default) != quota.UNLIMITED
 
     def uses(self) -> Mapping[str, NamespaceUse]:
         """Return the use of each namespace that holds something, or has a quota of its own."""
-        return {name: self.use_of(name) for name in self._own.keys() | self._namespaces.keys()}
+        return {name: self.namespace_use(name) for name in self._own.keys() | self._namespaces.keys()}
 
-    def holders_of(self, namespace: str) -> Mapping[str, Amounts]:
+    def namespace_holders(self, namespace: str) -> Mapping[str, Amounts]:
         """Return what each pod of a namespace holds, by pod key."""
-        found = self._namespaces.get(namespace)
-        return {key: each.amounts for key, each in found.holders.items()} if found else {}
+        sums = self._namespaces.get(namespace)
+        return {key: holder.amounts for key, holder in sums.holders.items()} if sums else {}
 
     # pods
 
@@ -153,8 +153,8 @@ class MidQuotas:
 
     def removed(self, key: str) -> None:
         """Stop counting a pod that no longer counts on a node; it counts on while it is expected."""
-        found = self._namespaces.get(namespace_of(key))
-        holder = found.holders.get(key) if found else None
+        sums = self._namespaces.get(pod_namespace(key))
+        holder = sums.holders.get(key) if sums else None
         if holder is not None:
             holder.is_assigned = False
             self._drop_if_free(key, holder)
@@ -171,7 +171,7 @@ class MidQuotas:
         """Stop expecting a pod."""
         key = self._expected.pop(uid, None)
         if key is not None:
-            holder = self._namespaces[namespace_of(key)].holders[key]
+            holder = self._namespaces[pod_namespace(key)].holders[key]
             holder.expected_until = None
             self._drop_if_free(key, holder)
 
@@ -179,47 +179,47 @@ class MidQuotas:
         """Stop expecting a pod for which kube-scheduler found no node, if that can be its last attempt."""
         key = self._expected.get(uid)
         if key is not None:
-            until = self._namespaces[namespace_of(key)].holders[key].expected_until
+            until = self._namespaces[pod_namespace(key)].holders[key].expected_until
             if until is not None and monotonic > until - EXPECTED_SECONDS + _SETTLING_SECONDS:
                 self.end(uid)
 
     def expire(self, monotonic: float) -> None:
         """Stop expecting pods whose time is over."""
         for uid, key in list(self._expected.items()):
-            until = self._namespaces[namespace_of(key)].holders[key].expected_until
+            until = self._namespaces[pod_namespace(key)].holders[key].expected_until
             if until is not None and until > monotonic:
                 return
             self.end(uid)
 
     def _hold(self, pod: AssignedPod | PodInfo) -> _Holder:
-        key, uid, namespace = pod.key, pod.uid, namespace_of(pod.key)
+        key, uid, namespace = pod.key, pod.uid, pod_namespace(pod.key)
         amounts = Amounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
-        found = self._namespaces.get(namespace)
-        if found is None:
-            found = self._namespaces[namespace] = _Namespace()
-        holder = found.holders.get(key)
+        sums = self._namespaces.get(namespace)
+        if sums is None:
+            sums = self._namespaces[namespace] = _Namespace()
+        holder = sums.holders.get(key)
         if holder is not None and holder.uid == uid:
-            found.add(holder.amounts, -1)
+            sums.add(holder.amounts, -1)
             holder.amounts = amounts
         else:
             if holder is not None:
-                found.add(holder.amounts, -1)
+                sums.add(holder.amounts, -1)
                 self._expected.pop(holder.uid, None)
-            holder = found.holders[key] = _Holder(uid, amounts)
-        found.add(amounts, 1)
+            holder = sums.holders[key] = _Holder(uid, amounts)
+        sums.add(amounts, 1)
         return holder
 
     def _drop_if_free(self, key: str, holder: _Holder) -> None:
         if holder.is_assigned or holder.expected_until is not None:
             return
-        namespace = namespace_of(key)
-        found = self._namespaces[namespace]
-        del found.holders[key]
-        found.add(holder.amounts, -1)
-        if not found.holders:
+        namespace = pod_namespace(key)
+        sums = self._namespaces[namespace]
+        del sums.holders[key]
+        sums.add(holder.amounts, -1)
+        if not sums.holders:
             del self._namespaces[namespace]
 
 
-def namespace_of(key: str) -> str:
+def pod_namespace(key: str) -> str:
     """Return the namespace of a pod key."""
     return key.partition("/")[0]

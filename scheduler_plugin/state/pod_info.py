@@ -138,7 +138,7 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
 
 def _requests_mid(spec: pods.PodSpec) -> bool:
     containers = [*spec.containers, *(spec.init_containers or ())]
-    return any(name in (each.resources.requests or {}) for each in containers for name in names.MID_RESOURCES)
+    return any(name in (container.resources.requests or {}) for container in containers for name in names.MID_RESOURCES)
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:

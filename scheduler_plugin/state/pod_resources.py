@@ -57,8 +57,8 @@ def read(spec: pods.PodSpec) -> PodResources:
             limit=_amounts(pods.limits(spec)),
             shipped_request=_shipped(spec, lambda resources: resources.requests),
             shipped_limit=_shipped(spec, lambda resources: resources.limits),
-            containers=_few([_cpu(each) for each in spec.containers]),
-            sidecars=_few([_cpu(each) for each in sidecars]),
+            containers=_few([_cpu(container) for container in spec.containers]),
+            sidecars=_few([_cpu(sidecar) for sidecar in sidecars]),
             overhead_cpu_millis=pods.units(spec.overhead).get(names.CPU, 0),
         )
     )
@@ -83,7 +83,8 @@ def _shipped(spec: pods.PodSpec, read_map: Callable[[pods.ResourceRequirements],
     of_init = [_amounts(pods.units(read_map(container.resources))) for container in spec.init_containers or ()]
     overhead = _amounts(pods.units(spec.overhead))
     cpu, memory = (
-        max([sum(each[index] for each in of_containers), *(each[index] for each in of_init)]) + overhead[index]
+        max([sum(amounts[index] for amounts in of_containers), *(amounts[index] for amounts in of_init)])
+        + overhead[index]
         for index in range(2)
     )
     return Amounts(cpu, memory)
@@ -98,7 +99,9 @@ def _cpu(container: pods.Container) -> ContainerCpu:
 def _few(containers: list[ContainerCpu]) -> tuple[ContainerCpu, ...]:
     if len(containers) <= _MOST_CONTAINERS:
         return tuple(containers)
-    limits = sum(each.limit for each in containers if each.limit is not None)
-    requests = sum(each.request for each in containers if each.limit is None and each.request is not None)
-    undeclared = [each for each in containers if each.limit is None and each.request is None]
+    limits = sum(container.limit for container in containers if container.limit is not None)
+    requests = sum(
+        container.request for container in containers if container.limit is None and container.request is not None
+    )
+    undeclared = [container for container in containers if container.limit is None and container.request is None]
     return ContainerCpu(None, limits), ContainerCpu(requests, None), *undeclared[:_MOST_CONTAINERS]

@@ -29,8 +29,8 @@ def cut(amount: int) -> int:
 
 def vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
     """Return the result of `amounts` as a vector."""
-    found = amounts(quantity_map, resources)
-    return None if found is None else tuple(found)
+    parsed = amounts(quantity_map, resources)
+    return None if parsed is None else tuple(parsed)
 
 
 def amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> list[int] | None:
@@ -41,16 +41,16 @@ def amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -
     """
     if not quantity_map:
         return [0] * len(resources)
-    found = []
+    parsed = []
     for name in resources:
         quantity = quantity_map.get(name)
         if quantity is None:
-            found.append(0)
+            parsed.append(0)
             continue
         if type(quantity) is str and len(quantity) <= _SAFE_LENGTH:
             digits = quantity if name != _CPU else quantity[:-1] if quantity[-1:] == "m" else ""
             if digits.isdecimal() and digits.isascii():
-                found.append(int(digits))
+                parsed.append(int(digits))
                 continue
         try:
             amount = quantities.resource_units(name, quantity)
@@ -58,5 +58,5 @@ def amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -
             return None
         if not 0 <= amount <= LARGEST:
             return None
-        found.append(amount)
-    return found
+        parsed.append(amount)
+    return parsed

@@ -60,9 +60,9 @@ def is_leaving(pod: WaitingPod) -> bool:
 
 
 def _given_up(pod: WaitingPod) -> WaitingCondition | None:
-    for each in pod.status.conditions or ():
-        if each.type == "PodScheduled" and each.status == "False":
-            return each
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition
     return None
 
 
@@ -94,13 +94,15 @@ class WaitingPods:
     def changed(self, pod: WaitingPod) -> None:
         """Store a pod that the watch shows."""
         key = pod.metadata.namespace, pod.metadata.name
-        known = self._shown.get(key)
-        if known is not None and known.uid != pod.metadata.uid:
-            self._on_gone(known.uid)
-            known = None
+        before = self._shown.get(key)
+        if before is not None and before.uid != pod.metadata.uid:
+            self._on_gone(before.uid)
+            before = None
         shown = _Shown(pod.metadata.uid, hash(_given_up(pod)), bool(pod.status.nominated_node_name))
         self._shown[key] = shown
-        is_repeated = known is not None and known.outcome == shown.outcome and known.is_nominated <= shown.is_nominated
+        is_repeated = (
+            before is not None and before.outcome == shown.outcome and before.is_nominated <= shown.is_nominated
+        )
         self._on_changed(pod, not is_repeated)
 
     def gone(self, namespace: str, name: str) -> None:

@@ -93,7 +93,7 @@ def _datadog_request(inputs: Any) -> Any:
 
 def _datadog_parse(inputs: Any) -> Any:
     try:
-        fetched = datadog.nodes_of(inputs["response"], _SHIPPED_METRICS)
+        fetched = datadog.read_nodes(inputs["response"], _SHIPPED_METRICS)
     except ProviderFailed as error:
         return {"error": str(error)}
     metrics = metrics_of(fetched.nodes)

@@ -121,7 +121,7 @@ async def test_held_are_the_mid_requests_of_pods_with_a_node_whatever_their_clas
     guard.cluster.node_changed(factories.node("worker-1"))
     for each in pods:
         guard.cluster.pod_changed(msgspec.convert(each, Pod), factories.NOW)
-    assert tuple(found.mid_held) == guard.vectors.mid_quotas.use_of("shop").held
+    assert tuple(found.mid_held) == guard.vectors.mid_quotas.namespace_use("shop").held
 
 
 async def test_an_annotation_that_the_mid_guard_ignores_is_no_quota():

@@ -57,10 +57,10 @@ class DatadogProvider:
     name = provider_spec.DATADOG
     has_deviation = False
 
-    def __init__(self, reach: Reach, hosts: HostFilter, wanted: Sequence[Utilization]) -> None:
+    def __init__(self, reach: Reach, hosts: HostFilter, utilizations: Sequence[Utilization]) -> None:
         self._source = HttpSource(reach)
         self._hosts = hosts
-        self._wanted = wanted
+        self._wanted = utilizations
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the API key is not accepted."""
@@ -76,7 +76,7 @@ class DatadogProvider:
         path = "/api/v2/query/timeseries"
         body = {"data": {"type": "timeseries_request", "attributes": attributes}}
         response = self._source.decode(await self._source.send("POST", path, json=body), path)
-        return nodes_of(response, self._wanted)
+        return read_nodes(response, self._wanted)
 
     async def is_healthy(self) -> bool:
         """Return whether the API key is accepted."""
@@ -92,7 +92,7 @@ def headers(api_key: str, application_key: str) -> dict[str, str]:
     return {"DD-API-KEY": api_key, "DD-APPLICATION-KEY": application_key}
 
 
-def request(hosts: HostFilter, window: Window, wanted: Sequence[Utilization]) -> dict[str, Any]:
+def request(hosts: HostFilter, window: Window, utilizations: Sequence[Utilization]) -> dict[str, Any]:
     """Return the attributes of a request for a window, times in milliseconds."""
     cluster = f", cluster_name:{hosts.cluster_name}" if hosts.cluster_name else ""
     selected = f"host:*{hosts.name_suffix}{cluster}"
@@ -106,12 +106,12 @@ def request(hosts: HostFilter, window: Window, wanted: Sequence[Utilization]) ->
                 "data_source": "metrics",
                 "query": f"avg:{metric}{{{selected}}} by {{host}}.{_ROLLUP}",
             }
-            for index, metric in enumerate(_metrics(wanted))
+            for index, metric in enumerate(_metrics(utilizations))
         ],
     }
 
 
-def nodes_of(response: Any, wanted: Sequence[Utilization]) -> Fetched:
+def read_nodes(response: Any, utilizations: Sequence[Utilization]) -> Fetched:
     """Return the utilization of each host, from the mean of each series.
 
     A series without points or host is skipped and reported, and a resource without all its metrics is absent. Raises
@@ -128,7 +128,7 @@ def nodes_of(response: Any, wanted: Sequence[Utilization]) -> Fetched:
         means: dict[str, dict[str, float]] = {}
         for one, row in zip(series, values, strict=True):
             host = next((host_name(tag) for tag in one["group_tags"] if tag.startswith("host:")), "")
-            metric = dict(enumerate(_metrics(wanted)))[one["query_index"]]
+            metric = dict(enumerate(_metrics(utilizations)))[one["query_index"]]
             points = [float(value) for value in row if value is not None]
             if not host or not points:
                 problems.append(f"a series of {metric} has no {'points' if host else 'host'}")
@@ -136,16 +136,16 @@ def nodes_of(response: Any, wanted: Sequence[Utilization]) -> Fetched:
             means.setdefault(host, {})[metric] = statistics.fmean(points)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProviderFailed(f"the response is not a Datadog time series response ({error!r})") from error
-    nodes = {host: NodeMetrics(_records(own, wanted)) for host, own in means.items()}
+    nodes = {host: NodeMetrics(_records(host_means, utilizations)) for host, host_means in means.items()}
     return Fetched({host: node for host, node in nodes.items() if node.metrics}, problems)
 
 
-def _metrics(wanted: Sequence[Utilization]) -> list[str]:
+def _metrics(utilizations: Sequence[Utilization]) -> list[str]:
     """Return the metric of each query; the response numbers its series in this order."""
-    return [metric for one in wanted for metric in one.factors]
+    return [metric for one in utilizations for metric in one.factors]
 
 
-def _records(means: Mapping[str, float], wanted: Sequence[Utilization]) -> list[Metric]:
+def _records(means: Mapping[str, float], utilizations: Sequence[Utilization]) -> list[Metric]:
     return [
         Metric(
             one.name,
@@ -154,7 +154,7 @@ def _records(means: Mapping[str, float], wanted: Sequence[Utilization]) -> list[
             _ROLLUP,
             one.offset + sum(factor * means[metric] for metric, factor in one.factors.items()),
         )
-        for one in wanted
+        for one in utilizations
         if one.factors.keys() <= means.keys()
     ]
 

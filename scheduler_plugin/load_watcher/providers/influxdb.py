@@ -107,7 +107,7 @@ def percents(response: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fe
         except (KeyError, ValueError) as error:
             raise ProviderFailed(f"cannot read a row of InfluxDB's response: {error!r}") from error
         amount, whole = (value * 1000, node.cpu_millis) if kind is MetricType.CPU else (value, node.memory_bytes)
-        percent = known_nodes.percent_of(amount, whole)
+        percent = known_nodes.to_percent(amount, whole)
         if percent is not None:
             by_node.setdefault(row["node"], []).append(Metric(row["_field"], kind, operator, duration, percent))
     return Fetched({name: NodeMetrics(metrics, {}, nodes[name].metadata) for name, metrics in by_node.items()})

@@ -73,7 +73,7 @@ def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) ->
     Record names and rollups are empty, as upstream's.
     """
     problems = []
-    found = {}
+    measured = {}
     for item in items:
         node = nodes.get(item.metadata.name)
         if node is None:
@@ -85,15 +85,15 @@ def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) ->
             continue
         capacity = {names.CPU: node.cpu_millis, names.MEMORY: node.memory_bytes}
         percents = {
-            kind: known_nodes.percent_of(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
+            kind: known_nodes.to_percent(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
         }
         metrics = [
             Metric(type=kind, operator=Statistic.LATEST, value=percent)
             for kind, percent in percents.items()
             if percent is not None
         ]
-        found[item.metadata.name] = NodeMetrics(metrics, {}, node.metadata, _window(item))
-    return Fetched(found, problems)
+        measured[item.metadata.name] = NodeMetrics(metrics, {}, node.metadata, _window(item))
+    return Fetched(measured, problems)
 
 
 def _window(item: NodeUsage) -> Window | msgspec.UnsetType:

@@ -74,13 +74,15 @@ class NodeMetricProvider:
             report = reports.get(name)
             sampled = None if report is None else report.update_time
             if report is None or sampled is None or window.end - sampled > self._oldest_seconds:
-                seen = "no report yet" if sampled is None else f"the newest report is {window.end - sampled:.0f} s old"
-                problems.append(f"node {name}: {seen}, want one of the last {self._oldest_seconds:.0f} s")
+                state = "no report yet" if sampled is None else f"the newest report is {window.end - sampled:.0f} s old"
+                problems.append(f"node {name}: {state}, want one of the last {self._oldest_seconds:.0f} s")
                 continue
             metrics = list(_metrics(window, report, node, self._places))
             is_aggregated = any(metric.operator == Statistic.AVG for metric in metrics)
-            own = records.window_ending_at(window.duration, sampled) if is_aggregated else records.moment(sampled)
-            nodes[name] = NodeMetrics(metrics, {}, node.metadata, own)
+            own_window = (
+                records.window_ending_at(window.duration, sampled) if is_aggregated else records.moment(sampled)
+            )
+            nodes[name] = NodeMetrics(metrics, {}, node.metadata, own_window)
         return Fetched(nodes, problems)
 
     async def is_healthy(self) -> bool:
@@ -108,6 +110,6 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
                 not means or not means[place]
             ):  # a resource that the report lacks; a node with an agent uses some of each
                 continue
-            percent = known_nodes.percent_of(vector[place], whole)
+            percent = known_nodes.to_percent(vector[place], whole)
             if percent is not None:
                 yield Metric(f"node {kind.lower()} usage", kind, statistic, window.duration, percent)

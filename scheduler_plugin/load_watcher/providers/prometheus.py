@@ -195,5 +195,5 @@ def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:
     if node is None:
         return None
     if unit is Unit.CORES:
-        return known_nodes.percent_of(value * 1000.0, node.cpu_millis)
-    return known_nodes.percent_of(value, node.memory_bytes)
+        return known_nodes.to_percent(value * 1000.0, node.cpu_millis)
+    return known_nodes.to_percent(value, node.memory_bytes)

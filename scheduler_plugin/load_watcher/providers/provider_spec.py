@@ -78,14 +78,14 @@ def problems(spec: ProviderSpec) -> list[str]:
     """Return one line for each problem of a specification: the key, its value and the accepted values."""
     if spec.type not in NEEDS:
         return [f"type is {spec.type!r}, want one of {', '.join(NEEDS)}"]
-    given = spec.model_dump(by_alias=True) | {
+    keys = spec.model_dump(by_alias=True) | {
         "token": spec.token.get_secret_value() or spec.token_file,
         "applicationKey": spec.application_key.get_secret_value() or spec.application_key_file,
     }
-    found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
+    problems = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not keys[key]]
     scheme, separator, _host = spec.address.partition("://")
     if (separator and scheme not in _SCHEMES) or (spec.type == LOAD_WATCHER and spec.address and not separator):
-        found.append(f"address is {spec.address!r}, want a URL that begins with http:// or https://")
+        problems.append(f"address is {spec.address!r}, want a URL that begins with http:// or https://")
     if spec.queries not in PRESETS:
-        found.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
-    return found
+        problems.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
+    return problems

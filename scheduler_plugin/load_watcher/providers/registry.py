@@ -96,8 +96,8 @@ def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
         return datadog.headers(_secret(spec), _application_key(spec))
 
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
-    wanted = datadog.utilizations(spec.cpu_metric, spec.memory_metric)
-    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), wanted)
+    utilizations = datadog.utilizations(spec.cpu_metric, spec.memory_metric)
+    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), utilizations)
 
 
 def _secret(spec: ProviderSpec) -> str:

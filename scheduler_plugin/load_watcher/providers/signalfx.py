@@ -71,10 +71,10 @@ class SignalFxProvider:
 
     async def _check(self, metric: str) -> Sequence[str]:
         try:
-            found = await self._one_series(metric)
+            series = await self._one_series(metric)
         except ProviderFailed as error:
             return (str(error),)
-        if isinstance(found, dict) and found.get("results"):
+        if isinstance(series, dict) and series.get("results"):
             return ()
         return (f"SignalFx has no series for {query(metric, self._hosts)}; check hostNameSuffix and clusterName",)
 
@@ -115,16 +115,16 @@ def requests(metric: str, hosts: HostFilter, window: Window) -> Sequence[tuple[s
 
 def partial_problems(metric: str, points: Mapping[str, Any], series: Mapping[str, Any]) -> Sequence[str]:
     """Return one line for each reason why both responses may lack hosts."""
-    found = []
+    problems = []
     if points.get("errors"):
-        found.append(f"SignalFx returned errors for {metric}: {points['errors']}")
+        problems.append(f"SignalFx returned errors for {metric}: {points['errors']}")
     count, read = series.get("count"), len(series["results"])
     if series.get("partialCount") is True or (isinstance(count, int) and count > read):
-        found.append(
+        problems.append(
             f"SignalFx has {count} series of {metric} and returned {read}, want {_MOST_SERIES} at most: "
             "select fewer hosts by clusterName or hostNameSuffix"
         )
-    return found
+    return problems
 
 
 def values_by_host(points: Any, series: Any) -> dict[str, float]:
@@ -134,8 +134,8 @@ def values_by_host(points: Any, series: Any) -> dict[str, float]:
         if points.get("errors") and not points.get("data"):
             raise ProviderFailed(f"SignalFx returned errors and no data: {points['errors']}")
         means = {}
-        for identity, own in (points["data"] or {}).items():
-            host, values = host_of.get(identity), _values(own)
+        for identity, samples in (points["data"] or {}).items():
+            host, values = host_of.get(identity), _values(samples)
             if isinstance(host, str) and http_source.node_name(host) and values:
                 means[http_source.node_name(host)] = statistics.fmean(values)
     except (KeyError, TypeError, AttributeError) as error:

@@ -195,8 +195,8 @@ def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
     yield from _out_of_range(("estimatedScalingFactors",), args.estimated_scaling_factors, 1)
     without_factor = sorted(args.resource_weights.keys() - args.estimated_scaling_factors.keys())
     if without_factor:
-        wanted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
-        yield problem.problem(("estimatedScalingFactors",), args.estimated_scaling_factors, wanted)
+        accepted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
+        yield problem.problem(("estimatedScalingFactors",), args.estimated_scaling_factors, accepted)
 
 
 def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
@@ -206,11 +206,11 @@ def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
     """
     if args.on_stale is None:
         return
-    seen = (args.filter_expired_node_metrics, args.enable_schedule_when_node_metrics_expired)
+    values = (args.filter_expired_node_metrics, args.enable_schedule_when_node_metrics_expired)
     flags = ("filterExpiredNodeMetrics", "enableScheduleWhenNodeMetricsExpired")
-    for flag, value, wanted in zip(flags, seen, _FLAGS_OF[args.on_stale], strict=True):
-        if wanted is not None and value is not wanted:
-            agreeing = problem.quoted(wanted)
+    for flag, value, agreeing_value in zip(flags, values, _FLAGS_OF[args.on_stale], strict=True):
+        if agreeing_value is not None and value is not agreeing_value:
+            agreeing = problem.quoted(agreeing_value)
             yield problem.problem(
                 (flag,), value, f"{agreeing} beside onStale: {args.on_stale}, or one of the two left out"
             )

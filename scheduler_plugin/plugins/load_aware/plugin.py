@@ -113,7 +113,7 @@ class LoadAware:
         self._is_soft = args.mode == "soft"
         self._resources = args.resources()
         self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
-        self._limits = thresholds.ThresholdMerge(thresholds.of_args(args), self._resources)
+        self._limits = thresholds.ThresholdMerge(thresholds.argument_thresholds(args), self._resources)
         expiration = args.node_metric_expiration_seconds
         self._expiration_seconds = math.inf if expiration is None else float(expiration)
         block = args.aggregated
@@ -162,19 +162,19 @@ class LoadAware:
 
     def _has_windows(self, load: NodeLoad, profiles: Profiles) -> bool:
         """Return whether the report has the statistics that are compared and scored."""
-        wanted = []
+        statistics = []
         if profiles.aggregated is not None:
-            wanted.append((profiles.statistic, profiles.window_nanos))
+            statistics.append((profiles.statistic, profiles.window_nanos))
         if self._scored_statistic:
-            wanted.append((self._scored_statistic, self._scored_window_nanos))
-        return all(load.has_aggregated(*each) for each in wanted)
+            statistics.append((self._scored_statistic, self._scored_window_nanos))
+        return all(load.has_aggregated(*statistic) for statistic in statistics)
 
     def _scored_usage(self, load: NodeLoad, *, is_prod: bool) -> Vector:
         if is_prod and self._args.score_according_prod_usage:
             return load.prod()
         if self._scored_statistic:
-            return self._of_node(load, load.aggregated(self._scored_statistic, self._scored_window_nanos))
-        return self._of_node(load, load.plain())
+            return self._node_usage(load, load.aggregated(self._scored_statistic, self._scored_window_nanos))
+        return self._node_usage(load, load.plain())
 
     def _filter_profile(self, load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
         """Return the profile that applies to a pod: its limits, the compared usage, and whether that is a statistic."""
@@ -182,10 +182,10 @@ class LoadAware:
             return profiles.prod, load.prod(), False
         if profiles.aggregated is not None:
             statistic = load.aggregated(profiles.statistic, profiles.window_nanos)
-            return profiles.aggregated, self._of_node(load, statistic), True
-        return profiles.plain, self._of_node(load, load.plain()), False
+            return profiles.aggregated, self._node_usage(load, statistic), True
+        return profiles.plain, self._node_usage(load, load.plain()), False
 
-    def _of_node(self, load: NodeLoad, reported: Vector) -> Vector:
+    def _node_usage(self, load: NodeLoad, reported: Vector) -> Vector:
         """Return the usage of the whole node from the configured source."""
         source = self._args.usage_source
         predicted = None if source == "reported" else load.predicted()
@@ -213,9 +213,9 @@ class LoadAware:
         if not _is_checked(pod) or self._is_soft or pod.waited_seconds:
             return None
         if pending is None or pending.usage is None:
-            codes = self._codes.of(_class_of(pod), rows, vectors)
+            codes = self._codes.results(_pod_class(pod), rows, vectors)
         else:
-            codes = self._codes_of(_class_of(pod), rows, pending.usage)
+            codes = self._class_codes(_pod_class(pod), rows, pending.usage)
         if self._on_stale == "use":
             return codes
         columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
@@ -225,7 +225,7 @@ class LoadAware:
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:
         """Score the candidates; 0 without a fresh report."""
-        scores = self._scores.of(_class_of(pod), rows, vectors)
+        scores = self._scores.results(_pod_class(pod), rows, vectors)
         scores[self._columns.expires_at[rows] <= now] = 0
         return scores
 
@@ -247,9 +247,9 @@ class LoadAware:
         )
 
     def _compute_codes(self, pod_class: _PodClass, rows: Rows) -> ReasonCodes:
-        return self._codes_of(pod_class, rows, None)
+        return self._class_codes(pod_class, rows, None)
 
-    def _codes_of(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> ReasonCodes:
+    def _class_codes(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> ReasonCodes:
         """Return the code of each row by its usage, and by `more_usage` of shape (resources, rows) on top."""
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         percent, limits, is_limited = self._percents(pod_class, rows, more_usage)
@@ -287,14 +287,14 @@ class LoadAware:
         excess = np.where(is_limited, percent - limits, 0.0).max(axis=0, initial=0.0)
         lowest = _LOWEST_SCORE_WITHIN_LIMITS
         hot = np.maximum(lowest - np.ceil(excess / _PERCENT_PER_SCORE), 1).astype(np.int64)
-        return np.where(self._codes_of(pod_class, rows, None) > 0, hot, lowest + score * (100 - lowest) // 100)
+        return np.where(self._class_codes(pod_class, rows, None) > 0, hot, lowest + score * (100 - lowest) // 100)
 
 
 def _is_checked(pod: PodInfo) -> bool:
     return not (pod.is_pinned or pod.is_exempt)
 
 
-def _class_of(pod: PodInfo) -> _PodClass:
+def _pod_class(pod: PodInfo) -> _PodClass:
     return _PodClass(pod.estimate, pod.is_prod, _is_checked(pod), bool(pod.waited_seconds))
 
 

@@ -52,7 +52,7 @@ class Malformed(Exception):
     """The annotation has an unexpected shape, so it counts as absent."""
 
 
-def of_args(args: LoadAwareArgs) -> Thresholds:
+def argument_thresholds(args: LoadAwareArgs) -> Thresholds:
     """Return the limits of the arguments alone."""
     block = args.aggregated
     aggregated = None
@@ -94,18 +94,18 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
     if not annotation:
         return thresholds
     try:
-        given = _members(msgspec.json.decode(annotation))
-        own = Thresholds(
-            plain=_limits(given.get("usagethresholds")),
-            prod=_limits(given.get("produsagethresholds")),
-            aggregated=_aggregated(_members(given.get("aggregatedusage"))),
+        members = _members(msgspec.json.decode(annotation))
+        node_limits = Thresholds(
+            plain=_limits(members.get("usagethresholds")),
+            prod=_limits(members.get("produsagethresholds")),
+            aggregated=_aggregated(_members(members.get("aggregatedusage"))),
         )
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise Malformed from error
     return Thresholds(
-        plain=own.plain or thresholds.plain,
-        prod=own.prod or thresholds.prod,
-        aggregated=own.aggregated or thresholds.aggregated,
+        plain=node_limits.plain or thresholds.plain,
+        prod=node_limits.prod or thresholds.prod,
+        aggregated=node_limits.aggregated or thresholds.aggregated,
     )
 
 

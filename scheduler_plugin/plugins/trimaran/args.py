@@ -68,14 +68,14 @@ class TrimaranArgs(pydantic.BaseModel):
         """Remove nulls, and accept the spellings of the KEP. Raises ValueError if a key is given in both."""
         if not isinstance(value, dict):
             return value
-        given = {key: item for key, item in value.items() if item is not None}
+        keys = {key: item for key, item in value.items() if item is not None}
         for spelling, key in cls.kep_names.items():
             for written in (spelling, spelling[0].lower() + spelling[1:]):
-                if written != key and written in given:
-                    if key in given:
+                if written != key and written in keys:
+                    if key in keys:
                         raise ValueError(f"want {key} or {written}, not both")
-                    given[key] = given.pop(written)
-        return given
+                    keys[key] = keys.pop(written)
+        return keys
 
     def provider_specs(self) -> list[ProviderSpec]:
         """Return the configured providers, in order of trust."""
@@ -83,24 +83,24 @@ class TrimaranArgs(pydantic.BaseModel):
             return [ProviderSpec(type=provider_spec.LOAD_WATCHER, address=self.watcher_address)]
         if self.metric_providers:
             return list(self.metric_providers)
-        given = self.metric_provider or MetricProvider()
+        provider = self.metric_provider or MetricProvider()
         flat = {
             "type": self.metric_provider_type,
             "address": self.metric_provider_address,
             "token": self.metric_provider_token,
         }
-        merged = given.model_copy(update={key: value for key, value in flat.items() if value is not None})
+        merged = provider.model_copy(update={key: value for key, value in flat.items() if value is not None})
         if merged.type == provider_spec.PROMETHEUS and merged.insecure_skip_verify is None:
             merged = merged.model_copy(update={"insecure_skip_verify": True})
         return [merged]
 
     def names_a_provider(self) -> bool:
         """Return whether any of the provider keys is given."""
-        given = (
+        keys = (
             self.watcher_address, self.metric_provider, self.metric_provider_type, self.metric_provider_address,
             self.metric_provider_token, self.metric_providers,
         )  # fmt: skip
-        return any(each is not None for each in given)
+        return any(key is not None for key in keys)
 
     def with_defaults(self) -> Self:
         """Fill in the defaults."""
@@ -229,60 +229,62 @@ class PeaksArgs(TrimaranArgs):
 
 def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
     """Return the problems of completed arguments of TargetLoadPacking."""
-    found = list(_provider_problems(args))
+    problems = list(_provider_problems(args))
     if not 1 <= (args.target_utilization or 0) <= 100:
-        found.append(config_problem.problem(("targetUtilization",), args.target_utilization, "1..100"))
+        problems.append(config_problem.problem(("targetUtilization",), args.target_utilization, "1..100"))
     try:
         usable = math.isfinite(args.multiplier()) and args.multiplier() > 0
     except ValueError:
         usable = False
     if not usable or "_" in (args.default_requests_multiplier or ""):  # Python reads 1_5 as 15
-        wanted = 'a number above 0 as text, like "1.5"'
-        found.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wanted))
+        wish = 'a number above 0 as text, like "1.5"'
+        problems.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wish))
     try:
         usable = args.default_millis() >= 0
     except quantities.InvalidQuantity:
         usable = False
     if not usable:
-        wanted = 'a quantity of CPU, like "1000m"'
-        found.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, wanted))
-    return found
+        wish = 'a quantity of CPU, like "1000m"'
+        problems.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, wish))
+    return problems
 
 
 def load_variation_problems(args: LoadVariationRiskBalancingArgs) -> list[Problem]:
     """Return the problems of completed arguments of LoadVariationRiskBalancing."""
-    found = list(_provider_problems(args))
+    problems = list(_provider_problems(args))
     for key, value in (
         ("safeVarianceMargin", args.safe_variance_margin),
         ("safeVarianceSensitivity", args.safe_variance_sensitivity),
     ):
         if value is None or not (math.isfinite(value) and value >= 0):
-            found.append(config_problem.problem((key,), value, "a number of 0 or more"))
-    return found
+            problems.append(config_problem.problem((key,), value, "a number of 0 or more"))
+    return problems
 
 
 def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
     """Return the problems of completed arguments of LowRiskOverCommitment."""
-    found = list(_provider_problems(args))
+    problems = list(_provider_problems(args))
     if (args.smoothing_window_size or 0) < 1:
-        found.append(config_problem.problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
-    found += [
+        problems.append(config_problem.problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
+    problems += [
         config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
         for name, size in (args.smoothing_window_sizes or {}).items()
         if size < 1
     ]
     providers = ", ".join(provider_spec.NEEDS)
-    found += [
+    problems += [
         config_problem.problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
         for name in args.smoothing_window_sizes or {}
         if name not in provider_spec.NEEDS
     ]
     for resource, weight in (args.risk_limit_weights or {}).items():
         if resource not in (names.CPU, names.MEMORY):
-            found.append(config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only"))
+            problems.append(
+                config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only")
+            )
         elif not 0 <= weight <= 1:
-            found.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
-    return found
+            problems.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
+    return problems
 
 
 def peaks_problems(args: PeaksArgs) -> list[Problem]:
@@ -315,10 +317,10 @@ def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpe
 class Contradiction(ValueError):
     """Two plugins have different providers."""
 
-    def __init__(self, plugin: str, wanted: str) -> None:
-        super().__init__(f"{plugin}: want {wanted}")
+    def __init__(self, plugin: str, wish: str) -> None:
+        super().__init__(f"{plugin}: want {wish}")
         self.plugin = plugin
-        self.wanted = wanted
+        self.wanted = wish
 
 
 def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
@@ -332,8 +334,8 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
         for problem in provider_spec.problems(spec):
             yield config_problem.problem(path, shown, problem)
         if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token.get_secret_value()):
-            wanted = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
-            yield config_problem.problem(path, shown, wanted)
+            wish = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
+            yield config_problem.problem(path, shown, wish)
         if spec.type in types[:index]:
             yield config_problem.problem(path, shown, f"each type at most once, {spec.type} is listed before it")
 
@@ -346,15 +348,15 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
         "address": args.metric_provider_address,
         "token": args.metric_provider_token,
     }
-    given = {name: value for name, value in flat.items() if value is not None}
-    for name, value in given.items():
+    flat_keys = {name: value for name, value in flat.items() if value is not None}
+    for name, value in flat_keys.items():
         if nested.get(name, value) != value:
             path = (f"metricProvider{name.capitalize()}",)
-            seen = "(not shown)" if name == "token" else value
-            yield config_problem.problem(path, seen, f"the same as metricProvider.{name}, or one of the two")
-    if args.metric_providers and (nested or given):
-        wanted = "metricProviders or metricProvider, not both"
-        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wanted)
+            shown = "(not shown)" if name == "token" else value
+            yield config_problem.problem(path, shown, f"the same as metricProvider.{name}, or one of the two")
+    if args.metric_providers and (nested or flat_keys):
+        wish = "metricProviders or metricProvider, not both"
+        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wish)
 
 
 def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:

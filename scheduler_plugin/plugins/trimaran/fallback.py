@@ -60,8 +60,8 @@ def fallback_levels(
     unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
     delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
     # Of the first data after an outage, the rows are not compared with each other before all of them are written.
-    found: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
-    return found
+    levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
+    return levels
 
 
 def best_fit(requested: Floats, allocatable: Floats) -> Floats:
@@ -74,7 +74,7 @@ def best_fit(requested: Floats, allocatable: Floats) -> Floats:
     return np.where(share <= 1.0, np.floor(share * 100.0), 0.0)
 
 
-def of_both(levels: FallbackLevels, scores: Floats, without_providers: Floats) -> Floats:
+def combine_resources(levels: FallbackLevels, scores: Floats, without_providers: Floats) -> Floats:
     """Return the score of each node for a plugin that needs both resources, shape (nodes,).
 
     `scores`: with requests in place of a resource that is not measured; `without_providers`: if no node is measured.

@@ -64,7 +64,7 @@ class MeasurementFeed:
             oldest_seconds=self._measurements.oldest_seconds,
         )
         providers = [registry.build(spec, context) for spec in self._specs]
-        counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
+        counted = metrics.WatcherMetrics(into, [provider.name for provider in providers], self._windows, self._clock)
         into.register(FallbackCollector(self._plugins[0], self._cluster.vectors, self._clock))
         watcher = Watcher(
             providers,
@@ -89,13 +89,13 @@ class MeasurementFeed:
             await watcher.close()
 
     def _nodes(self) -> dict[str, KnownNode]:
-        known = {}
+        nodes = {}
         for name, entry in self._cluster.entries.items():
             if entry.node is not None:
                 cached = self._known.get(name)
-                known[name] = cached if cached and cached[0] is entry.node else (entry.node, _read(entry.node))
-        self._known = known
-        return {name: node for name, (_object, node) in known.items()}
+                nodes[name] = cached if cached and cached[0] is entry.node else (entry.node, _read(entry.node))
+        self._known = nodes
+        return {name: node for name, (_object, node) in nodes.items()}
 
     async def _rewrite(self) -> None:
         """Update the rows after each refresh."""

@@ -38,14 +38,14 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         columns, demand = self.columns, of.demand
         if self._formula == "upstream":
             total = columns.allocatable[:, rows]
-            scores = self._resource_scores(rows, total, node_columns.of_amounts(demand.shipped_request))
+            scores = self._resource_scores(rows, total, node_columns.amount_column(demand.shipped_request))
             return load_variation.score(scores, columns.is_valid[:, rows])
-        request = node_columns.of_amounts(demand.request)
+        request = node_columns.amount_column(demand.request)
         measured = self._resource_scores(rows, columns.capacity[:, rows], request + self._recent[:, rows])
         levels = columns.fallback_levels(rows, now)
         of_resources = np.where(levels == FallbackLevel.MEASURED, measured, self._by_requests(rows, request))
         scores = load_variation.score(of_resources, np.ones(levels.shape, dtype=np.bool_))
-        return fallback.of_both(levels, scores, columns.best_fit(rows, demand.request))
+        return fallback.combine_resources(levels, scores, columns.best_fit(rows, demand.request))
 
     def _resource_scores(self, rows: Rows, percent_of: Floats, request: Floats) -> Floats:
         """Score each resource of each candidate; percentages are of `percent_of`, fractions of allocatable."""

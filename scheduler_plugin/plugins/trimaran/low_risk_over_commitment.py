@@ -66,32 +66,32 @@ class LowRiskOverCommitment(MeasuredPlugin):
     def _write_own(self, entry: NodeEntry) -> None:
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
         row = entry.row
-        self.request[:, row] = node_columns.summed([each.request for each in placed])
-        self.limit[:, row] = node_columns.summed([each.limit for each in placed])
+        self.request[:, row] = node_columns.summed([pod.request for pod in placed])
+        self.limit[:, row] = node_columns.summed([pod.limit for pod in placed])
         if self._formula == "corrected":
             self._recent[:, row] = self._recent_requests(entry)
-        self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
+        self._has_best_effort[row] = any(pod.request == NOTHING and pod.limit == NOTHING for pod in placed)
         self._needs_load_risk[row] = True
 
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
-        own = declared(of.demand, self._formula)
-        is_best_effort = own.request == NOTHING and own.limit == NOTHING
+        pod_resources = declared(of.demand, self._formula)
+        is_best_effort = pod_resources.request == NOTHING and pod_resources.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
             return np.zeros(self.columns.has_measurement[rows].shape)
-        limit_risks = self._limit_risks(own, rows, is_best_effort=is_best_effort)
+        limit_risks = self._limit_risks(pod_resources, rows, is_best_effort=is_best_effort)
         risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self.weights)
         if self._formula == "upstream":
             return np.where(self.columns.has_measurement[rows], overcommitment.score(risks), 0.0)
         levels = self.columns.fallback_levels(rows, now)
         by_limits = overcommitment.total_risk(limit_risks, limit_risks, self.weights)
         scores = overcommitment.score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
-        return fallback.of_both(levels, scores, overcommitment.score(by_limits))
+        return fallback.combine_resources(levels, scores, overcommitment.score(by_limits))
 
-    def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
+    def _limit_risks(self, pod_resources: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
-        request = self.request[:, rows] + node_columns.of_amounts(own.request)
-        limit = self.limit[:, rows] + node_columns.of_amounts(own.limit)
+        request = self.request[:, rows] + node_columns.amount_column(pod_resources.request)
+        limit = self.limit[:, rows] + node_columns.amount_column(pod_resources.limit)
         if self._formula == "kep":
             limit = overcommitment.with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
         return overcommitment.limit_risk(request, limit, capacity)

@@ -64,8 +64,8 @@ class MeasuredPlugin(abc.ABC):
         """Score each candidate; None for a pod with an unreadable spec."""
         if pod.demand is None:
             return None
-        own = ScoringClass(pod.demand, int(now // _CACHE_SECONDS))
-        scores: Floats = self._cache.of(own, rows, self.columns)
+        scoring_class = ScoringClass(pod.demand, int(now // _CACHE_SECONDS))
+        scores: Floats = self._cache.results(scoring_class, rows, self.columns)
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
@@ -83,11 +83,11 @@ class MeasuredPlugin(abc.ABC):
 
     def _recent_requests(self, entry: NodeEntry) -> list[float]:
         """Return the requests of CPU and of memory that the measurement of a node does not contain the usage of."""
-        found = []
+        sums = []
         for resource in range(len(RESOURCES)):
             requests = [pod.demand.request[resource] if pod.demand else 0 for pod in entry.load.pods.values()]
-            found.append(sum(map(operator.mul, requests, self._unmeasured_shares(entry, resource))))
-        return found
+            sums.append(sum(map(operator.mul, requests, self._unmeasured_shares(entry, resource))))
+        return sums
 
     def _compute_class(self, of: ScoringClass, rows: Rows) -> Floats:
         return self._compute(of, rows, of.period * _CACHE_SECONDS)

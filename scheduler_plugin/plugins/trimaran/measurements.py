@@ -91,16 +91,18 @@ def utilization(
 
 def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
     """Read the measurement of one node from its records."""
-    found = [utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in BOUNDED]
+    utilizations = [
+        utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in BOUNDED
+    ]
     for index, kind in enumerate(BOUNDED):
-        if node.rejected and kind in node.rejected and not found[index].is_measured:
-            found[index] = found[index]._replace(is_rejected=True)
+        if node.rejected and kind in node.rejected and not utilizations[index].is_measured:
+            utilizations[index] = utilizations[index]._replace(is_rejected=True)
     cpu = [
         metric.value
         for metric in node.metrics
         if metric.type == MetricType.CPU and metric.operator in (Statistic.AVG, Statistic.LATEST)
     ]
-    return Measurement(found[0], found[1], cpu[-1] if cpu else math.nan, cpu[0] if cpu else math.nan)
+    return Measurement(utilizations[0], utilizations[1], cpu[-1] if cpu else math.nan, cpu[0] if cpu else math.nan)
 
 
 def _completed(newer: Measurement, older: Measurement) -> Measurement:
@@ -136,7 +138,7 @@ class Measurements:
         """
         self._selected_ends = self.newest_ends
 
-    def of(self, name: str) -> Measurement | None:
+    def find(self, name: str) -> Measurement | None:
         """Return the measurement of one node; None if no window has it."""
         return self._by_name.get(name)
 
@@ -148,25 +150,31 @@ class Measurements:
         by_name: dict[str, Measurement] = {}
         for snapshot in _best_first(windows):
             for name, node in snapshot.data.nodes.items():
-                known = by_name.get(name)
-                if known is not None and known.is_complete:
+                selected = by_name.get(name)
+                if selected is not None and selected.is_complete:
                     continue
                 is_fresh = now - (node.window or snapshot.window).end <= self.oldest_seconds
                 if is_fresh and (node.metrics or node.rejected):
-                    own = read(node, snapshot)
-                    by_name[name] = own if known is None else _completed(known, own)
+                    measurement = read(node, snapshot)
+                    by_name[name] = measurement if selected is None else _completed(selected, measurement)
         for name, before in self._by_name.items():  # its snapshot may have been replaced by five with less data
-            known = by_name.get(name)
-            if known is None or not known.is_complete:
+            selected = by_name.get(name)
+            if selected is None or not selected.is_complete:
                 fresh = [of if now - of.end <= self.oldest_seconds else _NOTHING for of in before[:2]]
                 if any(of.is_measured for of in fresh):
-                    kept = before._replace(cpu=fresh[0], memory=fresh[1])
-                    by_name[name] = kept if known is None else _completed(known, kept)
+                    measurement = before._replace(cpu=fresh[0], memory=fresh[1])
+                    by_name[name] = measurement if selected is None else _completed(selected, measurement)
         self._by_name = by_name
         before_cpu, before_memory = self.newest_ends
         self._selected_ends = (
-            max((each.cpu.end for each in by_name.values() if each.cpu.is_measured), default=before_cpu),
-            max((each.memory.end for each in by_name.values() if each.memory.is_measured), default=before_memory),
+            max(
+                (measurement.cpu.end for measurement in by_name.values() if measurement.cpu.is_measured),
+                default=before_cpu,
+            ),
+            max(
+                (measurement.memory.end for measurement in by_name.values() if measurement.memory.is_measured),
+                default=before_memory,
+            ),
         )
 
     def confirm_rows(self) -> None:
@@ -177,6 +185,6 @@ class Measurements:
 def _best_first(windows: Windows) -> Iterator[Snapshot]:
     for newest_first in range(KEPT):
         for duration in DURATIONS_SECONDS:
-            kept = windows.kept(duration)
-            if newest_first < len(kept):
-                yield kept[-1 - newest_first]
+            snapshots = windows.kept(duration)
+            if newest_first < len(snapshots):
+                yield snapshots[-1 - newest_first]

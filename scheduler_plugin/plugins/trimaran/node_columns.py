@@ -59,9 +59,9 @@ class MeasurementColumns(RowChanges):
     def write(self, entry: NodeEntry) -> bool:
         """Update the row of one node; return False if none of its inputs changed (a report alone is not an input)."""
         row = entry.row
-        state = (entry, entry.node, self._measurements.of(entry.name), entry.load.pods_version)
-        known = self._written.get(row)
-        if known is not None and known[3] == state[3] and all(map(operator.is_, known[:3], state[:3])):
+        state = (entry, entry.node, self._measurements.find(entry.name), entry.load.pods_version)
+        written = self._written.get(row)
+        if written is not None and written[3] == state[3] and all(map(operator.is_, written[:3], state[:3])):
             return False
         self._written[row] = state
         self.changed(row)
@@ -101,7 +101,7 @@ class MeasurementColumns(RowChanges):
 
     def best_fit(self, rows: Rows, request: Amounts) -> Floats:
         """Score each candidate by requests alone, including those of the incoming pod."""
-        return fallback.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
+        return fallback.best_fit(self.requested[:, rows] + amount_column(request), self.allocatable[:, rows])
 
     def _write_measurement(self, row: int, measurement: Measurement | None) -> None:
         self.has_measurement[row] = measurement is not None
@@ -127,20 +127,20 @@ class MeasurementColumns(RowChanges):
         return self.providers.index(name)
 
     def _capacity(self, entry: NodeEntry) -> tuple[int, int]:
-        known = self._capacities.get(entry.row)
-        if known is None or known[0] is not entry.node:
-            known = self._capacities[entry.row] = (entry.node, _capacity(entry.node))
-        return known[1]
+        cached = self._capacities.get(entry.row)
+        if cached is None or cached[0] is not entry.node:
+            cached = self._capacities[entry.row] = (entry.node, _capacity(entry.node))
+        return cached[1]
 
 
-def of_amounts(amounts: Amounts) -> Floats:
+def amount_column(amounts: Amounts) -> Floats:
     """Return CPU and memory as one column, shape (2, 1)."""
     return np.array([amounts], dtype=np.float64).T
 
 
 def summed(amounts: list[Amounts]) -> tuple[int, int]:
     """Return the sums of CPU and of memory."""
-    return sum(each.cpu_millis for each in amounts), sum(each.memory_bytes for each in amounts)
+    return sum(pod.cpu_millis for pod in amounts), sum(pod.memory_bytes for pod in amounts)
 
 
 def _capacity(node: pods.Node | None) -> tuple[int, int]:

@@ -24,7 +24,10 @@ _MAX_PREDICTIONS: Final = 4096  # cached at a time
 def predicted_millis(demand: PodResources, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
     """Predict the CPU of a pod in milli-cores: each container's limit, else a multiple of its request or a default."""
     running: Iterable[ContainerCpu] = demand.containers + (demand.sidecars if with_sidecars else ())
-    return sum(container_millis(each, multiplier, default_millis) for each in running) + demand.overhead_cpu_millis
+    return (
+        sum(container_millis(container, multiplier, default_millis) for container in running)
+        + demand.overhead_cpu_millis
+    )
 
 
 def container_millis(container: ContainerCpu, multiplier: float, default_millis: int) -> int:
@@ -99,12 +102,12 @@ class TargetLoadPacking(MeasuredPlugin):
         """Return the predicted CPU in milli-cores, cached by requests and limits, which pods of a workload share."""
         if demand is None:
             return 0
-        known = self._predictions.get(demand)
-        if known is None:
+        prediction = self._predictions.get(demand)
+        if prediction is None:
             if len(self._predictions) > _MAX_PREDICTIONS:
                 self._predictions.clear()
-            known = self._predictions[demand] = self._predict_uncached(demand)
-        return known
+            prediction = self._predictions[demand] = self._predict_uncached(demand)
+        return prediction
 
     def _predict_uncached(self, demand: PodResources) -> int:
         if self._formula == "kep":

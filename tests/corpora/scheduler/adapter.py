@@ -217,7 +217,7 @@ class _Scheduler:
     def _explain(self, key: str) -> dict[str, Any]:
         """Return the inputs of the last decision on a pod, by node."""
         parts = self._parts
-        page = explanation.page(key, parts.records.of(key)[:1], parts.cycle.rejecting_plugins, parts.resources)
+        page = explanation.page(key, parts.records.decisions(key)[:1], parts.cycle.rejecting_plugins, parts.resources)
         return {node["node"]: [node["scores"], node["inputs"]] for node in page["decisions"][0]["nodes"]}
 
     def _count(self, _value: bool) -> dict[str, float]:

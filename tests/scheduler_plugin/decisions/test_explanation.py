@@ -36,7 +36,7 @@ def decided(parts, bound_to="", nodes=NODES, pod=POD):
         binding = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
         parts.extender.bind(json.dumps(binding).encode(), NOW + 12)
     plugins = parts.cycle.rejecting_plugins
-    found = explanation.page("default/web", parts.records.of("default/web"), plugins, parts.resources)
+    found = explanation.page("default/web", parts.records.decisions("default/web"), plugins, parts.resources)
     json.dumps(found, allow_nan=False)
     return found["decisions"][0]
 

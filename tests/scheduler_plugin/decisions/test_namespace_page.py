@@ -16,7 +16,7 @@ def described(quota, count):
         parts.cluster.pod_changed(
             factories.pod(f"p{index:02}", namespace="shop", requests=requests, node="n1", phase="Running"), NOW
         )
-    return json.loads(json.dumps(namespace_page.of_namespace("shop", parts.vectors.mid_quotas)))
+    return json.loads(json.dumps(namespace_page.document("shop", parts.vectors.mid_quotas)))
 
 
 def test_the_largest_holders_come_first_and_the_others_are_counted():

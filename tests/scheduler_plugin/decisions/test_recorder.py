@@ -125,7 +125,7 @@ def test_inputs_are_those_of_the_decision_after_later_changes(parts):
     parts.cluster.node_deleted("n2")
     parts.cluster.metric_deleted("n2")
     parts.cluster.node_changed(factories.node("usurper"))  # takes the row of n2
-    (decision,) = parts.records.of("default/web")
+    (decision,) = parts.records.decisions("default/web")
     assert list(decision.names) == NODES
     assert decision.updated_at.tolist() == [NOW, NOW, NOW]
     columns = decision.inputs["LoadAwareScheduling"].columns
@@ -139,7 +139,7 @@ def test_the_verbs_make_a_complete_record(parts):
     parts.extender.prepare()
     parts.extender.prioritize(request(pod_document("web", requests={"cpu": "1"}), ["n1", "n2"]), NOW)
     parts.extender.bind(b'{"PodName":"web","PodNamespace":"default","PodUID":"uid-web","Node":"n1"}', NOW)
-    (decision,) = parts.records.of("default/web")
+    (decision,) = parts.records.decisions("default/web")
     # n1: (100 - 10 - 0.85) cores -> 89, memory 98 -> 93; n2: 79 and 98 -> 88; the hot n3 is rejected
     assert decision.scores.tolist() == [93, 88]
     assert (decision.node, decision.codes.tolist()) == ("n1", [0, 0, 2])
@@ -149,7 +149,9 @@ def test_the_verbs_make_a_complete_record(parts):
 def test_mid_resources_are_recorded_only_for_pods_that_request_them(parts):
     for name, requests in (("mid", {"kubernetes.io/mid-cpu": "500"}), ("prod", {"cpu": "1"})):
         parts.extender.filter(request(pod_document(name, requests=requests), NODES), NOW)
-    recorded = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
+    recorded = {
+        name: parts.records.decisions(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")
+    }
     assert set(recorded["mid"]) == {"midLeft", "midClosed"}
     assert recorded["prod"] == {}
 
@@ -189,9 +191,9 @@ def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
         parts.extender.bind(json.dumps(binding).encode(), NOW)
     assert len(parts.records) > 30
     assert parts.records.bytes <= 400_000
-    (newest,) = parts.records.of("default/web-99")
+    (newest,) = parts.records.decisions("default/web-99")
     assert newest.is_whole()
-    (older,) = parts.records.of("default/web-70")
+    (older,) = parts.records.decisions("default/web-70")
     assert not older.is_whole()
     assert (older.asked, older.passed, len(older.rows)) == (300, 198, 20)
     page = explanation.page("default/web-70", [older], [], ("cpu", "memory"))["decisions"][0]

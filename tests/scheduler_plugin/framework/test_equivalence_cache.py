@@ -23,7 +23,7 @@ class Counted:
         return self.values[rows] + pod_class
 
     def of(self, pod_class, rows):
-        return self.cache.of(pod_class, np.array(rows, dtype=np.intp), self.changes).tolist()
+        return self.cache.results(pod_class, np.array(rows, dtype=np.intp), self.changes).tolist()
 
     def change(self, row, value):
         self.values[row] = value
@@ -74,7 +74,7 @@ def test_memory_is_bounded_at_every_size():
 
 def test_the_caller_may_change_the_results():
     counted = Counted(2)
-    counted.cache.of(0, np.array([0, 1]), counted.changes)[:] = -1
+    counted.cache.results(0, np.array([0, 1]), counted.changes)[:] = -1
     assert counted.of(0, [0, 1]) == [0, 100]
 
 

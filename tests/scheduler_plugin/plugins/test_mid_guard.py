@@ -560,7 +560,7 @@ def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
     entries = [{"name": "MidGuard", "args": {"defaultQuota": {"cpu": "2", "memory": "8Gi"}}}]
     configuration = loader.parse({"pluginConfig": entries})
     parts = factories.assembly.Parts(configuration, assumed_ttl_seconds=120, monotonic=factories.Clock())
-    assert parts.vectors.mid_quotas.use_of("any").quota == (2_000, 8 << 30)
+    assert parts.vectors.mid_quotas.namespace_use("any").quota == (2_000, 8 << 30)
 
 
 @pytest.mark.parametrize("bad", [{"cpu": "-1"}, {"cpus": "1"}, {"cpu": "lots"}])

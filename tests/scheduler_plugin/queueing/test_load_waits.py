@@ -104,7 +104,7 @@ def test_the_decision_record_names_the_wait():
     scene.filter()
     scene.clock.seconds = BOUND + 5
     scene.filter()
-    (newest, first) = scene.parts.records.of("default/web")
+    (newest, first) = scene.parts.records.decisions("default/web")
     assert (newest.pod.waited_seconds, first.pod.waited_seconds) == (BOUND + 5, 0)
 
 

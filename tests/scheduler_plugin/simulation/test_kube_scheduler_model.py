@@ -70,16 +70,16 @@ def test_samples_a_small_cluster_completely_and_a_large_one_in_turns():
 def test_reads_weights_from_kube_schedulers_configuration():
     scores = {"enabled": [{"name": "NodeResourcesFit", "weight": 7}], "disabled": [{"name": "*"}]}
     document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{"weight": 3}]}
-    assert kube_scheduler_model.weights_of(document) == Weights(least=7, balanced=0, extender=3)
-    assert kube_scheduler_model.weights_of({"profiles": [{}]}) == Weights(1, 1, 1)
-    assert kube_scheduler_model.weights_of({"pluginConfig": []}) == Weights(10, 10, 1)
+    assert kube_scheduler_model.read_weights(document) == Weights(least=7, balanced=0, extender=3)
+    assert kube_scheduler_model.read_weights({"profiles": [{}]}) == Weights(1, 1, 1)
+    assert kube_scheduler_model.read_weights({"pluginConfig": []}) == Weights(10, 10, 1)
 
 
 def test_rejects_an_unsupported_scoring_strategy():
     args = {"scoringStrategy": {"type": "MostAllocated"}}
     document = {"profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]}
     with pytest.raises(CannotModel, match="MostAllocated"):
-        kube_scheduler_model.weights_of(document)
+        kube_scheduler_model.read_weights(document)
 
 
 def test_balance_is_half_the_difference_of_the_shares_and_perfect_without_one_of_the_resources():
@@ -104,7 +104,7 @@ def test_every_resource_that_a_pod_does_not_fit_on_is_a_reason():
 def test_an_enabled_score_without_a_weight_has_the_weight_1():
     scores = {"enabled": [{"name": "NodeResourcesFit"}]}
     document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{}]}
-    assert kube_scheduler_model.weights_of(document) == Weights(least=1, balanced=1, extender=1)
+    assert kube_scheduler_model.read_weights(document) == Weights(least=1, balanced=1, extender=1)
 
 
 def test_a_resource_of_some_nodes_fits_there_alone():

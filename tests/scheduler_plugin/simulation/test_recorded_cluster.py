@@ -39,7 +39,7 @@ def created(document, at):
 
 def scenario(pods, nodes=("n1",), metrics=None, **play):
     recording = Recording(pods, [node(name) for name in nodes], metrics)
-    return recorded_cluster.scenario_of(recording, Play(**play))
+    return recorded_cluster.to_scenario(recording, Play(**play))
 
 
 def by_name(made):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugin.simulation.scheduling_queue import Backoff, Due, SchedulingQueue, backoff_of
+from scheduler_plugin.simulation.scheduling_queue import Backoff, Due, SchedulingQueue, read_backoff
 
 
 def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():
@@ -50,4 +50,4 @@ def test_a_flush_of_an_earlier_attempt_finds_nothing_due():
     ],
 )
 def test_reads_the_backoff_of_kube_scheduler(document, wanted):
-    assert backoff_of(document) == wanted
+    assert read_backoff(document) == wanted

@@ -85,10 +85,10 @@ async def test_the_quotas_of_namespaces_that_are_gone_end():
     shop, lab = (namespace(name, '{"cpu": "20"}') for name in ("shop", "lab"))
     path = "/api/v1/namespaces"
     async with followed(path, lambda api: NamespaceWatch(api, quotas, WatchState()), [shop, lab], [lab]):
-        await until(lambda: quotas.use_of("lab").quota.cpu_millis == 20_000)
-        await until(lambda: quotas.use_of("shop").quota.cpu_millis is None)
+        await until(lambda: quotas.namespace_use("lab").quota.cpu_millis == 20_000)
+        await until(lambda: quotas.namespace_use("shop").quota.cpu_millis is None)
     assert quotas.is_known
-    assert quotas.use_of("lab").quota.cpu_millis == 20_000
+    assert quotas.namespace_use("lab").quota.cpu_millis == 20_000
 
 
 async def test_a_namespace_that_is_deleted_has_the_default_quota():
@@ -97,9 +97,9 @@ async def test_a_namespace_that_is_deleted_has_the_default_quota():
     key = watching.Key("", "shop")
     quotas.namespace_changed("shop", '{"cpu": "20"}')
     watch._apply(watching.Unreadable(key, "nonsense"))
-    assert quotas.use_of("shop").quota.cpu_millis == 20_000
+    assert quotas.namespace_use("shop").quota.cpu_millis == 20_000
     watch._apply(watching.Deleted(key, None))
-    assert quotas.use_of("shop").quota == quotas.default
+    assert quotas.namespace_use("shop").quota == quotas.default
 
 
 async def test_a_missing_config_map_closes_no_node():

@@ -99,9 +99,9 @@ class Accounting(RuleBasedStateMachine):
         wanted |= {f"{namespace}/{name}": int(pod[2]) for (namespace, name), (pod, _end) in self.expected.items()}
         for namespace in NAMESPACES:
             own = [cores for key, cores in wanted.items() if key.startswith(f"{namespace}/")]
-            use = self.parts.vectors.mid_quotas.use_of(namespace)
+            use = self.parts.vectors.mid_quotas.namespace_use(namespace)
             assert use.held == (1000 * sum(own), len(own) << 30)
-            assert len(self.parts.vectors.mid_quotas.holders_of(namespace)) == len(own)
+            assert len(self.parts.vectors.mid_quotas.namespace_holders(namespace)) == len(own)
 
 
 def uid_of(pod):
@@ -116,12 +116,12 @@ def test_the_annotation_replaces_the_default_and_a_malformed_one_permits_nothing
     quotas = MidQuotas()
     quotas.default = quota.MidQuota(1_000, None)
     quotas.namespace_changed("shop", '{"cpu": "20"}')
-    assert quotas.use_of("shop").quota == (20_000, None)
+    assert quotas.namespace_use("shop").quota == (20_000, None)
     quotas.namespace_changed("shop", '{"cpu": "20 cores"}')
-    assert (quotas.use_of("shop").quota, quotas.use_of("shop").is_malformed) == ((0, 0), True)
-    assert quotas.use_of("lab") == ((0, 0), (1_000, None), False)
+    assert (quotas.namespace_use("shop").quota, quotas.namespace_use("shop").is_malformed) == ((0, 0), True)
+    assert quotas.namespace_use("lab") == ((0, 0), (1_000, None), False)
     quotas.namespace_deleted("shop")
-    assert quotas.use_of("shop") == ((0, 0), (1_000, None), False)
+    assert quotas.namespace_use("shop") == ((0, 0), (1_000, None), False)
 
 
 def test_a_list_drops_the_quotas_of_namespaces_that_are_gone():
@@ -147,7 +147,7 @@ def test_a_negative_request_frees_nothing():
     parts = factories.parts()
     parts.cluster.node_changed(factories.node("n1"))
     parts.cluster.assume_pod(factories.pod("a", requests={"kubernetes.io/mid-cpu": "-5k"}), "n1", NOW)
-    assert parts.vectors.mid_quotas.use_of("default").held == (0, 0)
+    assert parts.vectors.mid_quotas.namespace_use("default").held == (0, 0)
 
 
 def test_a_call_of_another_scheduler_between_filter_and_prioritize_does_not_free_the_quota():

@@ -35,13 +35,13 @@ async def test_follows_the_annotation_of_namespaces_that_come_change_and_go():
     async with cluster.running() as server:
         server.add("namespaces", namespace("shop", '{"cpu": "20"}'))
         async with following(server, quotas):
-            await until(lambda: quotas.use_of("shop").quota.cpu_millis == 20_000 and quotas.is_known)
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis == 20_000 and quotas.is_known)
             server.add("namespaces", namespace("lab", "{"))
-            await until(lambda: quotas.use_of("lab").is_malformed)
+            await until(lambda: quotas.namespace_use("lab").is_malformed)
             server.patch("namespaces", "shop", {"metadata": {"annotations": {"koordinator.sh/mid-quota": None}}})
-            await until(lambda: quotas.use_of("shop").quota.cpu_millis is None)
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis is None)
             server.remove("namespaces", "lab")
-            await until(lambda: not quotas.use_of("lab").is_malformed)
+            await until(lambda: not quotas.namespace_use("lab").is_malformed)
 
 
 async def test_without_the_permission_the_quotas_stay_unknown():
@@ -59,7 +59,7 @@ async def test_only_the_metadata_of_namespaces_is_asked_for():
     async with cluster.running() as server:
         server.add("namespaces", namespace("shop", '{"cpu": "20"}'))
         async with following(server, quotas):
-            await until(lambda: quotas.use_of("shop").quota.cpu_millis == 20_000)
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis == 20_000)
         asked = [each for each in server.requests if "/namespaces" in each.path]
     assert asked
     assert all("PartialObjectMetadata" in each.headers["accept"] for each in asked)

@@ -146,7 +146,7 @@ def _by_continued_fraction(alpha: Floats, beta: Floats, x: Floats) -> Floats:
 def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """Evaluate the fraction by Lentz's method for all elements at once; converged elements leave the loop."""
     result = np.empty_like(x)
-    left = np.arange(len(x))
+    pending = np.arange(len(x))
     c = np.ones_like(x)
     d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d.copy()
@@ -160,12 +160,12 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
             value = value * change
         unconverged = np.abs(change - 1.0) >= _PRECISION
         if unconverged.mean() < _COMPACT_BELOW:
-            result[left[~unconverged]] = value[~unconverged]
-            left = left[unconverged]
-            a, b, x, c, d, value = (each[unconverged] for each in (a, b, x, c, d, value))
-            if not len(left):
+            result[pending[~unconverged]] = value[~unconverged]
+            pending = pending[unconverged]
+            a, b, x, c, d, value = (array[unconverged] for array in (a, b, x, c, d, value))
+            if not len(pending):
                 break
-    result[left] = value
+    result[pending] = value
     return result
 
 

@@ -17,10 +17,10 @@ def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats)
 def score(jumps: Floats, is_known: Bools) -> Floats:
     """Score each candidate 0..100, the smallest jump 100; unknown ones score 0 and do not affect the scale."""
     scores = np.zeros(len(jumps))
-    known = jumps[is_known]
-    if len(known):
-        lowest, span = known.min(), known.max() - known.min()
-        scores[is_known] = 100.0 - np.trunc(100.0 * (known - lowest) / span) if span > 0.0 else 100.0
+    known_jumps = jumps[is_known]
+    if len(known_jumps):
+        lowest, span = known_jumps.min(), known_jumps.max() - known_jumps.min()
+        scores[is_known] = 100.0 - np.trunc(100.0 * (known_jumps - lowest) / span) if span > 0.0 else 100.0
     return scores
 
 

@@ -152,7 +152,7 @@ async def test_datadog_reads_the_named_metrics_of_the_named_cluster(datadog_sour
 def test_datadog_names_its_error() -> None:
     response = {"errors": "rate limit", "data": {"attributes": {"series": [], "values": []}}}
     with pytest.raises(ProviderFailed, match="rate limit"):
-        datadog.nodes_of(response, datadog.utilizations())
+        datadog.read_nodes(response, datadog.utilizations())
 
 
 async def test_health_uses_the_keys(signalfx_source: Source, datadog_source: Source) -> None:

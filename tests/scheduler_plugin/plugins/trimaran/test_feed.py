@@ -62,7 +62,7 @@ async def measured(
     )
     task = asyncio.create_task(feed.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session
     async with asyncio.timeout(20):
-        while running.measurements.of("hot") is None:
+        while running.measurements.find("hot") is None:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
     task.cancel()
@@ -194,8 +194,8 @@ async def test_a_node_with_an_unreadable_capacity_is_not_measured() -> None:
         running.cluster.node_changed(each)
         running.cluster.metric_changed(report(each.metadata.name, "3"))
     await measured(running, prometheus_client.CollectorRegistry(), [NOW])
-    assert running.measurements.of("hot") is not None
-    assert running.measurements.of("broken") is None
+    assert running.measurements.find("hot") is not None
+    assert running.measurements.find("broken") is None
 
 
 class Silent:
