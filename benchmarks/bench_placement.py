@@ -22,7 +22,7 @@ from koordctl.backtest import placement, traces
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
-from scheduler_plugin.simulation.outcome import Summary, summary
+from scheduler_plugin.simulation.outcome import OutcomeSummary, summary
 from scheduler_plugin.simulation.replay import Replay
 from scheduler_plugin.simulation.scenario import Scenario, from_series
 
@@ -108,7 +108,7 @@ def _arrivals(
         yield at, rng.expovariate(1.0 / mean_life_seconds)
 
 
-def played(contender: Contender, what: Scenario) -> Summary:
+def played(contender: Contender, what: Scenario) -> OutcomeSummary:
     """Replay the scenario from an empty cluster and return the summary."""
     parts = None
     if contender.document is not None:

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(chosen: SchedulerPluginSettings, configuration: loader.Configuration) -> None:
+async def _run(chosen: SchedulerPluginSettings, configuration: loader.PluginConfiguration) -> None:
     await ExtenderApp(chosen, configuration).run()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from prometheus_client.registry import Collector
 
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions import recorder
 from scheduler_plugin.decisions.metrics import DecisionCollector, MidQuotaCollector, NodeCollector, QueueingCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
@@ -41,7 +41,7 @@ class Parts:
 
     def __init__(
         self,
-        configuration: Configuration,
+        configuration: PluginConfiguration,
         *,
         assumed_ttl_seconds: float,
         short_list: int = 0,
@@ -138,7 +138,7 @@ class Parts:
         )
 
 
-def _mid_guard_args(configuration: Configuration) -> MidGuardArgs:
+def _mid_guard_args(configuration: PluginConfiguration) -> MidGuardArgs:
     args = configuration.args.get(MidGuard.name)
     return args if isinstance(args, MidGuardArgs) else MidGuardArgs()
 

@@ -21,7 +21,7 @@ from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.simulation import (
     kube_scheduler_model,
     recorded_cluster,
@@ -30,7 +30,7 @@ from scheduler_plugin.simulation import (
     table,
     usage_file,
 )
-from scheduler_plugin.simulation.outcome import Outcome
+from scheduler_plugin.simulation.outcome import ReplayOutcome
 from scheduler_plugin.simulation.recorded_cluster import Play, Recording
 from scheduler_plugin.simulation.replay import Replay
 from scheduler_plugin.simulation.scenario import Scenario
@@ -145,11 +145,11 @@ def _play(options: Namespace) -> Play:
     )
 
 
-def _configuration(name: str) -> Configuration | None:
+def _configuration(name: str) -> PluginConfiguration | None:
     return None if name == STOCK else loader.load(name)
 
 
-def _outcome(scenario: Scenario, config: str, loaded: Configuration | None, seed: int) -> Outcome:
+def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None, seed: int) -> ReplayOutcome:
     if loaded is None:
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loaded, assumed_ttl_seconds=120.0)

@@ -14,10 +14,10 @@ from api_types.kubernetes import yaml_text
 from component_base import http_endpoint
 from component_base.http_endpoint import Page, Route
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions import explanation, namespace_page, node_page
 from scheduler_plugin.decisions import metrics as decision_metrics
-from scheduler_plugin.decisions.recorder import Decision
+from scheduler_plugin.decisions.recorder import RecordedDecision
 from scheduler_plugin.state import mid_quotas
 
 _LISTED_DECISIONS: Final = 500
@@ -27,7 +27,7 @@ _TIMEOUT_SECONDS: Final = 2.0  # of a read in the event loop
 class DebugPages:
     """Pages about the parts of one extender, whose event loop is `loop`."""
 
-    def __init__(self, parts: Parts, configuration: Configuration, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, parts: Parts, configuration: PluginConfiguration, loop: asyncio.AbstractEventLoop) -> None:
         self._parts = parts
         self._configuration = configuration
         self._loop = loop
@@ -70,7 +70,7 @@ class DebugPages:
     async def _held(self, name: str) -> dict[str, Any]:
         return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
 
-    async def _decisions(self, key: str) -> tuple[list[Decision], dict[str, Any] | None]:
+    async def _decisions(self, key: str) -> tuple[list[RecordedDecision], dict[str, Any] | None]:
         """Return the decisions on a pod, or the last ones, and of a Mid pod the use of its namespace.
 
         Of the last ones only what never shrinks is read.

@@ -18,7 +18,7 @@ from apiserver_client import session, watching
 from component_base import http_endpoint, listening, tasks
 from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
@@ -50,7 +50,7 @@ class Ports(NamedTuple):
 class ExtenderApp:
     """The running process."""
 
-    def __init__(self, settings: SchedulerPluginSettings, configuration: Configuration) -> None:
+    def __init__(self, settings: SchedulerPluginSettings, configuration: PluginConfiguration) -> None:
         self._settings = settings
         self._configuration = configuration
         self._parts = Parts(

@@ -43,7 +43,7 @@ class InvalidConfiguration(Exception):
 
 
 @dataclass(frozen=True)
-class Configuration:
+class PluginConfiguration:
     """The plugins that run, with completed and validated arguments; names in the registry's order."""
 
     args: Mapping[str, pydantic.BaseModel]
@@ -76,7 +76,7 @@ class _Profile(NamedTuple):
     """Whether it may name kube-scheduler's own plugins too."""
 
 
-def load(file_name: str | None) -> Configuration:
+def load(file_name: str | None) -> PluginConfiguration:
     """Read a configuration file; None is an empty one. Raises InvalidConfiguration."""
     if file_name is None:
         return parse({})
@@ -102,7 +102,7 @@ def as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def parse(document: Any) -> Configuration:
+def parse(document: Any) -> PluginConfiguration:
     """Validate and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
@@ -139,7 +139,7 @@ def parse(document: Any) -> Configuration:
         problems.append(config_problem.problem(path, args, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
-    return Configuration(effective, selection.filters, selection.score_weights)
+    return PluginConfiguration(effective, selection.filters, selection.score_weights)
 
 
 def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from api_types.colocation import problem
 from api_types.colocation.problem import KeyPath, Problem
 from scheduler_plugin.plugins import registry
-from scheduler_plugin.plugins.registry import Point
+from scheduler_plugin.plugins.registry import ExtensionPoint
 
 _EVERYWHERE: Final = "multiPoint"
 _ALL: Final = "*"
@@ -36,7 +36,7 @@ class Selection(NamedTuple):
     score_weights: Mapping[str, int]
 
 
-class _Entry(NamedTuple):
+class _PluginEntry(NamedTuple):
     path: KeyPath
     point: str
     name: str
@@ -48,7 +48,7 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
     reader = _Reader(problems, with_others=with_others)
     enabled = list(reader.entries(plugins, path, "enabled"))
     disabled = {(entry.point, entry.name) for entry in reader.entries(plugins, path, "disabled")}
-    weights: dict[Point, dict[str, int]] = {point: {} for point in Point}
+    weights: dict[ExtensionPoint, dict[str, int]] = {point: {} for point in ExtensionPoint}
     for name, entry in registry.PLUGINS.items():
         entries = [one for one in enabled if one.name == name]
         for point in sorted(entry.points):
@@ -58,10 +58,14 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
             if named or spread or (entry.runs_by_default and not entries and not off):
                 weights[point][name] = next((one.weight for one in (*named, *spread)), entry.default_weight)
     for at in enabled:
-        if at.point in set(Point) and at.name in registry.PLUGINS and at.point not in registry.PLUGINS[at.name].points:
+        if (
+            at.point in set(ExtensionPoint)
+            and at.name in registry.PLUGINS
+            and at.point not in registry.PLUGINS[at.name].points
+        ):
             able = [name for name, entry in registry.PLUGINS.items() if at.point in entry.points]
             problems.append(problem.problem((*at.path, "name"), at.name, f"a {at.point} plugin: {', '.join(able)}"))
-    return Selection(tuple(weights[Point.FILTER]), weights[Point.SCORE])
+    return Selection(tuple(weights[ExtensionPoint.FILTER]), weights[ExtensionPoint.SCORE])
 
 
 def own_name(spelling: Any, *, with_others: bool) -> str | None:
@@ -87,9 +91,9 @@ class _Reader:
         self._with_others = with_others
         self._reported: set[KeyPath] = set()
 
-    def entries(self, plugins: Any, path: KeyPath, key: str) -> Iterator[_Entry]:
+    def entries(self, plugins: Any, path: KeyPath, key: str) -> Iterator[_PluginEntry]:
         """Return the registered plugins in the lists under `key`, enabled or disabled."""
-        points = (_EVERYWHERE, *Point, *_WITHOUT_EFFECT)
+        points = (_EVERYWHERE, *ExtensionPoint, *_WITHOUT_EFFECT)
         for point, lists in self._mapping(plugins, path, points).items():
             below = (*path, point)
             items = self._mapping(lists, below, ("enabled", "disabled")).get(key)
@@ -100,14 +104,14 @@ class _Reader:
             for index, item in enumerate(items):
                 yield from self._entry(item, (*below, key, index), point, key)
 
-    def _entry(self, item: Any, path: KeyPath, point: str, key: str) -> Iterator[_Entry]:
+    def _entry(self, item: Any, path: KeyPath, point: str, key: str) -> Iterator[_PluginEntry]:
         item = self._mapping({} if item is None else item, path, ("name", "weight"))
         weight = item.get("weight") or 1
         if type(weight) is not int or not 1 <= weight <= _LARGEST_WEIGHT:
             self._report((*path, "weight"), weight, "an integer of 1 or more")
             return
         if item.get("name") == _ALL and key == "disabled":
-            yield _Entry(path, point, _ALL, weight)
+            yield _PluginEntry(path, point, _ALL, weight)
             return
         try:
             name = own_name(item.get("name"), with_others=self._with_others)
@@ -115,7 +119,7 @@ class _Reader:
             self._report((*path, "name"), item.get("name"), str(error))
             return
         if name is not None:
-            yield _Entry(path, point, name, weight)
+            yield _PluginEntry(path, point, name, weight)
 
     def _mapping(self, value: Any, path: KeyPath, keys: tuple[str, ...]) -> Mapping[str, Any]:
         if value is None:

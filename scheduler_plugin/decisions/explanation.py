@@ -13,8 +13,8 @@ import numpy as np
 
 from api_types import names
 from scheduler_plugin.decisions import node_page
-from scheduler_plugin.decisions.recorder import Decision
-from scheduler_plugin.framework.interface import Explained
+from scheduler_plugin.decisions.recorder import RecordedDecision
+from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.load_aware.plugin import usage_percent
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 
@@ -49,7 +49,11 @@ _FALLBACKS: Final = {
 
 
 def page(
-    key: str, decisions: Sequence[Decision], plugins: Sequence[str], resources: Sequence[str], most_nodes: int = 0
+    key: str,
+    decisions: Sequence[RecordedDecision],
+    plugins: Sequence[str],
+    resources: Sequence[str],
+    most_nodes: int = 0,
 ) -> dict[str, Any]:
     """Describe the decisions on one pod, newest first, each with at most `most_nodes` nodes; 0: all.
 
@@ -58,7 +62,7 @@ def page(
     return {"pod": key, "decisions": [_decision(decision, plugins, resources, most_nodes) for decision in decisions]}
 
 
-def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+def index(decisions: Sequence[RecordedDecision]) -> list[dict[str, Any]]:
     """List the decisions, one entry each, to find pods that have a page."""
     return [
         {
@@ -72,7 +76,9 @@ def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     ]
 
 
-def _decision(decision: Decision, plugins: Sequence[str], resources: Sequence[str], most_nodes: int) -> dict[str, Any]:
+def _decision(
+    decision: RecordedDecision, plugins: Sequence[str], resources: Sequence[str], most_nodes: int
+) -> dict[str, Any]:
     candidates = sorted(_candidates(decision), key=lambda node: (node.result.order, -(node.score or 0)))
     shown = candidates[: most_nodes or None]
     chosen_score = candidates[0].score if candidates and candidates[0].result is _CHOSEN else None
@@ -94,7 +100,7 @@ def _decision(decision: Decision, plugins: Sequence[str], resources: Sequence[st
     }
 
 
-def _outcome(decision: Decision) -> str:
+def _outcome(decision: RecordedDecision) -> str:
     if decision.node:
         return f"kube-scheduler bound the pod to {decision.node}"
     if not decision.passed:
@@ -102,7 +108,7 @@ def _outcome(decision: Decision) -> str:
     return "no bind call (yet): kube-scheduler refused the pod for another reason, or has no bindVerb for the extender"
 
 
-def _candidates(decision: Decision) -> Iterator[_Candidate]:
+def _candidates(decision: RecordedDecision) -> Iterator[_Candidate]:
     places = {} if decision.nodes_scored is None else {row: at for at, row in enumerate(decision.nodes_scored.tolist())}
     for index, (name, row) in enumerate(zip(decision.names, decision.rows.tolist(), strict=True)):
         place = places.get(row)
@@ -112,7 +118,7 @@ def _candidates(decision: Decision) -> Iterator[_Candidate]:
 
 
 def _node(
-    decision: Decision,
+    decision: RecordedDecision,
     candidate: _Candidate,
     chosen_score: int | None,
     plugins: Sequence[str],
@@ -143,7 +149,7 @@ def _node(
     return document
 
 
-def _result(decision: Decision, name: str, code: int, *, is_scored: bool) -> NodeResult:
+def _result(decision: RecordedDecision, name: str, code: int, *, is_scored: bool) -> NodeResult:
     if code:
         return _REJECTED
     if name == decision.node:
@@ -175,7 +181,7 @@ def _compared(score: int | None, chosen_score: int | None) -> str:
     return f", {chosen_score - score} less than the chosen node"
 
 
-def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[str]:
+def _load(decision: RecordedDecision, index: int, resources: Sequence[str]) -> Iterator[str]:
     """Describe the usage with the pod against its limit, for the plugin that has these inputs."""
     for inputs in decision.inputs.values():
         if not {"usage", "allocatable", "limitPercent"} <= inputs.columns.keys():
@@ -191,7 +197,7 @@ def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[
             yield f"{resource} {amounts[0]} + {amounts[1]} of {amounts[2]} = {percent:.0f} %{of_limit}"
 
 
-def _measured(decision: Decision, index: int) -> Iterator[str]:
+def _measured(decision: RecordedDecision, index: int) -> Iterator[str]:
     """Describe the measurements of the first Trimaran plugin: all of them have the same."""
     for inputs in decision.inputs.values():
         if not {"meanPercent", "deviationPercent", "fallbackLevel"} <= inputs.columns.keys():
@@ -221,7 +227,7 @@ def _age(seconds: float | None) -> str:
     return "no report" if seconds is None else f"report {seconds:.0f} s old"
 
 
-def _inputs(explained: Explained, index: int) -> dict[str, Any]:
+def _inputs(explained: PluginInputs, index: int) -> dict[str, Any]:
     return {
         name: dict(zip(explained.resources, map(_number, column[:, index].tolist()), strict=True))
         if column.ndim == 2

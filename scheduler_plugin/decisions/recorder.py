@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.framework.cycle import PluginScores
-from scheduler_plugin.framework.interface import Explained, Explainer, ReasonCodes
+from scheduler_plugin.framework.interface import Explainer, PluginInputs, ReasonCodes
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -33,7 +33,7 @@ _OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays and names
 _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
 
 
-class Choice(enum.StrEnum):
+class NodeChoice(enum.StrEnum):
     """Node of a pod, compared with the extender's scores (docs/how-to/explain-a-pod.md)."""
 
     BEST = "best"
@@ -50,7 +50,7 @@ class Choice(enum.StrEnum):
     """There is no record of the pod, or its nodes were not scored."""
 
 
-class Decision:
+class RecordedDecision:
     """One filter call, with the scores and the node that followed. Nodes are in the order of the request."""
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Decision:
         self.at = at
         self.updated_at: Floats = np.zeros(0)
         """Time of each node's report; NaN without one."""
-        self.inputs: Mapping[str, Explained] = {}
+        self.inputs: Mapping[str, PluginInputs] = {}
         """By plugin."""
         self.nodes_scored: Rows | None = None
         """Rows of the nodes that were scored."""
@@ -152,21 +152,21 @@ class Decision:
             scores[is_scored] = self.scores[places[is_scored]]
         return scores
 
-    def choice(self, row: int | None) -> Choice:
+    def choice(self, row: int | None) -> NodeChoice:
         """Compare the pod's node with the scores; `row` is None for an unknown node."""
         if self.passed == 1:
-            return Choice.ONLY
+            return NodeChoice.ONLY
         if self.nodes_scored is None or self.scores is None or row is None:
-            return Choice.UNKNOWN
+            return NodeChoice.UNKNOWN
         score = self.scores[self.nodes_scored == row]
         if not score.size:  # also where no node at all was scored
-            return Choice.UNKNOWN
+            return NodeChoice.UNKNOWN
         best = self.scores.max()
         if score[0] < best:
-            return Choice.OTHER
+            return NodeChoice.OTHER
         if self.scores.min() == best:
-            return Choice.INDIFFERENT
-        return Choice.BEST if np.count_nonzero(self.scores == best) == 1 else Choice.TIED
+            return NodeChoice.INDIFFERENT
+        return NodeChoice.BEST if np.count_nonzero(self.scores == best) == 1 else NodeChoice.TIED
 
 
 class RecordedColumns(Columns):
@@ -197,15 +197,15 @@ class DecisionRecords:
         columns.about_to_change = self.seal
         self._explainers = explainers
         self._max_bytes = max_bytes
-        self._pending: Decision | None = None
-        self._by_number: collections.OrderedDict[int, tuple[Decision, int]] = collections.OrderedDict()
+        self._pending: RecordedDecision | None = None
+        self._by_number: collections.OrderedDict[int, tuple[RecordedDecision, int]] = collections.OrderedDict()
         self._of_pod: dict[str, list[int]] = {}
         self._next_number = 0
         self._first_whole = 0
         """Number of the oldest decision that is not reduced."""
         self._whole_bytes = 0
         self.bytes = 0
-        self.choices: dict[Choice, int] = dict.fromkeys(Choice, 0)
+        self.choices: dict[NodeChoice, int] = dict.fromkeys(NodeChoice, 0)
         """Number of bind calls by choice, since the start."""
 
     def __len__(self) -> int:
@@ -228,7 +228,7 @@ class DecisionRecords:
         """
         self.seal()
         if self._max_bytes:
-            self._pending = Decision(pod, rows, names, codes, now, reasons=reasons)
+            self._pending = RecordedDecision(pod, rows, names, codes, now, reasons=reasons)
 
     def scored(self, pod: PodInfo, rows: Rows, by_plugin: Sequence[PluginScores], scores: Ints) -> None:
         """Record the scores of the nodes that passed."""
@@ -260,13 +260,13 @@ class DecisionRecords:
         """Record the node of a bind call."""
         self.seal()
         decision = self._newest(key, uid)
-        choice = Choice.UNKNOWN
+        choice = NodeChoice.UNKNOWN
         if decision is not None:
             decision.node = node[:_LONGEST_NAME]
             choice = decision.choice(row)
         self.choices[choice] += 1
 
-    def decisions(self, key: str) -> list[Decision]:
+    def decisions(self, key: str) -> list[RecordedDecision]:
         """Return the decisions on a pod by namespace/name, newest first.
 
         They are copies, which another thread may read: a recorded decision shrinks when it is an old one.
@@ -274,12 +274,12 @@ class DecisionRecords:
         self.seal()
         return [copy.copy(self._by_number[number][0]) for number in reversed(self._of_pod.get(key, ()))]
 
-    def recent(self, most: int) -> list[Decision]:
+    def recent(self, most: int) -> list[RecordedDecision]:
         """Return the last decisions, newest first."""
         self.seal()
         return [decision for decision, _size in itertools.islice(reversed(self._by_number.values()), most)]
 
-    def _copy_columns(self, decision: Decision) -> None:
+    def _copy_columns(self, decision: RecordedDecision) -> None:
         rows = decision.rows
         is_complete = bool(len(rows)) and rows.min() >= 0
         if not is_complete:
@@ -296,12 +296,12 @@ class DecisionRecords:
         decision.names = names
         decision.inputs = {name: explainer.explain(decision.pod, rows) for name, explainer in self._explainers.items()}
 
-    def _newest(self, key: str, uid: str) -> Decision | None:
+    def _newest(self, key: str, uid: str) -> RecordedDecision | None:
         numbers = self._of_pod.get(key)
         decision = self._by_number[numbers[-1]][0] if numbers else None
         return decision if decision is not None and decision.pod.uid == uid else None
 
-    def _update_size(self, decision: Decision) -> None:
+    def _update_size(self, decision: RecordedDecision) -> None:
         number = self._of_pod[decision.pod.key][-1]
         size = decision.size_bytes()
         self.bytes += size - self._by_number[number][1]

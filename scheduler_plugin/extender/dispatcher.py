@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from scheduler_plugin.extender import http_server, metrics
 from scheduler_plugin.extender.http_server import Response
-from scheduler_plugin.extender.verbs import BadRequest, Extender
+from scheduler_plugin.extender.verbs import BadExtenderCall, Extender
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Dispatcher:
         try:
             self._reserve()  # of a call whose follow-up has not run yet
             response = verb(body, self._clock())
-        except BadRequest as error:
+        except BadExtenderCall as error:
             return http_server.error_response(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
             log.exception("%s: unexpected error", path)

@@ -60,7 +60,7 @@ BINDING_RECORDED: Final = msgspec.json.encode(
 )
 
 
-class BadRequest(Exception):
+class BadExtenderCall(Exception):
     """A malformed request; the message states the problem."""
 
 
@@ -105,7 +105,7 @@ class Extender:
         """Number of nodes in preempt calls by outcome, since the start."""
 
     def filter(self, body: bytes, now: float) -> bytes:
-        """Return the names of the nodes on which the pod may run. Raises BadRequest."""
+        """Return the names of the nodes on which the pod may run. Raises BadExtenderCall."""
         args = _decode(_ARGS, body)
         names = _names(args)
         self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
@@ -203,7 +203,7 @@ class Extender:
         self._records.seal()
 
     def prioritize(self, body: bytes, now: float) -> bytes:
-        """Return the score of each node; an unknown node is left out, which counts as 0. Raises BadRequest."""
+        """Return the score of each node; an unknown node is left out, which counts as 0. Raises BadExtenderCall."""
         self.prepare()
         prepared = self._pending.response_to(body, self._vectors, now)
         if prepared is not None:
@@ -243,7 +243,7 @@ class Extender:
         return scores
 
     def preempt(self, body: bytes, now: float) -> bytes:
-        """Return the candidates that filter would pass once their victims are gone. Raises BadRequest.
+        """Return the candidates that filter would pass once their victims are gone. Raises BadExtenderCall.
 
         kube-scheduler does not call filter in the dry run of a preemption: without this verb it evicts pods from nodes
         that filter rejects afterwards.
@@ -252,7 +252,7 @@ class Extender:
         candidates = args.node_name_to_meta_victims
         if candidates is None:
             if bytes(args.node_name_to_victims) not in (b"null", b"{}"):
-                raise BadRequest(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
+                raise BadExtenderCall(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
             candidates = {}
         self._end_earlier_attempt(args.pod)  # or the pod counts against itself
         pod = self._read(args.pod)
@@ -281,7 +281,7 @@ class Extender:
         return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
     def bind(self, body: bytes, now: float) -> bytes:
-        """Assume the pod on its node, and respond with an error, so that kube-scheduler binds it. Raises BadRequest."""
+        """Assume the pod on its node, and respond with an error: kube-scheduler binds it. Raises BadExtenderCall."""
         binding = _decode(_BINDING, body)
         key = pod_info.pod_key(binding.pod_namespace, binding.pod_name)
         self._records.bound(key, binding.pod_uid, binding.node, self._vectors.rows.get(binding.node))
@@ -328,7 +328,7 @@ def _preferred(scores: Ints, index: int) -> Ints:
 
 def _names(args: ExtenderArgs) -> list[str]:
     if args.node_names is None and bytes(args.nodes) != b"null":
-        raise BadRequest(f"got Nodes, want NodeNames: {_SET_CACHE_CAPABLE}")
+        raise BadExtenderCall(f"got Nodes, want NodeNames: {_SET_CACHE_CAPABLE}")
     return args.node_names or []
 
 
@@ -336,4 +336,4 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except _UNREADABLE as error:
-        raise BadRequest(f"cannot decode the request body: {error}; want what kube-scheduler sends") from error
+        raise BadExtenderCall(f"cannot decode the request body: {error}; want what kube-scheduler sends") from error

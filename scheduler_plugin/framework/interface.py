@@ -84,7 +84,7 @@ class Scorer(Plugin, Protocol):
         """Convert the scores of one call, of at least one candidate, to 0..100; larger is better."""
 
 
-class Explained(NamedTuple):
+class PluginInputs(NamedTuple):
     """Inputs of a plugin's decision, for people."""
 
     resources: Sequence[str]
@@ -97,7 +97,7 @@ class Explained(NamedTuple):
 class Explainer(Plugin, Protocol):
     """A plugin that can show the inputs of its decisions; optional."""
 
-    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
         """Snapshot this plugin's inputs for `rows`. Values for row -1 are undefined; the caller masks them."""
 
 

@@ -68,10 +68,10 @@ class LoadWatcherApp:
             )
             await self._serve([provider_registry.build(spec, context) for spec in self._specs], nodes)
 
-    def _informer(self, api: session.Session) -> informer.Informer:
+    def _informer(self, api: session.Session) -> informer.NodeInformer:
         chosen = self._chosen
         tag_labels = analyser.names_in(chosen.tag_labels)
-        return informer.Informer(api, chosen.data_center_label, chosen.pool_label, tag_labels)
+        return informer.NodeInformer(api, chosen.data_center_label, chosen.pool_label, tag_labels)
 
     async def _session(self, stack: contextlib.AsyncExitStack) -> session.Session | None:
         """Connect to the apiserver. Some providers need it; the others only get the list of existing nodes from it."""
@@ -84,7 +84,7 @@ class LoadWatcherApp:
             log.warning("%s; continuing without node names, capacity, dataCenter and pool", error)
             return None
 
-    async def _serve(self, providers: Sequence[Provider], nodes: informer.Informer | None) -> None:
+    async def _serve(self, providers: Sequence[Provider], nodes: informer.NodeInformer | None) -> None:
         chosen, loop = self._chosen, asyncio.get_running_loop()
         database = Database(Path(chosen.database_file), chosen.database_hours * 3600) if chosen.database_file else None
         watcher = Watcher(
@@ -131,7 +131,7 @@ class LoadWatcherApp:
     async def _work(
         self,
         providers: Sequence[Provider],
-        nodes: informer.Informer | None,
+        nodes: informer.NodeInformer | None,
         watcher: Watcher,
         counted: metrics.WatcherMetrics,
     ) -> None:

@@ -26,7 +26,7 @@ V = TypeVar("V")
 _FIRST_LIST_SECONDS: Final = 30.0
 
 
-class Informer:
+class NodeInformer:
     """Current nodes, and the newest report of each."""
 
     def __init__(

@@ -40,7 +40,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priori
 from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import HIGHEST_SCORE, Explained, Pending, ReasonCodes, Scores
+from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, PluginInputs, ReasonCodes, Scores
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
@@ -166,15 +166,15 @@ class MidGuard:
         text = _quota_text(pod, namespace, vectors.mid_quotas.namespace_use(namespace))
         return {_OVER_QUOTA - 1: text} if text else {}
 
-    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
         """Return the Mid left on each candidate and whether it is closed; no columns for a pod that requests no Mid."""
         if not _requests_mid(pod):
-            return Explained(names.MID_RESOURCES, {})
+            return PluginInputs(names.MID_RESOURCES, {})
         columns: dict[str, Ints | Floats | Bools] = {
             "midLeft": self._left.take(rows, axis=1),
             "midClosed": self._closed.take(rows) != 0,
         }
-        return Explained(names.MID_RESOURCES, columns)
+        return PluginInputs(names.MID_RESOURCES, columns)
 
 
 def _requests_mid(pod: PodInfo) -> bool:

@@ -30,7 +30,7 @@ from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPack
 Args = TypeVar("Args", bound=pydantic.BaseModel)
 
 
-class Point(enum.StrEnum):
+class ExtensionPoint(enum.StrEnum):
     """Extension point, spelled as in KubeSchedulerConfiguration's `plugins`."""
 
     FILTER = "filter"
@@ -43,7 +43,7 @@ class NoArgs(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class Reported(NamedTuple, Generic[Args]):
+class ReportedPlugin(NamedTuple, Generic[Args]):
     """Constructor of a plugin that reads the cluster state alone."""
 
     create: Callable[[Args], Plugin]
@@ -58,7 +58,7 @@ class Measured(NamedTuple, Generic[Args]):
 class RegistryEntry(NamedTuple, Generic[Args]):
     """One plugin: how its arguments are decoded, completed and validated, and how it is constructed."""
 
-    points: frozenset[Point]
+    points: frozenset[ExtensionPoint]
     """Extension points: FILTER makes it an `interface.Filter`, SCORE an `interface.Scorer`."""
     runs_by_default: bool
     """Whether it runs if the configuration does not name it."""
@@ -67,7 +67,7 @@ class RegistryEntry(NamedTuple, Generic[Args]):
     """Fill in every default."""
     problems: Callable[[Args], Sequence[Problem]]
     """Return the problems of completed arguments."""
-    constructor: Reported[Args] | Measured[Args]
+    constructor: ReportedPlugin[Args] | Measured[Args]
     aliases: Sequence[str] = ()
     """Other names that the configuration may use."""
     default_weight: int = 1
@@ -82,24 +82,24 @@ class RegistryEntry(NamedTuple, Generic[Args]):
 
 PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
     LoadAware.name: RegistryEntry(
-        points=frozenset({Point.FILTER, Point.SCORE}),
+        points=frozenset({ExtensionPoint.FILTER, ExtensionPoint.SCORE}),
         runs_by_default=True,
         args=LoadAwareArgs,
         complete=LoadAwareArgs.with_defaults,
         problems=load_aware_args.problems,
-        constructor=Reported(LoadAware),
+        constructor=ReportedPlugin(LoadAware),
     ),
     MidGuard.name: RegistryEntry(
-        points=frozenset({Point.FILTER, Point.SCORE}),
+        points=frozenset({ExtensionPoint.FILTER, ExtensionPoint.SCORE}),
         runs_by_default=True,
         args=MidGuardArgs,
         complete=MidGuardArgs.with_defaults,
         problems=mid_guard_args.problems,
-        constructor=Reported(lambda _args: MidGuard()),
+        constructor=ReportedPlugin(lambda _args: MidGuard()),
         default_weight=3,  # as of kube-scheduler's TaintToleration: as much as a taint PreferNoSchedule
     ),
     TargetLoadPacking.name: RegistryEntry(
-        points=frozenset({Point.SCORE}),
+        points=frozenset({ExtensionPoint.SCORE}),
         runs_by_default=False,
         args=trimaran_args.TargetLoadPackingArgs,
         complete=trimaran_args.TargetLoadPackingArgs.with_defaults,
@@ -107,7 +107,7 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         constructor=Measured(TargetLoadPacking),
     ),
     LoadVariationRiskBalancing.name: RegistryEntry(
-        points=frozenset({Point.SCORE}),
+        points=frozenset({ExtensionPoint.SCORE}),
         runs_by_default=False,
         args=trimaran_args.LoadVariationRiskBalancingArgs,
         complete=trimaran_args.LoadVariationRiskBalancingArgs.with_defaults,
@@ -115,7 +115,7 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         constructor=Measured(LoadVariationRiskBalancing),
     ),
     LowRiskOverCommitment.name: RegistryEntry(
-        points=frozenset({Point.SCORE}),
+        points=frozenset({ExtensionPoint.SCORE}),
         runs_by_default=False,
         args=trimaran_args.LowRiskOverCommitmentArgs,
         complete=trimaran_args.LowRiskOverCommitmentArgs.with_defaults,
@@ -124,7 +124,7 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         aliases=("LoadRiskAwareCommitment",),
     ),
     Peaks.name: RegistryEntry(
-        points=frozenset({Point.SCORE}),
+        points=frozenset({ExtensionPoint.SCORE}),
         runs_by_default=False,
         args=trimaran_args.PeaksArgs,
         complete=trimaran_args.PeaksArgs.with_defaults,

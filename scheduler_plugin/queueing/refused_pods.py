@@ -60,7 +60,7 @@ _SMALLEST_SAMPLE: Final = 100
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
-class Cause(enum.StrEnum):
+class WakeCause(enum.StrEnum):
     """Why a pod is woken."""
 
     COOLED = "cooled"
@@ -75,7 +75,7 @@ class Retry(NamedTuple):
     """A pod to wake."""
 
     pod: PodInfo
-    cause: Cause
+    cause: WakeCause
 
 
 class _RowSet:
@@ -104,7 +104,7 @@ class _RowSet:
 _NO_ROWS: Final = _RowSet(np.zeros(0, dtype=np.intp))
 
 
-class _Refused:
+class _RefusedPod:
     """A pod that waits. `named` are the rows of its last refusal."""
 
     __slots__ = ("named", "passing", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
@@ -147,7 +147,7 @@ class RefusedPods:
         self._per_second = per_second
         self._allowance = per_second
         self._allowed_at = 0.0
-        self._pods: collections.OrderedDict[str, _Refused] = collections.OrderedDict()
+        self._pods: collections.OrderedDict[str, _RefusedPod] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
         self._turns: collections.Counter[str] = collections.Counter()
         """Pods that were woken lately, by namespace; half of them are forgotten each minute."""
@@ -158,7 +158,7 @@ class RefusedPods:
         self._round_at = 0.0
         self._left_to_compare = 0
         """Pods that no round has compared since the last change."""
-        self.woken: dict[Cause, int] = dict.fromkeys(Cause, 0)
+        self.woken: dict[WakeCause, int] = dict.fromkeys(WakeCause, 0)
         """Number of chosen pods by cause, since the start."""
         self.refusals = 0
         """Number of refusals since the start."""
@@ -176,13 +176,13 @@ class RefusedPods:
         self.refusals += 1
         refused = self._pods.get(pod.uid)
         if refused is None:
-            refused = self._pods[pod.uid] = _Refused(pod)
+            refused = self._pods[pod.uid] = _RefusedPod(pod)
             if len(self._pods) > self._most_pods + self._most_pods // _EXCESS_DIVISOR:
                 self._drop_excess()
         refused.pod, refused.named = pod, _RowSet(rows)
         refused.woken_until = 0.0
 
-    def _ordered(self) -> list[_Refused]:
+    def _ordered(self) -> list[_RefusedPod]:
         """Return the pods by priority, and those of one priority by turns of their namespaces.
 
         What was woken of a namespace before counts as its first turns.
@@ -269,7 +269,7 @@ class RefusedPods:
         self._next = start + compared
         self._left_to_compare = min(self._left_to_compare, len(others)) - compared + (0 if is_complete else len(first))
 
-    def _compare(self, refused: _Refused, comparison: _Comparison) -> Iterator[Retry | None]:
+    def _compare(self, refused: _RefusedPod, comparison: _Comparison) -> Iterator[Retry | None]:
         """Compare a pod with the nodes, unless the result is known; see `choose`."""
         if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
@@ -289,13 +289,13 @@ class RefusedPods:
         comparison.room.count(refused)
         self._allowance -= 1
         self._turns[mid_quotas.pod_namespace(refused.pod.key)] += 1
-        cause = Cause.WAITED if refused.pod.waited_seconds else cause
+        cause = WakeCause.WAITED if refused.pod.waited_seconds else cause
         self.woken[cause] += 1
         yield Retry(refused.pod, cause)
 
-    def _room(self, rows: Rows, monotonic: float) -> _Room:
+    def _room(self, rows: Rows, monotonic: float) -> _NodeRoom:
         """Return what the woken pods take; those whose time is over take nothing."""
-        room = _Room(rows, self._resource_count)
+        room = _NodeRoom(rows, self._resource_count)
         for refused in self._pods.values():
             if refused.woken_until > monotonic:
                 room.count(refused)
@@ -303,22 +303,22 @@ class RefusedPods:
                 refused.attempted_without_call()
         return room
 
-    def _wake(self, refused: _Refused, passing: Rows, monotonic: float) -> Cause | None:
+    def _wake(self, refused: _RefusedPod, passing: Rows, monotonic: float) -> WakeCause | None:
         """Choose one of the passing nodes for a pod; None while the pod has to wait."""
         is_named = refused.named.contains(passing)
         has_begun = not refused.passing.contains(passing).all()
         refused.passing = _RowSet(passing)
-        cause = Cause.COOLED if is_named.any() else Cause.NOT_NAMED
+        cause = WakeCause.COOLED if is_named.any() else WakeCause.NOT_NAMED
         if not len(passing):
             return None
-        if cause is Cause.NOT_NAMED:
+        if cause is WakeCause.NOT_NAMED:
             if not has_begun and monotonic < refused.paused_until:
                 return None
             pause_seconds = _SHORTEST_PAUSE_SECONDS if has_begun else 2 * refused.pause_seconds
             refused.pause_seconds = min(max(pause_seconds, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
             refused.paused_until = monotonic + refused.pause_seconds
-        chosen = passing[is_named] if cause is Cause.COOLED else passing
-        takes_room = cause is Cause.COOLED or refused.named.count >= _SMALLEST_SAMPLE
+        chosen = passing[is_named] if cause is WakeCause.COOLED else passing
+        takes_room = cause is WakeCause.COOLED or refused.named.count >= _SMALLEST_SAMPLE
         refused.woken_row = int(chosen[hash(refused.pod.uid) % len(chosen)]) if takes_room else -1
         refused.woken_until = monotonic + _WOKEN_SECONDS
         return cause
@@ -336,7 +336,7 @@ class _Comparison(NamedTuple):
     """What the pods of one round are compared with."""
 
     rows: Rows
-    room: _Room
+    room: _NodeRoom
     now: float
     monotonic: float
     hopeless: set[PodInfo]
@@ -356,7 +356,7 @@ def _quota_holder(pod: PodInfo) -> str:
     return mid_quotas.pod_namespace(pod.key) if pod.mid_cpu_millis or pod.mid_memory_bytes else ""
 
 
-class _Room:
+class _NodeRoom:
     """Estimates and Mid requests of the woken pods on `rows`, and Mid requests by namespace."""
 
     def __init__(self, rows: Rows, resource_count: int) -> None:
@@ -366,7 +366,7 @@ class _Room:
         self._by_namespace: dict[str, Ints] = {}
         self._woken = 0
 
-    def count(self, woken: _Refused) -> None:
+    def count(self, woken: _RefusedPod) -> None:
         """Add a woken pod; it counts in its namespace also where it takes no room on a node."""
         self._woken += 1
         mid = np.array([[woken.pod.mid_cpu_millis], [woken.pod.mid_memory_bytes]], dtype=np.int64)

@@ -23,7 +23,7 @@ _WINDOWS_SECONDS: Final = {"5m0s": 300, "10m0s": 600, "15m0s": 900, "30m0s": 180
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
-class _Stay(NamedTuple):
+class _PodStay(NamedTuple):
     """Pod on a node from step `first` until before step `end`."""
 
     pod: SimulatedPod
@@ -43,7 +43,7 @@ class NodeAgents:
         self.pod_counts = np.zeros((len(scenario.nodes), scenario.steps), dtype=np.int32)
         self._capacity = np.array([_capacity(node.node) for node in scenario.nodes], dtype=np.float64).reshape(-1, 2)
         self._longest_steps = max(math.ceil(max(_WINDOWS_SECONDS.values()) / scenario.step_seconds), 1)
-        self._stays: list[list[_Stay]] = [[] for _ in scenario.nodes]
+        self._stays: list[list[_PodStay]] = [[] for _ in scenario.nodes]
         interval, count = scenario.report_interval_seconds, max(len(scenario.nodes), 1)
         self._phase = [interval * index / count for index in range(count)]
         self._reported_at = [-math.inf] * len(scenario.nodes)
@@ -58,7 +58,7 @@ class NodeAgents:
             return
         self.demand[:, node, first:end] += _stretch(pod.usage, end - first)
         self.pod_counts[node, first:end] += 1
-        self._stays[node].append(_Stay(pod, first, end))
+        self._stays[node].append(_PodStay(pod, first, end))
 
     def due(self, now_seconds: float) -> list[NodeMetric]:
         """Return the newest report of each node that made one after the previous call and up to `now_seconds`."""

@@ -16,7 +16,7 @@ HOT_PERCENT = 80.0
 """Share of a node's allocatable CPU above which latencies suffer."""
 
 
-class Placement(NamedTuple):
+class PodPlacement(NamedTuple):
     """Node of an arrived pod, and the time of its placement in seconds after the beginning."""
 
     node: str
@@ -24,7 +24,7 @@ class Placement(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ReplayOutcome:
     """Complete result; pods by their index in the scenario."""
 
     scenario: Scenario
@@ -32,7 +32,7 @@ class Outcome:
     """Demand of everything on a node, shape (2, nodes, steps): CPU in milli-cores and memory in bytes."""
     pod_counts: np.ndarray[tuple[int, int], np.dtype[np.int32]]
     """Shape (nodes, steps)."""
-    placements: Mapping[int, Placement]
+    placements: Mapping[int, PodPlacement]
     """Placements of the arrived pods that got a node."""
     tries: Mapping[int, int]
     """Number of tries of each arrived pod."""
@@ -50,7 +50,7 @@ class Outcome:
         return counts
 
 
-class Summary(NamedTuple):
+class OutcomeSummary(NamedTuple):
     """Summary of one contender. Ratios are 0..1."""
 
     hot_ratio: float
@@ -71,7 +71,7 @@ class Summary(NamedTuple):
     """Mean over all placed pods."""
 
 
-def summary(outcome: Outcome) -> Summary:
+def summary(outcome: ReplayOutcome) -> OutcomeSummary:
     """Compute the summary of an outcome."""
     used = outcome.cpu_utilization()
     capacity = np.divide(outcome.demand[0], used, out=np.zeros_like(used), where=used > 0)
@@ -81,7 +81,7 @@ def summary(outcome: Outcome) -> Summary:
         placement.at_seconds - outcome.scenario.pods[index].at_seconds
         for index, placement in outcome.placements.items()
     ]
-    return Summary(
+    return OutcomeSummary(
         hot_ratio=float((used > HOT_PERCENT / 100).mean()) if used.size else 0.0,
         overload_ratio=float(excess.sum() / demand) if demand else 0.0,
         spread=float(used.std(axis=0).mean()) if used.size else 0.0,

@@ -24,9 +24,9 @@ from scheduler_plugin.framework import cycle
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
-from scheduler_plugin.simulation.outcome import Outcome, Placement
+from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
-from scheduler_plugin.simulation.scheduling_queue import Backoff, Due, SchedulingQueue
+from scheduler_plugin.simulation.scheduling_queue import Due, QueueBackoff, SchedulingQueue
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
 
@@ -34,7 +34,7 @@ _WAKING_SECONDS: Final = 1.0
 """Interval at which the product chooses waiting pods to wake."""
 
 
-class _Kind(enum.IntEnum):
+class _EventKind(enum.IntEnum):
     """Kinds of events, in their order at the same moment: arrivals find the capacity that departures free."""
 
     STARTS = 0
@@ -47,7 +47,7 @@ class _Kind(enum.IntEnum):
 
 class _Event(NamedTuple):
     at: float
-    kind: _Kind
+    kind: _EventKind
     rank: int = 0
     """Negative priority of the pod: the most important pod is tried first."""
     pod: int = -1
@@ -62,7 +62,7 @@ class Replay:
         parts: Parts | None = None,
         *,
         weights: Weights = Weights(),  # noqa: B008  # immutable
-        backoff: Backoff = Backoff(),  # noqa: B008  # immutable
+        backoff: QueueBackoff = QueueBackoff(),  # noqa: B008  # immutable
         seed: int = 1,
     ) -> None:
         """Prepare a run; `seed` decides between nodes of equal score. Raises quantities.InvalidQuantity."""
@@ -76,17 +76,17 @@ class Replay:
         self._node_index = {node.node.metadata.name: index for index, node in enumerate(scenario.nodes)}
         self._node_of: dict[int, int] = {}
         self._tries: collections.Counter[int] = collections.Counter()
-        self._placements: dict[int, Placement] = {}
+        self._placements: dict[int, PodPlacement] = {}
         self._rejections: collections.Counter[str] = collections.Counter()
         self._queue = SchedulingQueue(backoff)
         self._events: list[_Event] = []
         self._wakes_at: float | None = None
 
-    def run(self, progress: Callable[[float], None] = lambda _share: None) -> Outcome:
+    def run(self, progress: Callable[[float], None] = lambda _share: None) -> ReplayOutcome:
         """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
         self._events = [
-            _Event(pod.at_seconds, _Kind.STARTS, pod=index) if node else self._try_at(Due(index, pod.at_seconds))
+            _Event(pod.at_seconds, _EventKind.STARTS, pod=index) if node else self._try_at(Due(index, pod.at_seconds))
             for index, pod in enumerate(self._scenario.pods)
             if not (node := pod.pod.spec.node_name) or node in self._node_index  # others run elsewhere
         ]
@@ -96,7 +96,7 @@ class Replay:
             progress(event.at / ends_at)
             self._handle(event)
         progress(1.0)
-        return Outcome(
+        return ReplayOutcome(
             scenario=self._scenario,
             demand=self._agents.demand,
             pod_counts=self._agents.pod_counts,
@@ -106,31 +106,31 @@ class Replay:
         )
 
     def _handle(self, event: _Event) -> None:
-        if event.kind is _Kind.STARTS:
+        if event.kind is _EventKind.STARTS:
             self._start(event.pod, self._node_index[self._scenario.pods[event.pod].pod.spec.node_name], event.at)
             return
-        if event.kind is _Kind.LEAVES:
+        if event.kind is _EventKind.LEAVES:
             self._leave(event.pod)
             self._push(self._queue.pod_left(event.at))
             return
-        if event.kind is _Kind.FLUSH:
+        if event.kind is _EventKind.FLUSH:
             if self._queue.flushed(event.pod, event.at):
                 self._push([Due(event.pod, event.at)])
             return
         if self._product is not None:
             self._product.catch_up(self._agents, event.at)
-        if event.kind is _Kind.WAKE:
+        if event.kind is _EventKind.WAKE:
             self._wake(event.at)
         elif (node := self._choose(event.pod, event.at)) is None:
             self._refuse(event.pod, event.at)
         else:
-            self._placements[event.pod] = Placement(self._scenario.nodes[node].node.metadata.name, event.at)
+            self._placements[event.pod] = PodPlacement(self._scenario.nodes[node].node.metadata.name, event.at)
             self._start(event.pod, node, event.at)
 
     def _refuse(self, index: int, at: float) -> None:
         by_extender = self._product is not None and self._product.rejected
         flush_at = self._queue.refused(index, self._tries[index], at, by_extender=by_extender)
-        heapq.heappush(self._events, _Event(flush_at, _Kind.FLUSH, pod=index))
+        heapq.heappush(self._events, _Event(flush_at, _EventKind.FLUSH, pod=index))
         self._wake_later(at)
 
     def _wake_later(self, at: float) -> None:
@@ -138,7 +138,7 @@ class Replay:
         if self._product is None or not self._product.waiting or self._wakes_at is not None:
             return
         self._wakes_at = (at // _WAKING_SECONDS + 1) * _WAKING_SECONDS
-        heapq.heappush(self._events, _Event(self._wakes_at, _Kind.WAKE))
+        heapq.heappush(self._events, _Event(self._wakes_at, _EventKind.WAKE))
 
     def _wake(self, at: float) -> None:
         self._wakes_at = None
@@ -152,7 +152,7 @@ class Replay:
             heapq.heappush(self._events, self._try_at(due_pod))
 
     def _try_at(self, due: Due) -> _Event:
-        return _Event(due.at, _Kind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
+        return _Event(due.at, _EventKind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
 
     def _start(self, index: int, node: int, at: float) -> None:
         """Start a pod on a node."""
@@ -165,7 +165,7 @@ class Replay:
         self._push(self._queue.pod_started(at))
         leaves_at = at + pod.lifetime_seconds
         if math.isfinite(leaves_at):
-            heapq.heappush(self._events, _Event(leaves_at, _Kind.LEAVES, pod=index))
+            heapq.heappush(self._events, _Event(leaves_at, _EventKind.LEAVES, pod=index))
 
     def _leave(self, index: int) -> None:
         self._model.add(self._node_of.pop(index), self._requests[index], -1)

@@ -20,20 +20,20 @@ _LONGEST_SECONDS: Final = 300.0
 _FLUSH_SECONDS: Final = 30.0
 
 
-class Backoff(NamedTuple):
+class QueueBackoff(NamedTuple):
     """Shortest and longest time between two attempts of a pod. The defaults are those of kube-scheduler."""
 
     initial_seconds: float = 1.0
     longest_seconds: float = 10.0
 
 
-def read_backoff(document: Mapping[str, Any]) -> Backoff:
+def read_backoff(document: Mapping[str, Any]) -> QueueBackoff:
     """Read the backoff of a KubeSchedulerConfiguration; any other document gets the defaults."""
     if not kube_scheduler.is_configuration(document):
-        return Backoff()
-    default = Backoff()
+        return QueueBackoff()
+    default = QueueBackoff()
     initial = float(document.get("podInitialBackoffSeconds") or default.initial_seconds)
-    return Backoff(initial, max(float(document.get("podMaxBackoffSeconds") or default.longest_seconds), initial))
+    return QueueBackoff(initial, max(float(document.get("podMaxBackoffSeconds") or default.longest_seconds), initial))
 
 
 class Due(NamedTuple):
@@ -43,7 +43,7 @@ class Due(NamedTuple):
     at: float
 
 
-class _Waiting(NamedTuple):
+class _WaitingPod(NamedTuple):
     ready_at: float
     """End of the backoff."""
     flush_at: float
@@ -53,9 +53,9 @@ class _Waiting(NamedTuple):
 class SchedulingQueue:
     """Pods that wait for an event, by their index. Every pod that is due leaves the queue."""
 
-    def __init__(self, backoff: Backoff = Backoff()) -> None:  # noqa: B008  # immutable
+    def __init__(self, backoff: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008  # immutable
         self._backoff = backoff
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingPod] = {}
 
     def __len__(self) -> int:
         """Return the number of pods that wait for an event."""
@@ -65,7 +65,7 @@ class SchedulingQueue:
         """Add a pod after its attempt number `attempt` (1, 2 ...); return when it is tried without any event."""
         pause = min(self._backoff.initial_seconds * 2.0 ** min(attempt - 1, 32), self._backoff.longest_seconds)
         flush_at = math.ceil((at + _LONGEST_SECONDS) / _FLUSH_SECONDS) * _FLUSH_SECONDS
-        self._waiting[pod] = _Waiting(at + pause, flush_at, by_extender)
+        self._waiting[pod] = _WaitingPod(at + pause, flush_at, by_extender)
         return flush_at
 
     def pod_started(self, at: float) -> Iterator[Due]:

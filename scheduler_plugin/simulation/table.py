@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from scheduler_plugin.simulation import outcome
-from scheduler_plugin.simulation.outcome import HOT_PERCENT, Outcome, Summary
+from scheduler_plugin.simulation.outcome import HOT_PERCENT, OutcomeSummary, ReplayOutcome
 
 _PERIODS: Final = 12  # lines of the table over time
 
 
-def text(outcomes: Mapping[str, Outcome]) -> str:
+def text(outcomes: Mapping[str, ReplayOutcome]) -> str:
     """Format tables with a column for each contender."""
     summaries = [outcome.summary(contender) for contender in outcomes.values()]
     rows = [("", *outcomes), *_summary_rows(summaries)]
@@ -22,7 +22,7 @@ def text(outcomes: Mapping[str, Outcome]) -> str:
     return "\n".join([*_aligned(rows), "", *_aligned(over_time)]) + "\n"
 
 
-def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+def document(outcomes: Mapping[str, ReplayOutcome]) -> dict[str, Any]:
     """Return all results as JSON, with hot nodes by step and the node of each arrived pod."""
     return {
         name: {
@@ -41,7 +41,7 @@ def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     }
 
 
-def _summary_rows(summaries: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
+def _summary_rows(summaries: Sequence[OutcomeSummary]) -> Iterator[tuple[str, ...]]:
     def row(title: str, values: Iterator[str]) -> tuple[str, ...]:
         return (title, *values)
 
@@ -56,12 +56,12 @@ def _summary_rows(summaries: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
     yield row("pods never placed", (str(summary.never_placed) for summary in summaries))
 
 
-def _rejection_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+def _rejection_rows(outcomes: Sequence[ReplayOutcome]) -> Iterator[tuple[str, ...]]:
     for reason in sorted({reason for contender in outcomes for reason in contender.rejections}):
         yield (f"  {reason}", *(str(contender.rejections.get(reason, 0)) for contender in outcomes))
 
 
-def _rows_over_time(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+def _rows_over_time(outcomes: Sequence[ReplayOutcome]) -> Iterator[tuple[str, ...]]:
     for steps in np.array_split(np.arange(outcomes[0].scenario.steps), _PERIODS):
         if len(steps):
             hours = steps[[0, -1]] * outcomes[0].scenario.step_seconds / 3600

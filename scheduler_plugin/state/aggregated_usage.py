@@ -38,7 +38,7 @@ class _Window(msgspec.Struct, frozen=True, gc=False):
 _WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
 
 
-class AggregatedUsage(Mapping[Key, Vector]):
+class StatisticsByWindow(Mapping[Key, Vector]):
     """`aggregatedNodeUsages`, decoded on the first read; a malformed one has no entries."""
 
     __slots__ = ("_document", "_resources", "_table")

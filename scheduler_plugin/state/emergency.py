@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 CONFIG_MAP: Final = "koord-manager-last-good-config"
 
 
-class ConfigMap(msgspec.Struct, frozen=True):
-    """A ConfigMap."""
+class LastGoodConfigMap(msgspec.Struct, frozen=True):
+    """The ConfigMap with the last good configuration."""
 
     data: dict[str, str] | None = None
 
@@ -43,13 +43,13 @@ class EmergencyWatch:
             resources.CONFIG_MAPS,
             namespace=self._namespace,
             field_selector=f"metadata.name={CONFIG_MAP}",
-            decode=ConfigMap,
+            decode=LastGoodConfigMap,
         )
         async with contextlib.aclosing(events):
             async for event in events:
                 self._apply(event)
 
-    def _apply(self, event: watching.Event[ConfigMap]) -> None:
+    def _apply(self, event: watching.Event[LastGoodConfigMap]) -> None:
         if isinstance(event, watching.Changed):
             frozen = is_frozen((event.object.data or {}).get(names.COLOCATION_CONFIG_KEY))
         elif isinstance(event, watching.Deleted) or (isinstance(event, watching.Synced) and not event.keys):

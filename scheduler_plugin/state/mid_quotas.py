@@ -30,7 +30,7 @@ _SETTLING_SECONDS: Final = 0.25
 """A condition PodScheduled=False that arrives so soon belongs to the attempt before."""
 
 
-class Amounts(NamedTuple):
+class MidAmounts(NamedTuple):
     """Mid requests."""
 
     cpu_millis: int
@@ -40,7 +40,7 @@ class Amounts(NamedTuple):
 class NamespaceUse(NamedTuple):
     """What a namespace holds, and may hold."""
 
-    held: Amounts
+    held: MidAmounts
     quota: MidQuota
     is_malformed: bool
     """Whether its annotation is malformed, so that it permits nothing new."""
@@ -51,14 +51,14 @@ class _Holder:
 
     __slots__ = ("amounts", "expected_until", "is_assigned", "uid")
 
-    def __init__(self, uid: str, amounts: Amounts) -> None:
+    def __init__(self, uid: str, amounts: MidAmounts) -> None:
         self.uid = uid
         self.amounts = amounts
         self.is_assigned = False
         self.expected_until: float | None = None
 
 
-class _Namespace:
+class _NamespaceSums:
     """Holders of one namespace by pod key, and their sums."""
 
     __slots__ = ("cpu_millis", "holders", "memory_bytes")
@@ -68,7 +68,7 @@ class _Namespace:
         self.cpu_millis = 0
         self.memory_bytes = 0
 
-    def add(self, amounts: Amounts, sign: int) -> None:
+    def add(self, amounts: MidAmounts, sign: int) -> None:
         """Add to the sums, or subtract."""
         self.cpu_millis += sign * amounts.cpu_millis
         self.memory_bytes += sign * amounts.memory_bytes
@@ -86,7 +86,7 @@ class MidQuotas:
         """Number of changes of quotas."""
         self._own: dict[str, MidQuota] = {}
         self._malformed: set[str] = set()
-        self._namespaces: dict[str, _Namespace] = {}
+        self._namespaces: dict[str, _NamespaceSums] = {}
         self._expected: dict[str, str] = {}
         """Pod key by UID, of the expected pods, oldest first."""
 
@@ -120,7 +120,9 @@ class MidQuotas:
     def namespace_use(self, namespace: str) -> NamespaceUse:
         """Return what a namespace holds, and may hold."""
         namespace_sums = self._namespaces.get(namespace)
-        amounts = Amounts(namespace_sums.cpu_millis, namespace_sums.memory_bytes) if namespace_sums else Amounts(0, 0)
+        amounts = (
+            MidAmounts(namespace_sums.cpu_millis, namespace_sums.memory_bytes) if namespace_sums else MidAmounts(0, 0)
+        )
         return NamespaceUse(amounts, self._own.get(namespace, self.default), namespace in self._malformed)
 
     def limits(self, key: str) -> bool:
@@ -133,7 +135,7 @@ class MidQuotas:
         """Return the use of each namespace that holds something, or has a quota of its own."""
         return {name: self.namespace_use(name) for name in self._own.keys() | self._namespaces.keys()}
 
-    def namespace_holders(self, namespace: str) -> Mapping[str, Amounts]:
+    def namespace_holders(self, namespace: str) -> Mapping[str, MidAmounts]:
         """Return what each pod of a namespace holds, by pod key."""
         sums = self._namespaces.get(namespace)
         return {key: holder.amounts for key, holder in sums.holders.items()} if sums else {}
@@ -193,10 +195,10 @@ class MidQuotas:
 
     def _hold(self, pod: AssignedPod | PodInfo) -> _Holder:
         key, uid, namespace = pod.key, pod.uid, pod_namespace(pod.key)
-        amounts = Amounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
+        amounts = MidAmounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
         sums = self._namespaces.get(namespace)
         if sums is None:
-            sums = self._namespaces[namespace] = _Namespace()
+            sums = self._namespaces[namespace] = _NamespaceSums()
         holder = sums.holders.get(key)
         if holder is not None and holder.uid == uid:
             sums.add(holder.amounts, -1)

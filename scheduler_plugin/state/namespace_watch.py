@@ -20,7 +20,7 @@ from scheduler_plugin.state.mid_quotas import MidQuotas
 log = logging.getLogger(__name__)
 
 
-class Namespace(msgspec.Struct, frozen=True):
+class WatchedNamespace(msgspec.Struct, frozen=True):
     """The metadata of a Namespace."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
@@ -40,7 +40,7 @@ class NamespaceWatch:
         events = watching.list_then_watch(
             self._api,
             resources.NAMESPACES,
-            decode=Namespace,
+            decode=WatchedNamespace,
             metadata_only=True,
             remember=lambda key: key.name,
             state=self._state,
@@ -49,7 +49,7 @@ class NamespaceWatch:
             async for event in events:
                 self._apply(event)
 
-    def _apply(self, event: watching.Event[Namespace]) -> None:
+    def _apply(self, event: watching.Event[WatchedNamespace]) -> None:
         quotas = self._quotas
         if isinstance(event, watching.Changed):
             key = names.ANNOTATION_MID_QUOTA

@@ -17,7 +17,7 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_report, reader
 from scheduler_plugin.state import aggregated_usage, node_report, vectors
-from scheduler_plugin.state.aggregated_usage import AggregatedUsage
+from scheduler_plugin.state.aggregated_usage import StatisticsByWindow
 from scheduler_plugin.state.node_report import NodeReport, VectorTable
 from scheduler_plugin.state.vectors import Vector
 
@@ -33,14 +33,14 @@ class _Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
 _NOTHING: Final = mid_report.WireResources()
 
 
-class NodeUsage(mid_report.WireNodeUsage, rename="camel", frozen=True):
+class ReportedNodeUsage(mid_report.WireNodeUsage, rename="camel", frozen=True):
     """Usage of the node."""
 
     system_usage: mid_report.WireResources = _NOTHING
     aggregated_node_usages: msgspec.Raw = aggregated_usage.NONE
 
 
-class PodUsage(_Wire, frozen=True, gc=False):
+class ReportedPodUsage(_Wire, frozen=True, gc=False):
     """Usage of one pod."""
 
     name: str = ""
@@ -49,24 +49,24 @@ class PodUsage(_Wire, frozen=True, gc=False):
     priority: str = ""
 
 
-class NodePrediction(_Wire, frozen=True, gc=False):
+class LoadPrediction(_Wire, frozen=True, gc=False):
     """Predicted peak of all pods and the system together (this suite's extension)."""
 
     peak: pods.QuantityMap | None = None
 
 
-class Prediction(_Wire, frozen=True, gc=False):
+class ReportedPrediction(_Wire, frozen=True, gc=False):
     """Prediction of the peak (this suite's extension)."""
 
-    node: NodePrediction | None = None
+    node: LoadPrediction | None = None
 
 
-class Status(mid_report.MidReport, rename="camel", frozen=True):
+class ReportStatus(mid_report.MidReport, rename="camel", frozen=True):
     """Report of the agent: the inputs of the Mid formula, and usage."""
 
-    node_metric: NodeUsage | None = None
-    pods_metric: list[PodUsage | None] | None = None
-    prediction: Prediction | None = None
+    node_metric: ReportedNodeUsage | None = None
+    pods_metric: list[ReportedPodUsage | None] | None = None
+    prediction: ReportedPrediction | None = None
 
 
 class CollectPolicy(_Wire, frozen=True, gc=False):
@@ -87,7 +87,7 @@ class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that scheduling reads."""
 
     spec: Spec = Spec()
-    status: Status = Status()
+    status: ReportStatus = ReportStatus()
 
 
 def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> NodeReport:
@@ -107,7 +107,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
         node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
-        aggregated=AggregatedUsage(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
+        aggregated=StatisticsByWindow(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(
@@ -121,14 +121,14 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     )
 
 
-def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
+def _predicted(peak: pods.QuantityMap, usage: ReportedNodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
     """Return the peak of each resource; a resource without a prediction is as reported, not zero."""
     reported = usage.node_usage.resources if usage else None
     return vectors.vector({**(reported or {}), **peak}, resources)
 
 
 def _pods(
-    items: list[PodUsage | None] | tuple[()], resources: tuple[str, ...], known_keys: Mapping[str, str]
+    items: list[ReportedPodUsage | None] | tuple[()], resources: tuple[str, ...], known_keys: Mapping[str, str]
 ) -> VectorTable[str]:
     """Pack the pods' usage. Of several items of one pod the last gives the usage, and any of them marks it as Prod."""
     rows: dict[str, list[int]] = {}

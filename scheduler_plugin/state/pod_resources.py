@@ -15,7 +15,7 @@ from api_types import names
 from api_types.kubernetes import pods
 
 
-class Amounts(NamedTuple):
+class PodAmounts(NamedTuple):
     """CPU and memory."""
 
     cpu_millis: int
@@ -32,18 +32,18 @@ class ContainerCpu(NamedTuple):
 class PodResources(NamedTuple):
     """Everything that a plugin may count of a pod."""
 
-    request: Amounts
-    limit: Amounts
+    request: PodAmounts
+    limit: PodAmounts
     """As declared: 0 without one."""
-    shipped_request: Amounts
-    shipped_limit: Amounts
+    shipped_request: PodAmounts
+    shipped_limit: PodAmounts
     containers: tuple[ContainerCpu, ...]
     """Of more than `_MOST_CONTAINERS` a few with the same sums."""
     sidecars: tuple[ContainerCpu, ...]
     overhead_cpu_millis: int
 
 
-NOTHING = Amounts(0, 0)
+NOTHING = PodAmounts(0, 0)
 _MOST_CONTAINERS: Final = 64
 """Containers that are kept one by one: thousands fit into a pod, and the resources of thousands of pods are cached."""
 
@@ -69,16 +69,18 @@ def _shared(demand: PodResources) -> PodResources:
     return demand
 
 
-def raised(limit: Amounts, request: Amounts) -> Amounts:
+def raised(limit: PodAmounts, request: PodAmounts) -> PodAmounts:
     """Return limits that are at least the requests."""
-    return Amounts(max(limit.cpu_millis, request.cpu_millis), max(limit.memory_bytes, request.memory_bytes))
+    return PodAmounts(max(limit.cpu_millis, request.cpu_millis), max(limit.memory_bytes, request.memory_bytes))
 
 
-def _amounts(resources: pods.Resources) -> Amounts:
-    return Amounts(resources.get(names.CPU, 0), resources.get(names.MEMORY, 0))
+def _amounts(resources: pods.Resources) -> PodAmounts:
+    return PodAmounts(resources.get(names.CPU, 0), resources.get(names.MEMORY, 0))
 
 
-def _shipped(spec: pods.PodSpec, read_map: Callable[[pods.ResourceRequirements], pods.QuantityMap | None]) -> Amounts:
+def _shipped(
+    spec: pods.PodSpec, read_map: Callable[[pods.ResourceRequirements], pods.QuantityMap | None]
+) -> PodAmounts:
     of_containers = [_amounts(pods.units(read_map(container.resources))) for container in spec.containers]
     of_init = [_amounts(pods.units(read_map(container.resources))) for container in spec.init_containers or ()]
     overhead = _amounts(pods.units(spec.overhead))
@@ -87,7 +89,7 @@ def _shipped(spec: pods.PodSpec, read_map: Callable[[pods.ResourceRequirements],
         + overhead[index]
         for index in range(2)
     )
-    return Amounts(cpu, memory)
+    return PodAmounts(cpu, memory)
 
 
 def _cpu(container: pods.Container) -> ContainerCpu:

@@ -96,7 +96,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.framework.interface import Explained, Scores
+from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.state.node_columns import Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -126,9 +126,9 @@ class FewestPods:
         span = scores.max() - scores.min()
         return np.full(len(scores), 100) if span == 0 else ((scores - scores.min()) * 100 // span).astype(np.int64)
 
-    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
         """Return the number of pods of each candidate."""
-        return Explained((), {"pods": self._pods[rows]})
+        return PluginInputs((), {"pods": self._pods[rows]})
 '''
 
 CHANGES: Sequence[Change] = (

@@ -163,7 +163,7 @@ def _metrics_server(inputs: Any) -> Any:
         for name, own in inputs["nodeCapacity"].items()
     }
     items = [
-        msgspec.convert({"metadata": {"name": name}, "usage": usage}, type=metrics_server.NodeUsage)
+        msgspec.convert({"metadata": {"name": name}, "usage": usage}, type=metrics_server.MeasuredUsage)
         for name, usage in inputs["nodeUsage"].items()
     ]
     known: dict[str, KnownNode] = capacity

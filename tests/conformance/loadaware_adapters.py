@@ -17,7 +17,7 @@ import pydantic
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, times
 from scheduler_plugin import assembly
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions import node_page
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
@@ -70,7 +70,7 @@ class _Product:
 
     def __init__(self, inputs: Any) -> None:
         self.parts = assembly.Parts(
-            Configuration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
+            PluginConfiguration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
             assumed_ttl_seconds=_FOR_EVER,
         )
         self.cluster = self.parts.cluster

@@ -12,7 +12,7 @@ import numpy as np
 
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
-from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import remote_watcher
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
@@ -26,7 +26,7 @@ from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommi
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel
 from scheduler_plugin.state import pod_info, pod_resources
-from scheduler_plugin.state.pod_resources import Amounts, ContainerCpu
+from scheduler_plugin.state.pod_resources import ContainerCpu, PodAmounts
 from tests.conformance import trimaran_config_adapters
 
 NOW = 1_556_985_422.0
@@ -42,7 +42,7 @@ class _Cluster:
         kept = {key: value for key, value in (args or {}).items() if key not in _SOURCE}
         own = trimaran_config_adapters.completed(name, {**kept, "formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
-        self.parts = assembly.Parts(Configuration(everything, (), {name: 1}), assumed_ttl_seconds=1e9)
+        self.parts = assembly.Parts(PluginConfiguration(everything, (), {name: 1}), assumed_ttl_seconds=1e9)
         (self.policy,) = self.parts.measured
 
     def add(self, node: Any, watcher: Any, placed: Sequence[Any] = ()) -> None:
@@ -158,7 +158,7 @@ def _resource_stats(inputs: Any) -> Any:
     return {"isValid": True, "stats": stats}
 
 
-def _amounts(amounts: Amounts) -> Any:
+def _amounts(amounts: PodAmounts) -> Any:
     return {"milliCPU": amounts.cpu_millis, "memory": amounts.memory_bytes}
 
 
@@ -219,7 +219,7 @@ def _predicted(inputs: Any) -> Any:
 
 
 def _set_max_limits(inputs: Any) -> Any:
-    request, limit = (Amounts(own["milliCPU"], own["memory"]) for own in (inputs["podRequest"], inputs["podLimits"]))
+    request, limit = (PodAmounts(own["milliCPU"], own["memory"]) for own in (inputs["podRequest"], inputs["podLimits"]))
     return _amounts(pod_resources.raised(limit, request))
 
 

@@ -24,7 +24,7 @@ _VALIDATE: Final = "/api/v1/validate"
 
 
 @dataclass(frozen=True, slots=True)
-class Utilization:
+class UtilizationMetric:
     """Percentage of one resource: `offset` plus the mean of each metric times its factor."""
 
     name: str
@@ -34,21 +34,21 @@ class Utilization:
     offset: float = 0.0
 
 
-_AGENT_CPU: Final = Utilization(
+_AGENT_CPU: Final = UtilizationMetric(
     "avg:system.cpu.user + avg:system.cpu.system", MetricType.CPU, {"system.cpu.user": 1.0, "system.cpu.system": 1.0}
 )
-_AGENT_MEMORY: Final = Utilization(
+_AGENT_MEMORY: Final = UtilizationMetric(
     "100 - 100 * avg:system.mem.pct_usable", MetricType.MEMORY, {"system.mem.pct_usable": -100.0}, 100.0
 )
 """Metrics of Datadog's agent: CPU in percent of all cores, without waiting and stolen time; memory as a fraction."""
 
 
-def utilizations(cpu_metric: str = "", memory_metric: str = "") -> Sequence[Utilization]:
+def utilizations(cpu_metric: str = "", memory_metric: str = "") -> Sequence[UtilizationMetric]:
     """Return what to read for both resources: a metric in percent if one is named, else those of Datadog's agent."""
-    cpu = Utilization(f"avg:{cpu_metric}", MetricType.CPU, {cpu_metric: 1.0}) if cpu_metric else _AGENT_CPU
+    cpu = UtilizationMetric(f"avg:{cpu_metric}", MetricType.CPU, {cpu_metric: 1.0}) if cpu_metric else _AGENT_CPU
     if not memory_metric:
         return cpu, _AGENT_MEMORY
-    return cpu, Utilization(f"avg:{memory_metric}", MetricType.MEMORY, {memory_metric: 1.0})
+    return cpu, UtilizationMetric(f"avg:{memory_metric}", MetricType.MEMORY, {memory_metric: 1.0})
 
 
 class DatadogProvider:
@@ -57,7 +57,7 @@ class DatadogProvider:
     name = provider_spec.DATADOG
     has_deviation = False
 
-    def __init__(self, reach: Reach, hosts: HostFilter, utilizations: Sequence[Utilization]) -> None:
+    def __init__(self, reach: Reach, hosts: HostFilter, utilizations: Sequence[UtilizationMetric]) -> None:
         self._source = HttpSource(reach)
         self._hosts = hosts
         self._wanted = utilizations
@@ -92,7 +92,7 @@ def headers(api_key: str, application_key: str) -> dict[str, str]:
     return {"DD-API-KEY": api_key, "DD-APPLICATION-KEY": application_key}
 
 
-def request(hosts: HostFilter, window: Window, utilizations: Sequence[Utilization]) -> dict[str, Any]:
+def request(hosts: HostFilter, window: Window, utilizations: Sequence[UtilizationMetric]) -> dict[str, Any]:
     """Return the attributes of a request for a window, times in milliseconds."""
     cluster = f", cluster_name:{hosts.cluster_name}" if hosts.cluster_name else ""
     selected = f"host:*{hosts.name_suffix}{cluster}"
@@ -111,7 +111,7 @@ def request(hosts: HostFilter, window: Window, utilizations: Sequence[Utilizatio
     }
 
 
-def read_nodes(response: Any, utilizations: Sequence[Utilization]) -> Fetched:
+def read_nodes(response: Any, utilizations: Sequence[UtilizationMetric]) -> Fetched:
     """Return the utilization of each host, from the mean of each series.
 
     A series without points or host is skipped and reported, and a resource without all its metrics is absent. Raises
@@ -140,12 +140,12 @@ def read_nodes(response: Any, utilizations: Sequence[Utilization]) -> Fetched:
     return Fetched({host: node for host, node in nodes.items() if node.metrics}, problems)
 
 
-def _metrics(utilizations: Sequence[Utilization]) -> list[str]:
+def _metrics(utilizations: Sequence[UtilizationMetric]) -> list[str]:
     """Return the metric of each query; the response numbers its series in this order."""
     return [metric for one in utilizations for metric in one.factors]
 
 
-def _records(means: Mapping[str, float], utilizations: Sequence[Utilization]) -> list[Metric]:
+def _records(means: Mapping[str, float], utilizations: Sequence[UtilizationMetric]) -> list[Metric]:
     return [
         Metric(
             one.name,

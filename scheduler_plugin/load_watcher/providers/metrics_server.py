@@ -20,7 +20,7 @@ _NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", 
 _TYPES: Final = {names.CPU: MetricType.CPU, names.MEMORY: MetricType.MEMORY}
 
 
-class NodeUsage(msgspec.Struct):
+class MeasuredUsage(msgspec.Struct):
     """Item of metrics-server's list."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
@@ -60,14 +60,14 @@ class MetricsServerProvider:
     async def close(self) -> None:
         """Do nothing: the caller owns the session."""
 
-    async def _list(self) -> Sequence[NodeUsage]:
+    async def _list(self) -> Sequence[MeasuredUsage]:
         try:
-            return (await objects.list_all(self._api, _NODE_METRICS, decode=NodeUsage)).items
+            return (await objects.list_all(self._api, _NODE_METRICS, decode=MeasuredUsage)).items
         except errors.ApiServerError as error:
             raise ProviderFailed(f"metrics-server: {error}; is metrics-server installed?") from error
 
 
-def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) -> Fetched:
+def usage_percent(items: Sequence[MeasuredUsage], nodes: Mapping[str, KnownNode]) -> Fetched:
     """Convert usage to percent of capacity; unknown nodes are skipped.
 
     Record names and rollups are empty, as upstream's.
@@ -96,7 +96,7 @@ def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) ->
     return Fetched(measured, problems)
 
 
-def _window(item: NodeUsage) -> Window | msgspec.UnsetType:
+def _window(item: MeasuredUsage) -> Window | msgspec.UnsetType:
     """Return the measured period; metrics-server serves its last scrape, by default until 15 s later."""
     end = times.parse_rfc3339_or_none(item.timestamp)
     if end is None:

@@ -28,7 +28,7 @@ from api_types import names
 from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
-from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes, Scores
+from scheduler_plugin.framework.interface import Pending, PluginInputs, ReasonCodes, Scores
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
@@ -233,10 +233,10 @@ class LoadAware:
         """Return the scores, which are 0..100 already."""
         return scores.astype(np.int64, copy=False)
 
-    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
         """Return the load of each candidate without the pod, and its limits."""
         columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
-        return Explained(
+        return PluginInputs(
             self._resources,
             {
                 "usage": columns.filtered_usage[layer].take(rows, axis=1),

@@ -20,7 +20,7 @@ from scheduler_plugin.state.vectors import Vector
 _INT64 = range(-(2**63), 2**63)
 
 
-class Aggregated(NamedTuple):
+class AggregatedThresholds(NamedTuple):
     """Limits on a statistic of usage."""
 
     limits_percent: Mapping[str, int]
@@ -33,7 +33,7 @@ class Thresholds(NamedTuple):
 
     plain: Mapping[str, int]
     prod: Mapping[str, int]
-    aggregated: Aggregated | None
+    aggregated: AggregatedThresholds | None
 
 
 class Profiles(NamedTuple):
@@ -48,7 +48,7 @@ class Profiles(NamedTuple):
     """Whether the node's annotation is ignored because of its shape."""
 
 
-class Malformed(Exception):
+class MalformedThresholds(Exception):
     """The annotation has an unexpected shape, so it counts as absent."""
 
 
@@ -58,7 +58,7 @@ def argument_thresholds(args: LoadAwareArgs) -> Thresholds:
     aggregated = None
     if block and block.usage_thresholds and block.usage_aggregation_type:
         window = times.duration_nanos(block.usage_aggregated_duration)
-        aggregated = Aggregated(block.usage_thresholds, block.usage_aggregation_type, window)
+        aggregated = AggregatedThresholds(block.usage_thresholds, block.usage_aggregation_type, window)
     return Thresholds(args.usage_thresholds, args.prod_usage_thresholds, aggregated)
 
 
@@ -73,7 +73,7 @@ class ThresholdMerge:
     def _profiles(self, annotation: str | None) -> Profiles:
         try:
             merged, is_malformed = merge(self._thresholds, annotation), False
-        except Malformed:
+        except MalformedThresholds:
             merged, is_malformed = self._thresholds, True
         aggregated = merged.aggregated
         return Profiles(
@@ -90,7 +90,7 @@ class ThresholdMerge:
 
 
 def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
-    """Return the limits of one node. Raises Malformed."""
+    """Return the limits of one node. Raises MalformedThresholds."""
     if not annotation:
         return thresholds
     try:
@@ -101,7 +101,7 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
             aggregated=_aggregated(_members(members.get("aggregatedusage"))),
         )
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise Malformed from error
+        raise MalformedThresholds from error
     return Thresholds(
         plain=node_limits.plain or thresholds.plain,
         prod=node_limits.prod or thresholds.prod,
@@ -114,7 +114,7 @@ def _members(value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Malformed
+        raise MalformedThresholds
     return {key.lower(): member for key, member in value.items()}
 
 
@@ -122,7 +122,7 @@ def _limits(value: Any) -> Mapping[str, int]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(_is_int64(limit) for limit in value.values()):
-        raise Malformed
+        raise MalformedThresholds
     return {resource: limit or 0 for resource, limit in value.items()}
 
 
@@ -130,21 +130,21 @@ def _is_int64(value: Any) -> bool:
     return value is None or (type(value) is int and value in _INT64)
 
 
-def _aggregated(members: Mapping[str, Any]) -> Aggregated | None:
+def _aggregated(members: Mapping[str, Any]) -> AggregatedThresholds | None:
     limits = _limits(members.get("usagethresholds"))
     statistic = members.get("usageaggregationtype") or ""
     if not isinstance(members.get("usageaggregationtype", ""), str | None):
-        raise Malformed
+        raise MalformedThresholds
     window = _window(members.get("usageaggregatedduration"))
-    return Aggregated(limits, statistic, window) if limits and statistic else None
+    return AggregatedThresholds(limits, statistic, window) if limits and statistic else None
 
 
 def _window(value: Any) -> int:
     if value is None:
         return 0
     if not isinstance(value, str):
-        raise Malformed
+        raise MalformedThresholds
     try:
         return times.duration_nanos(value)
     except ValueError as error:
-        raise Malformed from error
+        raise MalformedThresholds from error

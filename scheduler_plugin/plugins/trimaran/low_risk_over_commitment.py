@@ -15,14 +15,14 @@ from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, Sc
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state import pod_resources
 from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
-from scheduler_plugin.state.pod_resources import NOTHING, Amounts, PodResources
+from scheduler_plugin.state.pod_resources import NOTHING, PodAmounts, PodResources
 
 
 class Declared(NamedTuple):
     """Requests and limits, as counted by a formula."""
 
-    request: Amounts
-    limit: Amounts
+    request: PodAmounts
+    limit: PodAmounts
 
 
 def declared(demand: PodResources, formula: Formula) -> Declared:

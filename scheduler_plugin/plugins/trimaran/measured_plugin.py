@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
-from scheduler_plugin.framework.interface import Explained, Scores
+from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
 from scheduler_plugin.plugins.trimaran.formulas import recent_pods
@@ -56,7 +56,7 @@ class MeasuredPlugin(abc.ABC):
         """Return the fallback level of each resource of each candidate, shape (resources, candidates)."""
         return self.columns.fallback_levels(rows, now)
 
-    def explain(self, pod: PodInfo, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:  # noqa: ARG002  # the same for every pod
         """Return the measurement of each candidate, the ends of its windows and its fallback levels."""
         return self.columns.explained(rows)
 

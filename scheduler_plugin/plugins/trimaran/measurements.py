@@ -53,7 +53,7 @@ class Utilization(NamedTuple):
 _NOTHING: Final = Utilization(0.0, 0.0, is_measured=False)
 
 
-class Measurement(NamedTuple):
+class NodeUtilization(NamedTuple):
     """Measurement of one node."""
 
     cpu: Utilization
@@ -89,7 +89,7 @@ def utilization(
     )
 
 
-def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
+def read(node: NodeMetrics, snapshot: Snapshot) -> NodeUtilization:
     """Read the measurement of one node from its records."""
     utilizations = [
         utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in BOUNDED
@@ -102,14 +102,14 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
         for metric in node.metrics
         if metric.type == MetricType.CPU and metric.operator in (Statistic.AVG, Statistic.LATEST)
     ]
-    return Measurement(utilizations[0], utilizations[1], cpu[-1] if cpu else math.nan, cpu[0] if cpu else math.nan)
+    return NodeUtilization(utilizations[0], utilizations[1], cpu[-1] if cpu else math.nan, cpu[0] if cpu else math.nan)
 
 
-def _completed(newer: Measurement, older: Measurement) -> Measurement:
+def _completed(newer: NodeUtilization, older: NodeUtilization) -> NodeUtilization:
     """Take what the newer measurement lacks from the older one."""
     cpu, memory = (_first_measured(*both) for both in zip(newer[:2], older[:2], strict=True))
     of_cpu = older if _takes_older(newer.cpu, older.cpu) else newer
-    return Measurement(cpu, memory, of_cpu.packing_percent, of_cpu.power_percent)
+    return NodeUtilization(cpu, memory, of_cpu.packing_percent, of_cpu.power_percent)
 
 
 def _takes_older(newer: Utilization, older: Utilization) -> bool:
@@ -129,7 +129,7 @@ class Measurements:
     def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:
         self.oldest_seconds = oldest_seconds
         """Age limit of windows, in seconds."""
-        self._by_name: Mapping[str, Measurement] = {}
+        self._by_name: Mapping[str, NodeUtilization] = {}
         self.newest_ends: tuple[float, float] = (-math.inf, -math.inf)
         """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.
 
@@ -138,7 +138,7 @@ class Measurements:
         """
         self._selected_ends = self.newest_ends
 
-    def find(self, name: str) -> Measurement | None:
+    def find(self, name: str) -> NodeUtilization | None:
         """Return the measurement of one node; None if no window has it."""
         return self._by_name.get(name)
 
@@ -147,7 +147,7 @@ class Measurements:
 
         The caller rewrites the rows of all plugins, and then calls `confirm_rows`.
         """
-        by_name: dict[str, Measurement] = {}
+        by_name: dict[str, NodeUtilization] = {}
         for snapshot in _best_first(windows):
             for name, node in snapshot.data.nodes.items():
                 selected = by_name.get(name)

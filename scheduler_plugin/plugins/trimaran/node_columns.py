@@ -13,12 +13,12 @@ import numpy as np
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.framework.interface import Explained
+from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.trimaran import fallback
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
-from scheduler_plugin.plugins.trimaran.measurements import Measurement, Measurements
+from scheduler_plugin.plugins.trimaran.measurements import Measurements, NodeUtilization
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
-from scheduler_plugin.state.pod_resources import Amounts
+from scheduler_plugin.state.pod_resources import PodAmounts
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 CPU: Final = 0
@@ -35,7 +35,7 @@ class MeasurementColumns(RowChanges):
         self._evaluated_at = 0.0
         self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
         """Row -> node object and its capacity, which is parsed again only when the object changes."""
-        self._written: dict[int, tuple[NodeEntry, pods.Node | None, Measurement | None, int]] = {}
+        self._written: dict[int, tuple[NodeEntry, pods.Node | None, NodeUtilization | None, int]] = {}
         """Row -> inputs of its columns."""
         self.capacity: Floats = np.zeros((2, 0))
         self.allocatable: Floats = np.zeros((2, 0))
@@ -86,9 +86,9 @@ class MeasurementColumns(RowChanges):
             oldest_seconds=read.oldest_seconds,
         )
 
-    def explained(self, rows: Rows) -> Explained:
+    def explained(self, rows: Rows) -> PluginInputs:
         """Copy the columns that decisions record, with the fallback level at the last evaluation as "fallbackLevel"."""
-        return Explained(
+        return PluginInputs(
             RESOURCES,
             {
                 "meanPercent": self.mean_percent.take(rows, axis=1),
@@ -99,11 +99,11 @@ class MeasurementColumns(RowChanges):
             },
         )
 
-    def best_fit(self, rows: Rows, request: Amounts) -> Floats:
+    def best_fit(self, rows: Rows, request: PodAmounts) -> Floats:
         """Score each candidate by requests alone, including those of the incoming pod."""
         return fallback.best_fit(self.requested[:, rows] + amount_column(request), self.allocatable[:, rows])
 
-    def _write_measurement(self, row: int, measurement: Measurement | None) -> None:
+    def _write_measurement(self, row: int, measurement: NodeUtilization | None) -> None:
         self.has_measurement[row] = measurement is not None
         if measurement is None:
             self.window_end[:, row], self.window_seconds[:, row] = -math.inf, 0.0
@@ -133,12 +133,12 @@ class MeasurementColumns(RowChanges):
         return cached[1]
 
 
-def amount_column(amounts: Amounts) -> Floats:
+def amount_column(amounts: PodAmounts) -> Floats:
     """Return CPU and memory as one column, shape (2, 1)."""
     return np.array([amounts], dtype=np.float64).T
 
 
-def summed(amounts: list[Amounts]) -> tuple[int, int]:
+def summed(amounts: list[PodAmounts]) -> tuple[int, int]:
     """Return the sums of CPU and of memory."""
     return sum(pod.cpu_millis for pod in amounts), sum(pod.memory_bytes for pod in amounts)
 

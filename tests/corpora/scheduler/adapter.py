@@ -76,7 +76,7 @@ def answers(case: dict[str, Any]) -> list[Any]:
 class _Scheduler:
     """The product as kube-scheduler and the API server meet it."""
 
-    def __init__(self, configuration: loader.Configuration, measurement_age_seconds: float) -> None:
+    def __init__(self, configuration: loader.PluginConfiguration, measurement_age_seconds: float) -> None:
         self._offset = 0.0
         self._silent_seconds: float | None = None
         self._parts = assembly.Parts(

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from koordctl.explain import pod_command
 from koordctl.scheduler import simulate_command
-from scheduler_plugin.decisions.recorder import Choice
+from scheduler_plugin.decisions.recorder import NodeChoice
 from scheduler_plugin.extender import metrics
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.scheduler_plugin import factories
@@ -44,7 +44,7 @@ def test_every_metric_and_choice_of_the_tables_exists():
     documented = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert {name.removesuffix("_total") for name in documented} == shown
     choices = DECISIONS.split("| `choice` | node of the pod | conclusion |")[1].split("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in Choice}
+    assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in NodeChoice}
 
 
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, DecisionRecords, NodeChoice, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.cycle import PluginScores
@@ -41,13 +41,13 @@ def records(max_bytes=2**20, count=3):
 @pytest.mark.parametrize(
     ("scores", "went_to", "choice"),
     [
-        ([50, 60, 40], 1, Choice.BEST),
-        ([60, 60, 40], 1, Choice.TIED),
-        ([50, 60, 40], 0, Choice.OTHER),
-        ([60, 60, 60], 1, Choice.INDIFFERENT),
-        ([50, 60, 40], 7, Choice.UNKNOWN),
-        ([50, 60, 40], None, Choice.UNKNOWN),
-        (None, 1, Choice.UNKNOWN),
+        ([50, 60, 40], 1, NodeChoice.BEST),
+        ([60, 60, 40], 1, NodeChoice.TIED),
+        ([50, 60, 40], 0, NodeChoice.OTHER),
+        ([60, 60, 60], 1, NodeChoice.INDIFFERENT),
+        ([50, 60, 40], 7, NodeChoice.UNKNOWN),
+        ([50, 60, 40], None, NodeChoice.UNKNOWN),
+        (None, 1, NodeChoice.UNKNOWN),
     ],
 )
 def test_a_bind_call_is_counted_by_the_score_of_its_node(scores, went_to, choice):
@@ -62,21 +62,21 @@ def test_a_pod_with_one_passing_node_counts_as_only():
     kept = records()
     a_decision(kept, codes=[1, 0, 1])
     kept.bound("default/p", "u", "n1", 1)
-    assert kept.choices[Choice.ONLY] == 1
+    assert kept.choices[NodeChoice.ONLY] == 1
 
 
 def test_a_pod_without_scores_counts_as_unknown():
     kept = records()
     a_decision(kept, codes=[1, 1, 1], scores=[])
     kept.bound("default/p", "u", "n1", 1)
-    assert kept.choices[Choice.UNKNOWN] == 1
+    assert kept.choices[NodeChoice.UNKNOWN] == 1
 
 
 def test_a_re_created_pod_is_another_pod():
     kept = records()
     a_decision(kept, uid="first", scores=[1, 2, 3])
     kept.bound("default/p", "second", "n1", 0)
-    assert kept.choices[Choice.UNKNOWN] == 1
+    assert kept.choices[NodeChoice.UNKNOWN] == 1
     assert kept.of("default/p")[0].node == ""
 
 
@@ -106,7 +106,7 @@ def test_without_memory_there_are_no_records_and_pods_are_counted():
     a_decision(kept, scores=[1, 2, 3])
     kept.bound("default/p", "u", "n1", 0)
     assert kept.of("default/p") == []
-    assert kept.choices[Choice.UNKNOWN] == 1
+    assert kept.choices[NodeChoice.UNKNOWN] == 1
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_the_verbs_make_a_complete_record(parts):
     # n1: (100 - 10 - 0.85) cores -> 89, memory 98 -> 93; n2: 79 and 98 -> 88; the hot n3 is rejected
     assert decision.scores.tolist() == [93, 88]
     assert (decision.node, decision.codes.tolist()) == ("n1", [0, 0, 2])
-    assert parts.records.choices[Choice.BEST] == 1
+    assert parts.records.choices[NodeChoice.BEST] == 1
 
 
 def test_mid_resources_are_recorded_only_for_pods_that_request_them(parts):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugin.extender.verbs import BadRequest
+from scheduler_plugin.extender.verbs import BadExtenderCall
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -69,7 +69,7 @@ def test_an_unknown_node_passes_without_a_score_and_does_not_shift_the_others(pa
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_whole_nodes_are_refused_with_the_setting_to_change(parts, verb):
     body = json.dumps({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "hot"}}]}, "NodeNames": None}).encode()
-    with pytest.raises(BadRequest, match="nodeCacheCapable: true"):
+    with pytest.raises(BadExtenderCall, match="nodeCacheCapable: true"):
         getattr(parts.extender, verb)(body, NOW)
 
 
@@ -117,7 +117,7 @@ def test_preemption_withstands_victims_of_absurd_amounts(parts, count, victims, 
 
 def test_preemption_with_whole_pods_is_refused_with_the_setting_to_change(parts):
     body = json.dumps({"Pod": POD, "NodeNameToVictims": {"hot": {"Pods": []}}}).encode()
-    with pytest.raises(BadRequest, match="nodeCacheCapable: true"):
+    with pytest.raises(BadExtenderCall, match="nodeCacheCapable: true"):
         parts.extender.preempt(body, NOW)
 
 
@@ -243,7 +243,7 @@ def test_rejected_nodes_are_counted_by_reason(parts):
     ],
 )
 def test_refuses_a_malformed_body_with_a_message(parts, body):
-    with pytest.raises(BadRequest, match="cannot decode the request body"):
+    with pytest.raises(BadExtenderCall, match="cannot decode the request body"):
         parts.extender.filter(body, NOW)
 
 
@@ -282,6 +282,6 @@ def damaged(cuts):
 def test_any_bytes_give_json_or_are_refused(body):
     extender = FUZZED.extender
     for verb in (extender.filter, extender.prioritize, extender.bind):
-        with contextlib.suppress(BadRequest):
+        with contextlib.suppress(BadExtenderCall):
             json.loads(verb(body, NOW))
         extender.prepare()

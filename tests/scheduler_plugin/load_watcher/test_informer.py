@@ -13,7 +13,7 @@ import pytest
 
 from apiserver_client import resources
 from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.informer import Informer
+from scheduler_plugin.load_watcher.informer import NodeInformer
 from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin import factories
 
@@ -41,22 +41,22 @@ CHANGES = {
 }
 
 
-async def followed(known: Informer) -> None:
+async def followed(known: NodeInformer) -> None:
     """Wait until the informer has the later state, and nothing of the earlier one."""
     async with asyncio.timeout(20):
         while (set(known.nodes), reported(known)) != ({"n1", "n3"}, {"n1": 3000}):
             await asyncio.sleep(0.01)
 
 
-def reported(known: Informer) -> dict[str, int]:
+def reported(known: NodeInformer) -> dict[str, int]:
     return {name: (report.node_usage or (0,))[0] for name, report in known.reports.items()}
 
 
 @contextlib.asynccontextmanager
-async def informing(server: apiserver.ScriptedServer) -> AsyncIterator[Informer]:
+async def informing(server: apiserver.ScriptedServer) -> AsyncIterator[NodeInformer]:
     """Run an informer until its first lists are complete."""
     async with server.session() as api:
-        known = Informer(api, known_nodes.DATA_CENTER_LABEL, known_nodes.POOL_LABEL)
+        known = NodeInformer(api, known_nodes.DATA_CENTER_LABEL, known_nodes.POOL_LABEL)
         running = asyncio.create_task(known.run(with_reports=True))
         await known.first_lists()
         yield known

@@ -12,7 +12,7 @@ from scheduler_plugin import assembly, plugins
 from scheduler_plugin.config import loader
 from scheduler_plugin.framework.interface import Explainer, Filter, Scorer
 from scheduler_plugin.plugins import registry
-from scheduler_plugin.plugins.registry import Point
+from scheduler_plugin.plugins.registry import ExtensionPoint
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.pod_info import PodInfo
@@ -59,8 +59,8 @@ def test_every_plugin_of_the_package_is_registered():
 def test_an_entry_has_the_name_and_the_extension_points_of_its_plugin(name, entry):
     plugin = built(entry)
     assert plugin.name == name
-    assert isinstance(plugin, Filter) == (Point.FILTER in entry.points)
-    assert isinstance(plugin, Scorer) == (Point.SCORE in entry.points)
+    assert isinstance(plugin, Filter) == (ExtensionPoint.FILTER in entry.points)
+    assert isinstance(plugin, Scorer) == (ExtensionPoint.SCORE in entry.points)
 
 
 @pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
@@ -86,7 +86,7 @@ def test_a_plugin_of_trimaran_rejects_no_node_and_removes_no_pod(name):
     cluster.node("hot")
     cluster.place("hot", measured_cluster.pod("1", "1Gi"))
     cluster.measure({"hot": measured_cluster.metrics(100, 100, 50, 50)})
-    assert registry.PLUGINS[name].points == {Point.SCORE}
+    assert registry.PLUGINS[name].points == {ExtensionPoint.SCORE}
     pod = factories.pod_document("web", requests={"cpu": "8", "memory": "64Gi"})
     passed = json.loads(cluster.parts.extender.filter(factories.request(pod, ["hot"]), measured_cluster.NOW))
     assert passed == {"NodeNames": ["hot"]}

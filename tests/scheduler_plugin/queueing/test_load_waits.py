@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_plugin.config import loader
 from scheduler_plugin.queueing import load_waits
-from scheduler_plugin.queueing.refused_pods import Cause
+from scheduler_plugin.queueing.refused_pods import WakeCause
 from scheduler_plugin.state import pod_info
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
@@ -54,7 +54,7 @@ def test_after_the_bound_the_pod_is_woken_and_gets_the_least_loaded_node():
     assert scene.filter() == []
     assert scene.woken() == []
     scene.clock.seconds = BOUND
-    assert scene.woken() == [("default/web", Cause.WAITED)]
+    assert scene.woken() == [("default/web", WakeCause.WAITED)]
     assert scene.filter() == ["a", "b", "c"]
     assert scene.best() == "b"
     assert scene.parts.waits.placed == 1

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from scheduler_plugin.queueing.refused_pods import Cause
+from scheduler_plugin.queueing.refused_pods import WakeCause
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -40,7 +40,7 @@ def test_a_pod_is_woken_once_its_node_passes_again():
     assert scene.woken() == []
     scene.use("b", 10)
     assert scene.woken() == ["web"]
-    assert scene.parts.refused.woken[Cause.COOLED] == 1
+    assert scene.parts.refused.woken[WakeCause.COOLED] == 1
 
 
 def test_a_woken_pod_is_not_woken_again_before_kube_scheduler_had_time_to_try_it():
@@ -104,7 +104,7 @@ def test_a_node_that_was_not_named_wakes_at_growing_intervals():
             pauses.append(since)
             since = 0.0
     assert pauses[:5] == pytest.approx([0.25, 1, 2, 4, 8])
-    assert scene.parts.refused.woken[Cause.COOLED] == 0
+    assert scene.parts.refused.woken[WakeCause.COOLED] == 0
 
 
 def test_a_node_that_begins_to_pass_wakes_at_once_whatever_the_interval_was():

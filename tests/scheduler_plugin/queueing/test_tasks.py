@@ -6,7 +6,7 @@ import types
 import pytest
 
 from scheduler_plugin.queueing import tasks
-from scheduler_plugin.queueing.refused_pods import Cause, Retry
+from scheduler_plugin.queueing.refused_pods import Retry, WakeCause
 from scheduler_plugin.state import pod_info
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
@@ -35,7 +35,7 @@ class Refused:
         return True
 
     def choose(self, now, monotonic):
-        yield Retry(pod_info.read(factories.pod("web"), factories.parts().estimator_args), Cause.COOLED)
+        yield Retry(pod_info.read(factories.pod("web"), factories.parts().estimator_args), WakeCause.COOLED)
 
     def not_woken(self, uid, *, ever):
         assert not ever
@@ -195,7 +195,7 @@ async def test_a_pod_that_is_gone_waits_no_longer_and_one_that_exists_does(code,
         server.on("PATCH", POD, apiserver.Answer(status, code))
         async with server.session() as api:
             await tasks.QueueingTasks(api, parts.refused, parts.reservations, lambda: NOW)._annotate(
-                Retry(pod, Cause.COOLED)
+                Retry(pod, WakeCause.COOLED)
             )
     assert len(parts.waits) == left
 

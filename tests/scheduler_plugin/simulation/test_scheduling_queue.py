@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugin.simulation.scheduling_queue import Backoff, Due, SchedulingQueue, read_backoff
+from scheduler_plugin.simulation.scheduling_queue import Due, QueueBackoff, SchedulingQueue, read_backoff
 
 
 def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():
@@ -17,7 +17,7 @@ def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 10), (10_000, 10)])
 def test_a_woken_pod_waits_until_its_backoff_is_over(attempt, seconds):
-    queue = SchedulingQueue(Backoff(2, 10))
+    queue = SchedulingQueue(QueueBackoff(2, 10))
     queue.refused(1, attempt, 100.0, by_extender=True)
     assert list(queue.changed(1, 100.5)) == [Due(1, 100.0 + seconds)]
 
@@ -42,11 +42,11 @@ def test_a_flush_of_an_earlier_attempt_finds_nothing_due():
 @pytest.mark.parametrize(
     ("document", "wanted"),
     [
-        ({}, Backoff(1, 10)),
-        ({"podInitialBackoffSeconds": 5}, Backoff(1, 10)),  # a configuration of the plugin, not of kube-scheduler
-        ({"profiles": [], "podInitialBackoffSeconds": 2}, Backoff(2, 10)),
-        ({"profiles": [], "podInitialBackoffSeconds": 20}, Backoff(20, 20)),
-        ({"profiles": [], "podMaxBackoffSeconds": 60}, Backoff(1, 60)),
+        ({}, QueueBackoff(1, 10)),
+        ({"podInitialBackoffSeconds": 5}, QueueBackoff(1, 10)),  # a configuration of the plugin, not of kube-scheduler
+        ({"profiles": [], "podInitialBackoffSeconds": 2}, QueueBackoff(2, 10)),
+        ({"profiles": [], "podInitialBackoffSeconds": 20}, QueueBackoff(20, 20)),
+        ({"profiles": [], "podMaxBackoffSeconds": 60}, QueueBackoff(1, 60)),
     ],
 )
 def test_reads_the_backoff_of_kube_scheduler(document, wanted):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.state import aggregated_usage
-from scheduler_plugin.state.aggregated_usage import NONE, AggregatedUsage
+from scheduler_plugin.state.aggregated_usage import NONE, StatisticsByWindow
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -14,7 +14,7 @@ MINUTE = 60 * 10**9
 
 
 def statistics(windows):
-    return AggregatedUsage(msgspec.Raw(msgspec.json.encode(windows)), RESOURCES)
+    return StatisticsByWindow(msgspec.Raw(msgspec.json.encode(windows)), RESOURCES)
 
 
 def usage(cpu, memory):
@@ -68,7 +68,7 @@ def test_an_impossible_window_does_not_affect_the_others():
 )
 def test_malformed_statistics_are_no_data(windows):
     assert dict(statistics(windows)) == {}
-    assert dict(AggregatedUsage(NONE, RESOURCES)) == {}
+    assert dict(StatisticsByWindow(NONE, RESOURCES)) == {}
 
 
 @given(st.dictionaries(st.sampled_from(["avg", "p95"]), st.tuples(st.integers(0, 2**53), st.integers(0, 2**53))))

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import metrics_server
-from scheduler_plugin.load_watcher.providers.metrics_server import NodeUsage
+from scheduler_plugin.load_watcher.providers.metrics_server import MeasuredUsage
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 from tests.fakes import apiserver
 
@@ -13,12 +13,12 @@ NODES = {"n": KnownNode(4000, 1000)}
 AT = 1_700_000_000  # 2023-11-14T22:13:20Z
 
 
-def item(name: str = "n", **fields: object) -> NodeUsage:
+def item(name: str = "n", **fields: object) -> MeasuredUsage:
     usage = {"cpu": "1", "memory": "250"}
-    return msgspec.convert({"metadata": {"name": name}, "usage": usage, **fields}, type=NodeUsage)
+    return msgspec.convert({"metadata": {"name": name}, "usage": usage, **fields}, type=MeasuredUsage)
 
 
-def node(*fetched: NodeUsage) -> NodeMetrics:
+def node(*fetched: MeasuredUsage) -> NodeMetrics:
     return metrics_server.usage_percent(fetched, NODES).nodes["n"]
 
 
