@@ -17,7 +17,7 @@ from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
-from scheduler_plugin.framework.interface import Explainer, Filter, Plugin, ProblemCounter, Scorer
+from scheduler_plugin.framework.interface import Filter, Plugin, Scorer
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -67,12 +67,9 @@ class Parts:
         responses = ResponseRows()
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
-        self._counters = {
-            name: plugin for name, plugin in sorted(plugins.items()) if isinstance(plugin, ProblemCounter)
-        }
-        explainers = {name: plugin for name, plugin in sorted(plugins.items()) if isinstance(plugin, Explainer)}
+        self._load_aware = next((plugin for plugin in plugins.values() if isinstance(plugin, LoadAware)), None)
         self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
-        self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
+        self.records = DecisionRecords(self.node_columns, dict(sorted(plugins.items())), record_bytes)
         # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
         self.vectors = NodeColumns([self.node_columns, responses, *plugins.values()])
         self.cluster = Cluster(
@@ -134,7 +131,7 @@ class Parts:
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
             QueueingCollector(self.refused, self.reservations, self.waits, self.extender.preemption_candidates),
             MidQuotaCollector(self.vectors.mid_quotas),
-            NodeCollector(self.node_columns, self.vectors, self._counters, time.time),
+            NodeCollector(self.node_columns, self.vectors, self._load_aware, time.time),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
-from scheduler_plugin.framework.interface import ProblemCounter
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
@@ -196,11 +196,11 @@ class NodeCollector(registry.Collector):
         self,
         columns: RecordedColumns,
         vectors: NodeColumns,
-        counters: Mapping[str, ProblemCounter],
+        load_aware: LoadAware | None,
         clock: Callable[[], float],
     ) -> None:
         self._columns = columns
-        self._counters = counters
+        self._load_aware = load_aware
         self._vectors = vectors
         self._clock = clock
 
@@ -221,9 +221,9 @@ class NodeCollector(registry.Collector):
             "or a configured statistic that the report lacks, so that the newest usage counts (missing_window).",
             labels=["plugin", "kind"],
         )
-        for plugin, counter in self._counters.items():
-            for kind, count in counter.problems(rows).items():
-                problems.add_metric([plugin, kind], count)
+        if self._load_aware is not None:
+            for kind, count in self._load_aware.problems(rows).items():
+                problems.add_metric([LoadAware.name, kind], count)
         yield problems
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.framework.cycle import PluginScores
-from scheduler_plugin.framework.interface import Explainer, PluginInputs, ReasonCodes
+from scheduler_plugin.framework.interface import Plugin, PluginInputs, ReasonCodes
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -192,10 +192,10 @@ class RecordedColumns(Columns):
 class DecisionRecords:
     """Records of the last decisions, limited to `max_bytes`; 0: no records."""
 
-    def __init__(self, columns: RecordedColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
+    def __init__(self, columns: RecordedColumns, plugins: Mapping[str, Plugin], max_bytes: int) -> None:
         self._columns = columns
         columns.about_to_change = self.seal
-        self._explainers = explainers
+        self._plugins = plugins
         self._max_bytes = max_bytes
         self._pending: RecordedDecision | None = None
         self._by_number: collections.OrderedDict[int, tuple[RecordedDecision, int]] = collections.OrderedDict()
@@ -294,7 +294,7 @@ class DecisionRecords:
             names = np.where(is_known, names, decision.names)
             decision.updated_at[~is_known] = np.nan
         decision.names = names
-        decision.inputs = {name: explainer.explain(decision.pod, rows) for name, explainer in self._explainers.items()}
+        decision.inputs = {name: plugin.explain(decision.pod, rows) for name, plugin in self._plugins.items()}
 
     def _newest(self, key: str, uid: str) -> RecordedDecision | None:
         numbers = self._of_pod.get(key)

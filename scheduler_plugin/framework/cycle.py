@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.framework.interface import Detailer, Filter, Pending, ReasonCodes, Scorer, UnknownNodeFilter
+from scheduler_plugin.framework.interface import Filter, Pending, ReasonCodes, Scorer
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -40,24 +40,16 @@ class SchedulingCycle:
     """The configured plugins, over one set of rows. Row -1 is an unknown node."""
 
     def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeColumns) -> None:
-        self._filters = filters
         self._scorers = scorers
         self._vectors = vectors
         self.reasons: list[str] = []
         """Every reason for a rejection; its index is reason code - 1."""
         self.rejecting_plugins: list[str] = []
         """Plugin of each reason."""
-        self._first_code: list[int] = []
-        self._detailers: list[tuple[Detailer, int]] = []
+        self._filters: list[tuple[Filter, int]] = []
         """With the code before the first of each."""
-        self._filters_of_unknown: list[tuple[UnknownNodeFilter, int]] = []
-        """In the same form."""
         for plugin in filters:
-            if isinstance(plugin, UnknownNodeFilter):
-                self._filters_of_unknown.append((plugin, len(self.reasons)))
-            if isinstance(plugin, Detailer):
-                self._detailers.append((plugin, len(self.reasons)))
-            self._first_code.append(len(self.reasons))
+            self._filters.append((plugin, len(self.reasons)))
             self.reasons.extend(plugin.reasons)
             self.rejecting_plugins.extend([plugin.name] * len(plugin.reasons))
 
@@ -79,22 +71,21 @@ class SchedulingCycle:
     def reason_texts(self, pod: PodInfo) -> Sequence[str]:
         """Return every reason, with the numbers behind a rejection of this pod by all nodes."""
         texts = self.reasons
-        for detailer, first_code in self._detailers:
-            for index, detail in detailer.details(pod, self._vectors).items():
+        for plugin, first_code in self._filters:
+            for index, detail in plugin.details(pod, self._vectors).items():
                 texts = [*texts]
                 texts[first_code + index] += f": {detail}"
         return texts
 
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         return _first(
-            (plugin.reject(pod, rows, self._vectors, now, pending), first_code)
-            for plugin, first_code in zip(self._filters, self._first_code, strict=True)
+            (plugin.reject(pod, rows, self._vectors, now, pending), first_code) for plugin, first_code in self._filters
         )
 
     def _filter_unknown(self, pod: PodInfo, count: int, pending: Pending | None) -> ReasonCodes | None:
         return _first(
             (plugin.reject_unknown(pod, count, self._vectors, pending), first_code)
-            for plugin, first_code in self._filters_of_unknown
+            for plugin, first_code in self._filters
         )
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:

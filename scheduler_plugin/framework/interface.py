@@ -24,11 +24,23 @@ Scores = Floats | Ints
 """Per candidate, in the plugin's own scale and direction; `normalize` converts them to 0..100."""
 
 
+class PluginInputs(NamedTuple):
+    """Inputs of a plugin's decision, for people."""
+
+    resources: Sequence[str]
+    """First axis of the columns with two axes; cpu in milli-cores, all else in base units."""
+    columns: Mapping[str, Ints | Floats | Bools]
+    """By name as in JSON: shape (candidates,) or (resources, candidates)."""
+
+
 class Plugin(RowWriter, Protocol):
     """One filter or score implementation. `rows` are the candidates, all known nodes; results are in their order."""
 
     name: str
     """Name in the configuration."""
+
+    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
+        """Snapshot this plugin's inputs for `rows`. Values for row -1 are undefined; the caller masks them."""
 
 
 class Pending(NamedTuple):
@@ -54,23 +66,15 @@ class Filter(Plugin, Protocol):
     ) -> ReasonCodes | None:
         """Return a reason code per candidate; None to accept all. The caller may change the array."""
 
-
-@runtime_checkable
-class UnknownNodeFilter(Plugin, Protocol):
-    """A filter plugin with reasons that hold on any node, also on one without a row; optional."""
-
     def reject_unknown(
-        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None
+        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None  # noqa: ARG002  # overridden where it matters
     ) -> ReasonCodes | None:
-        """Return a reason code for each of `count` unknown nodes, in the order of `pending`; None to accept all."""
+        """Do the same for `count` nodes without a row, in the order of `pending`, for what holds on any node."""
+        return None
 
-
-@runtime_checkable
-class Detailer(Plugin, Protocol):
-    """A filter plugin that states the numbers behind a rejection which is the same for every node; optional."""
-
-    def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
-        """Return a text by index of the reason, for this pod, at this moment."""
+    def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:  # noqa: ARG002
+        """Return the numbers behind a rejection that is the same for every node, by index of the reason."""
+        return {}
 
 
 @runtime_checkable
@@ -82,31 +86,6 @@ class Scorer(Plugin, Protocol):
 
     def normalize(self, scores: Scores) -> Ints:
         """Convert the scores of one call, of at least one candidate, to 0..100; larger is better."""
-
-
-class PluginInputs(NamedTuple):
-    """Inputs of a plugin's decision, for people."""
-
-    resources: Sequence[str]
-    """First axis of the columns with two axes; cpu in milli-cores, all else in base units."""
-    columns: Mapping[str, Ints | Floats | Bools]
-    """By name as in JSON: shape (candidates,) or (resources, candidates)."""
-
-
-@runtime_checkable
-class Explainer(Plugin, Protocol):
-    """A plugin that can show the inputs of its decisions; optional."""
-
-    def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
-        """Snapshot this plugin's inputs for `rows`. Values for row -1 are undefined; the caller masks them."""
-
-
-@runtime_checkable
-class ProblemCounter(Plugin, Protocol):
-    """A plugin that ignores malformed or missing inputs of nodes, and counts these nodes; optional."""
-
-    def problems(self, rows: Rows) -> Mapping[str, int]:
-        """Return the number of nodes among `rows` by problem; every problem is always present."""
 
 
 def clipped(scores: Scores) -> Ints:

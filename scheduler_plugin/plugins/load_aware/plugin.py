@@ -28,7 +28,7 @@ from api_types import names
 from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
-from scheduler_plugin.framework.interface import Pending, PluginInputs, ReasonCodes, Scores
+from scheduler_plugin.framework.interface import Filter, Pending, PluginInputs, ReasonCodes, Scores
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
@@ -101,7 +101,7 @@ class _PodClass(NamedTuple):
     """Whether load alone has refused the pod for too long: its limits order nodes, and reject none."""
 
 
-class LoadAware:
+class LoadAware(Filter):
     """The filter and score plugin. `args` are completed and validated (see `load_aware.args`)."""
 
     name = "LoadAwareScheduling"

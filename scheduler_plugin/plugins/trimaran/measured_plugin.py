@@ -33,7 +33,7 @@ class ScoringClass(NamedTuple):
 
 
 class MeasuredPlugin(abc.ABC):
-    """Plugin that scores by measured load; an `interface.Scorer` and an `interface.Explainer`."""
+    """Plugin that scores by measured load; an `interface.Scorer`."""
 
     name: str
     """Name in the configuration."""

@@ -35,7 +35,7 @@ def test_nodes_without_a_report_or_its_time_count_as_none_and_come_first():
     ages = decision_metrics.report_ages(parts.node_columns, parts.vectors)
     assert list(ages.items()) == [("silent", None), ("timeless", None), ("old", NOW - 500), ("new", NOW - 1)]
     registry = CollectorRegistry()
-    registry.register(NodeCollector(parts.node_columns, parts.vectors, {}, lambda: NOW))
+    registry.register(NodeCollector(parts.node_columns, parts.vectors, None, lambda: NOW))
     name = "koord_scheduler_plugin_nodes"
     found = {
         age: registry.get_sample_value(name, {"report_age_at_most_seconds": age})

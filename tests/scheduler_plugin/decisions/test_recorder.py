@@ -55,7 +55,7 @@ def test_a_bind_call_is_counted_by_the_score_of_its_node(scores, went_to, choice
     a_decision(kept, scores=scores)
     kept.bound("default/p", "u", "somewhere", went_to)
     assert {name: count for name, count in kept.choices.items() if count} == {choice: 1}
-    assert kept.of("default/p")[0].node == "somewhere"
+    assert kept.decisions("default/p")[0].node == "somewhere"
 
 
 def test_a_pod_with_one_passing_node_counts_as_only():
@@ -77,7 +77,7 @@ def test_a_re_created_pod_is_another_pod():
     a_decision(kept, uid="first", scores=[1, 2, 3])
     kept.bound("default/p", "second", "n1", 0)
     assert kept.choices[NodeChoice.UNKNOWN] == 1
-    assert kept.of("default/p")[0].node == ""
+    assert kept.decisions("default/p")[0].node == ""
 
 
 def test_a_retried_pod_keeps_its_last_decisions_only():
@@ -85,7 +85,7 @@ def test_a_retried_pod_keeps_its_last_decisions_only():
     for attempt in range(10):
         a_decision(kept, scores=[attempt, 0, 0])
     a_decision(kept, name="other")
-    assert [each.scores[0] for each in kept.of("default/p")] == [9, 8, 7]
+    assert [each.scores[0] for each in kept.decisions("default/p")] == [9, 8, 7]
     assert len(kept) == DECISIONS_PER_POD + 1
     assert kept._whole_bytes == kept.bytes, "what is dropped does not count as whole either"
 
@@ -96,16 +96,16 @@ def test_memory_is_bounded_and_the_oldest_decision_is_evicted_first():
         a_decision(kept, name=f"p{number}", scores=[1, 2, 3])
     kept.seal()
     assert 10_000 < kept.bytes <= 20_000
-    assert kept.of("default/p0") == []
-    assert len(kept.of("default/p49")) == 1
-    assert kept.bytes == sum(each.size_bytes() for n in range(50) for each in kept.of(f"default/p{n}"))
+    assert kept.decisions("default/p0") == []
+    assert len(kept.decisions("default/p49")) == 1
+    assert kept.bytes == sum(each.size_bytes() for n in range(50) for each in kept.decisions(f"default/p{n}"))
 
 
 def test_without_memory_there_are_no_records_and_pods_are_counted():
     kept = records(max_bytes=0)
     a_decision(kept, scores=[1, 2, 3])
     kept.bound("default/p", "u", "n1", 0)
-    assert kept.of("default/p") == []
+    assert kept.decisions("default/p") == []
     assert kept.choices[NodeChoice.UNKNOWN] == 1
 
 

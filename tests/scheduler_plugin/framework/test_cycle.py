@@ -11,7 +11,7 @@ POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimat
 ROWS = np.arange(3)
 
 
-class Fixed:
+class Fixed(interface.Filter):
     """A plugin with fixed results for rows 0, 1 and 2."""
 
     def __init__(self, name, *, scores=None, codes=None, normalize=interface.clipped):
@@ -61,12 +61,6 @@ def test_the_first_plugin_that_rejects_names_the_reason_and_an_unknown_node_pass
 
 class FixedForUnknown(Fixed):
     """A plugin that also rejects unknown nodes, all but the first, and records the pending changes of them."""
-
-    def grow(self, _capacity):
-        """Own no columns."""
-
-    def write(self, _entry):
-        """Own no columns."""
 
     def reject_unknown(self, _pod, count, _vectors, pending):
         self.pending = pending

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_plugin import assembly, plugins
 from scheduler_plugin.config import loader
-from scheduler_plugin.framework.interface import Explainer, Filter, Scorer
+from scheduler_plugin.framework.interface import Filter, Scorer
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.registry import ExtensionPoint
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
@@ -66,7 +66,7 @@ def test_an_entry_has_the_name_and_the_extension_points_of_its_plugin(name, entr
 @pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
 def test_every_plugin_explains_its_inputs(entry):
     plugin = built(entry)
-    assert isinstance(plugin, Explainer)
+    assert callable(plugin.explain)
     plugin.grow(4)
     for column in plugin.explain(POD, np.array([0, 3])).columns.values():
         assert column.shape[-1] == 2
