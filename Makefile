@@ -166,7 +166,7 @@ release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/P
 
 DAY_MINUTES ?= 20
 .PHONY: e2e-autoscaler
-e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (90 minutes; LEVERS="none emptied-underused", DAY_MINUTES=5, NODES=10)
+e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (90 minutes; LEVERS="none emptied", DAY_MINUTES=5, NODES=10)
 	@$(BIN)/python -m e2e.autoscaler --day-minutes $(DAY_MINUTES) --nodes $(or $(NODES),50) $(if $(LEVERS),--lever $(LEVERS))
 
 MINUTES ?= 120

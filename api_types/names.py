@@ -58,8 +58,6 @@ ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
 """On a NodeMetric, any text: each new value makes the agent discard its recorded history once."""
 ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-status"
 """Of this project: every term of the published Mid resources, its source and time, the reason code."""
-OLD_ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-receipt"
-"""Key of the same annotation in unreleased versions: the manager removes it from each node."""
 
 ANNOTATION_MID_EVICTION: Final = "koordinator.sh/mid-eviction"
 """Of this project, on a node: its last eviction of a Mid pod; while it is there, the node accepts no new Mid pod."""

@@ -171,6 +171,8 @@ class Fleet:
             recorder=recorder,
             telemetry=telemetry,
             clock=self._clock,
+            relist=lambda name: self._mid.relist(name),  # noqa: PLW0108  # it is made later
+            on_pods_changed=self._changed.append,
         )
         self._mid = MidController(
             api,
@@ -181,8 +183,6 @@ class Fleet:
             clock=self._clock,
             observe=self._evictor.observe,
         )
-        self._evictor.relist = self._mid.relist
-        self._evictor.on_pods_changed = self._changed.append
 
     def _add_node(self, name: str, fill: tuple[float, float]) -> None:
         amounts = {"cpu": f"{CAPACITY_MILLIS}m", "memory": str(128 * GIB)}

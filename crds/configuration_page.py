@@ -66,7 +66,8 @@ def _default(key: slo.Key) -> str:
 
 def _mid() -> Iterator[Row]:
     yield _HEAD
-    yield from _rows(slo.keys(slo.MidColocationPolicy), slo.ColocationStrategy)
+    used = (key for key in slo.keys(slo.MidColocationPolicy) if not key.unused)
+    yield from _rows(used, slo.ColocationStrategy)
 
 
 def _cluster() -> Iterator[Row]:
@@ -151,7 +152,7 @@ def _example() -> Iterator[Row]:
         margin = 1 + (predict.safety_margin_percent or 0) / 100
         peak = round((_MEAN + (predict.n or 0) * _STDEV) * margin)
         terms = mid_resource.calculate(
-            mid_resource.MidInputs(
+            mid_resource.Terms(
                 allocatable=_ALLOCATABLE,
                 capacity=_ALLOCATABLE,
                 allocated_prod=_REQUESTED,
@@ -165,7 +166,8 @@ def _example() -> Iterator[Row]:
         )
         rise = mid_resource.share(_ALLOCATABLE, chosen.mid_max_increase_percent or 100)
         reports = -(-terms.value // rise)
-        amounts = (peak, terms.reclaimable, terms.cap, terms.unallocated_share, terms.value)
+        shown = (terms.reclaimable or 0, terms.cap or 0, terms.unallocated_share or 0)
+        amounts = (peak, *shown, terms.value)
         in_reports = "at once" if reports == 1 else f"in {reports} reports"
         yield (f"`{name}`" if name else "none", *(f"{amount / 1000:.1f}" for amount in amounts), in_reports)
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from api_types.mid_pods import cpu_limits
-from manager.mid_resource import clock_skew
-from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Closed, Reason
+from manager.mid_resource.reasons import CLOCK_WRONG, RESERVATION_IGNORED, TEXTS, Closed, Reason
 from manager.slo_config import condition
 
 _TROUBLE: Final = "operations/troubleshooting.md"
@@ -101,7 +100,7 @@ def _of_nodes() -> Iterator[FindingKind]:
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     reports, scheduling, prediction = Category.REPORTS, Category.SCHEDULING, Category.PREDICTION
     rows = (
-        (clock_skew.EVENT_REASON, warning, "the clock of the node is wrong",
+        (CLOCK_WRONG, warning, "the clock of the node is wrong",
          "synchronize it, for example by NTP", _STALE, reports),
         (Closed.FROZEN.value, warning, "no new Mid pod is admitted: midEmergency is freeze or drain",
          "remove midEmergency from the configuration", _EVICTION, scheduling),
@@ -111,9 +110,6 @@ def _of_nodes() -> Iterator[FindingKind]:
          _EXPLAIN, _AUTOSCALING, scheduling),
         (Closed.MID_ONLY.value, note, "no new Mid pod is admitted: only Mid pods keep the node, and it is emptied",
          "if the autoscaler does not remove it, set midEviction.emptyNodeSeconds to 0 for its nodeConfigs entry",
-         _AUTOSCALING, scheduling),
-        (Closed.UNDERUSED.value, note, "no new Mid pod is admitted: the other pods fit elsewhere, and it is emptied",
-         "if the autoscaler does not remove it, set midEviction.emptyUnderusedPercent to 0 for its nodeConfigs entry",
          _AUTOSCALING, scheduling),
         (Closed.SCALE_DOWN_CANDIDATE.value, note, "no new Mid pod is admitted: the node may be removed soon",
          _EXPLAIN, _AUTOSCALING, scheduling),

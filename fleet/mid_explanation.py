@@ -15,22 +15,16 @@ from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import (
-    calculator,
-    case,
-    decision,
-    evaluation,
-    explanation,
-    pod_requests,
-    spec_policy,
-    status_annotation,
-)
-from manager.mid_resource.decision import Action
+from manager.mid_resource import decision, explanation, formula, inputs, patch
+from manager.mid_resource import pods as pods_on_node
+from manager.mid_resource.decision import Action, Case
 from manager.mid_resource.eviction import explanation as eviction_explanation
-from manager.mid_resource.eviction import pod_view, report
+from manager.mid_resource.eviction import pods as evictable_pods
 from manager.mid_resource.eviction import policy as eviction_policy
+from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation
+from manager.mid_resource.formula import FROM_PODS, FROM_REPORT
 from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import unconfigured
 
@@ -39,8 +33,8 @@ async def explain(
     api: session.Session, node: store.Node, metric: store.NodeMetric | None, now: dt.datetime
 ) -> explanation.Explanation:
     """Explain a Node and its NodeMetric. Raises errors.ApiServerError."""
-    decided, shadow = spec_policy.decide(node, metric, now), None
-    policy = spec_policy.policy_of(metric) if metric else None
+    decided, shadow = decision.decide_by_spec(node, metric, now), None
+    policy = inputs.spec_policy(metric) if metric else None
     if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
         shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
     eviction = await explain_eviction(api, node, metric, policy, now)
@@ -58,12 +52,12 @@ async def _shadow(
     if policy.publishes or metric.status is None:
         return None
     usable = mid_report.usable_report(metric.status, policy)
-    source, requests = case.FROM_REPORT, usable.requests
+    source, requests = FROM_REPORT, usable.requests
     if requests is None:
-        source, requests = case.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
+        source, requests = FROM_PODS, (await pods_on_node.list_node(api, node.metadata.name)).requests()
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
-    target = evaluation.calculated(node, usable, policy, requests, sample=sample, max_increase_percent=None)
-    return status_annotation.make(target.reason, now, sample=sample, requests_from=source, lines=target.lines)
+    target = formula.evaluated(node, usable, policy, requests, sample=sample, max_increase_percent=None)
+    return patch.make_status(target.reason, now, sample=sample, requests_from=source, lines=target.lines)
 
 
 async def explain_eviction(
@@ -87,10 +81,10 @@ async def explain_eviction(
     ]
     if eviction_explanation.causes(node, observation, policy):
         name = node.metadata.name
-        full = await objects.get(api, resources.NODE_METRICS, name, decode=report.FullReport) if observation else None
+        full = await objects.get(api, resources.NODE_METRICS, name, decode=shortage.FullReport) if observation else None
         try:
             listing = await objects.list_all(
-                api, resources.PODS, field_selector=f"spec.nodeName={name}", decode=pod_view.Pod
+                api, resources.PODS, field_selector=f"spec.nodeName={name}", decode=evictable_pods.EvictablePod
             )
         except errors.Forbidden as error:
             return (*sentences, f"cannot name the pod that would be evicted: {error}")
@@ -100,7 +94,7 @@ async def explain_eviction(
 
 def _eviction_policy(node: store.Node, keys: slo.MidColocationPolicy) -> EvictionPolicy:
     """Return the policy of a node; the NodeMetric lacks `midEmergency`, so the status annotation shows a freeze."""
-    policy = eviction_policy.of_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
+    policy = eviction_policy.from_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
     is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
     return dataclasses.replace(policy, mode=policy.mode if keys.enable else "off", is_frozen=is_frozen)
 
@@ -109,23 +103,23 @@ def _observation(
     node: store.Node, metric: store.NodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
 ) -> Observation | None:
     policy = mid_report.mid_policy(keys)
-    inputs = decision.gather(node, metric, policy, enabled=bool(keys.enable), degrade_after=decision.degrade_time(keys))
-    decided = decision.decide(inputs, now)
-    usable = inputs.usable
+    gathered = inputs.gather(node, metric, policy, enabled=bool(keys.enable), degrade_after=inputs.degrade_time(keys))
+    decided = decision.decide(gathered, now)
+    usable = gathered.usable
     if decided.action is not Action.CALCULATE or usable is None or usable.requests is None:
         return None
-    calculation = case.Case(
+    calculation = Case(
         name=node.metadata.name,
         node=node,
         report=metric.status or MidReport(),
         strategy=unconfigured(),
         policy=policy,
-        published=calculator.published_on(node),
-        inputs=inputs,
+        published=formula.published_on(node),
+        inputs=gathered,
         decision=decided,
         now=now,
     )
-    target = evaluation.calculated(
-        node, usable, policy, usable.requests, sample=inputs.sample_time, max_increase_percent=None
+    target = formula.evaluated(
+        node, usable, policy, usable.requests, sample=gathered.sample_time, max_increase_percent=None
     )
-    return report.observation(calculation, target, case.FROM_REPORT)
+    return shortage.observe_report(calculation, target, FROM_REPORT)

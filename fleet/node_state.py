@@ -19,7 +19,7 @@ from api_types.node_metric.mid_resource import MID_OF_NATIVE
 from api_types.node_metric.mid_status import MidStatus
 from fleet import wire
 from manager.cache import store
-from manager.mid_resource import calculator, clock_skew, spec_policy
+from manager.mid_resource import decision, formula, inputs
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 
 
@@ -94,7 +94,7 @@ def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | N
         mid_used=amounts_of(usage.mid if usage else None),
         prod_requests=amounts_of(allocated.prod) if allocated else _of_lines(written, "allocated_prod"),
         prod_peak=amounts_of(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
-        mid=_mid(calculator.published_on(node).allocatable) if node else UNKNOWN,
+        mid=_mid(formula.published_on(node).allocatable) if node else UNKNOWN,
         mid_requests=_mid(_checked(allocated.mid)) if allocated else _of_lines(written, "allocated_mid"),
         sample=sample,
         sample_age_seconds=(now - sample).total_seconds() if sample else None,
@@ -103,7 +103,7 @@ def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | N
         text=text,
         detail=detail,
         closed=written.closed if written else "",
-        clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric else "",
+        clock_fault=inputs.clock_fault(inputs.clock_skew(metric)) if metric else "",
         predictor=prediction.predictor if prediction else "",
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,
@@ -132,7 +132,7 @@ def _reason(
     node: store.Node | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
 ) -> _ReasonOf:
     """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
-    decided = spec_policy.decide(node, metric, now) if node else None
+    decided = decision.decide_by_spec(node, metric, now) if node else None
     if decided is None:
         if written:
             return _ReasonOf(written.reason, written.text, written.detail, written.status)

@@ -16,7 +16,7 @@ from api_types.node_metric.mid_report import Requests
 from fleet import node_state, wire
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from manager.cache import store
-from manager.mid_resource import closing, decision, evaluation
+from manager.mid_resource import decision, formula, inputs
 from manager.mid_resource.decision import Action
 from manager.node_metric import spec
 from manager.slo_config.strategy import NodeStrategy
@@ -117,24 +117,24 @@ def _outcome(
     keys = spec.for_node(strategy).mid_colocation_policy
     assert keys is not None
     policy = mid_report.mid_policy(keys)
-    inputs = decision.gather(node, metric, policy, enabled=strategy.enabled, degrade_after=decision.degrade_time(keys))
-    decided = decision.decide(inputs, now)
+    gathered = inputs.gather(node, metric, policy, enabled=strategy.enabled, degrade_after=inputs.degrade_time(keys))
+    decided = decision.decide(gathered, now)
     reason = decided.reason.value
     if decided.action is Action.KEEP:
         return WhatIfOutcome(state.mid, reason)
     requested = state.mid_requests
     if decided.action is Action.WITHDRAW or not policy.publishes:
         return WhatIfOutcome(Amounts(*((amount or 0) if policy.floor else 0 for amount in requested)), reason)
-    if inputs.usable is None or UNKNOWN in (state.prod_requests, requested):
+    if gathered.usable is None or UNKNOWN in (state.prod_requests, requested):
         return WhatIfOutcome(UNKNOWN, reason)
-    target = evaluation.calculated(
+    target = formula.evaluated(
         node,
-        inputs.usable,
+        gathered.usable,
         policy,
         _requests(state),
-        sample=inputs.sample_time,
+        sample=gathered.sample_time,
         max_increase_percent=None,
-        closed=closing.why_closed(node, strategy),
+        closed=decision.why_closed(node, strategy),
     )
     return WhatIfOutcome(Amounts(*(target.values[mid] for mid in MIDS)), reason)
 

@@ -84,9 +84,9 @@ def assemble(
     add_config = functools.partial(config_queue.add, Step.DECIDE)
 
     mid_resources, evictor = _mid_resources(
-        api, settings, telemetry, cache, recorder, in_force=config.in_force, clock=clock, sleep=sleep
-    )
-    evictor.on_pods_changed, evictor.on_right_changed = add, add_specs
+        api, settings, telemetry, cache, recorder, in_force=config.in_force, clock=clock, sleep=sleep, add=add,
+        add_specs=add_specs,
+    )  # fmt: skip
     node_metrics = NodeMetricController(api, cache, telemetry, evictor.may_evict)
     reconciler = Reconciler(
         cache=cache, config=config, config_reporter=reporter, mid_resources=mid_resources, recorder=recorder,
@@ -111,8 +111,15 @@ def _mid_resources(
     in_force: Callable[[], Configuration | None],
     clock: Callable[[], dt.datetime],
     sleep: Callable[[float], Awaitable[None]],
+    add: Callable[[str], None],
+    add_specs: Callable[[], None],
 ) -> tuple[MidController, Evictor]:
     """Wire the controller of the Mid resources with the evictor, which observes what it calculates."""
+    controller: MidController
+
+    def relist(name: str) -> None:
+        controller.relist(name)
+
     rights = Rights(api, settings.eviction_namespaces, clock)
     evictor = Evictor(
         api,
@@ -124,6 +131,9 @@ def _mid_resources(
         clock=clock,
         sleep=sleep,
         autoscaler=settings.autoscaling,
+        relist=relist,
+        on_pods_changed=add,
+        on_right_changed=add_specs,
     )
     controller = MidController(
         api,
@@ -135,7 +145,6 @@ def _mid_resources(
         observe=evictor.observe,
         newly_evicted=evictor.newly_evicted,
     )
-    evictor.relist = controller.relist
     return controller, evictor
 
 

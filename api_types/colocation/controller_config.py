@@ -36,12 +36,13 @@ class AtMostAdvised(NamedTuple):
 
 
 class Unused(NamedTuple):
-    """Mark a key that Koordinator has and this project does not use."""
+    """Mark a key that is accepted and not used: one of Koordinator, or one that was removed."""
 
     by: str
 
 
 _BATCH: Final = Unused("Batch resources, which this project does not publish")
+_REMOVED: Final = Unused("emptying of nodes that other pods keep, which is left to the autoscaler")
 
 
 LONGEST_WINDOW_SECONDS: Final = 43_200
@@ -193,13 +194,12 @@ class MidEviction(StrategyModel):
     readmit_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=86400)] | None, Default(300)] = None
     """How long every report has to show that share."""
     empty_node_seconds: Annotated[int, pydantic.Field(ge=0, le=604800)] | None = None
-    """A node that only Mid pods and DaemonSets keep so long is emptied for the autoscaler, if its Mid pods have another
-    place; 0 empties none. If unset, 300 with the chart's value `autoscaling`, 0 without."""
-    empty_node_without_room_seconds: Annotated[int, pydantic.Field(ge=0, le=604800)] | None = None
-    """The same where its Mid pods have no other place and will wait; 0 empties none then. If unset, 600."""
-    empty_underused_percent: Percent | None = None
-    """Empty a node of its Mid pods also where its other pods request no more than this share of it and fit elsewhere;
-    0 for none. If unset, 100 with the chart's value `autoscaling: karpenter`, 50 with `cluster-autoscaler`, else 0."""
+    """A node that only Mid pods and DaemonSets keep so long is emptied for the autoscaler; 0 empties none. If unset,
+    300 with the chart's value `autoscaling`, 0 without."""
+    empty_node_without_room_seconds: Annotated[int | None, _REMOVED] = None
+    """Accepted without effect."""
+    empty_underused_percent: Annotated[int | None, _REMOVED] = None
+    """Accepted without effect."""
 
 
 class ClusterMidEviction(MidEviction):
@@ -373,5 +373,11 @@ def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
 def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
     """Return the keys that are set and have no effect here: wire name -> purpose."""
     known = type(strategy).model_fields
-    set_here = [Key(wire_model.camel_case(field), known[field]) for field in sorted(strategy.model_fields_set)]
-    return {key.path: key.unused for key in set_here if key.unused}
+    unused = {}
+    for field in sorted(strategy.model_fields_set):
+        key, value = Key(wire_model.camel_case(field), known[field]), getattr(strategy, field)
+        if key.unused:
+            unused[key.path] = key.unused
+        elif isinstance(value, MidEviction):
+            unused |= {f"{key.path}.{path}": purpose for path, purpose in unused_keys(value).items()}
+    return unused

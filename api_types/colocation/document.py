@@ -82,7 +82,7 @@ class Reading:
 
 def unused_text(unused: Iterable[str]) -> str:
     """Describe key paths that are accepted without effect."""
-    return f"accepted without effect, this project publishes no Batch resources: {', '.join(unused)}"
+    return f"accepted without effect: {', '.join(unused)}"
 
 
 def read_config(text: str | None) -> Reading:

@@ -17,8 +17,6 @@ from api_types.kubernetes import pods
 
 MID_ONLY: Final = "MidOnlyNode"
 """Cause of a node that is emptied because only Mid pods keep it."""
-UNDERUSED: Final = "UnderusedNode"
-"""Cause of a node that is emptied because its other pods fit elsewhere."""
 _LONGEST_KEPT: Final = 1024
 """Longest text that is cached, longer than any of the manager: a node may write a longer one, and another each time."""
 
@@ -45,7 +43,7 @@ def encode(record: MidEvictionRecord) -> str:
     return msgspec.json.encode(record).decode()
 
 
-def of(node: pods.Node) -> MidEvictionRecord | None:
+def eviction_record(node: pods.Node) -> MidEvictionRecord | None:
     """Return the eviction annotation of a node; None where it is absent, or not one that the manager writes."""
     text = pods.annotation(pods.annotations_of(node.metadata), names.ANNOTATION_MID_EVICTION)
     if text is None:

@@ -1,4 +1,4 @@
-"""Make the inputs of the Mid formula from a NodeMetric report and the policy of its node.
+"""Evaluate the Mid formula on a NodeMetric report and the policy of its node.
 
 Decodes the few fields that it needs, from a dict (`msgspec.convert`) or from bytes. A reader that needs more of the
 status may extend `MidReport`. An absent value is never read as zero.
@@ -15,7 +15,8 @@ import msgspec
 from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods, quantities
-from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import MID_OF_NATIVE, Terms
 
 
 class BadReport(Exception):
@@ -210,7 +211,7 @@ def usable_report(report: MidReport, policy: MidPolicy) -> UsableReport:
     return UsableReport(peak, reported, requests, _used(report) if policy.static_percent is None else None)
 
 
-def formula_inputs(
+def terms(
     report: UsableReport,
     policy: MidPolicy,
     allocatable: Mapping[str, int],
@@ -218,8 +219,8 @@ def formula_inputs(
     bound: Requests,
     *,
     bound_before: Mapping[str, int] | None = None,
-) -> dict[str, MidInputs]:
-    """Return the inputs for both resources, by native name.
+) -> dict[str, Terms]:
+    """Evaluate the formula for both resources; return the terms by native name.
 
     `bound` is the requests of the report, or counted from the node's pods where it has none; `bound_before` is what
     the floor counts instead of the requests of all Mid pods, by Mid name. The peak is used only beside the report's own
@@ -230,20 +231,22 @@ def formula_inputs(
         return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0)) if report.used else 0
 
     return {
-        native: MidInputs(
-            allocatable=allocatable.get(native, 0),
-            capacity=capacity.get(native, 0),
-            allocated_prod=bound.prod.get(native, 0),
-            allocated_mid=bound.mid.get(mid, 0),
-            peak_prod=report.peak[native] if report.peak else None,
+        native: mid_resource.calculate(
+            Terms(
+                allocatable=allocatable.get(native, 0),
+                capacity=capacity.get(native, 0),
+                allocated_prod=bound.prod.get(native, 0),
+                allocated_mid=bound.mid.get(mid, 0),
+                peak_prod=report.peak[native] if report.peak else None,
+                unused=unused(native),
+                reclaim_ratio_percent=policy.reclaim_ratio_percent,
+                threshold_percent=policy.threshold_percent[native],
+                unallocated_percent=policy.unallocated_percent,
+                bound_before=bound_before.get(mid, 0) if bound_before is not None else None,
+                static_percent=policy.static_percent[native] if policy.static_percent else None,
+            ),
             reclaimable_reported=report.reclaimable[native] if report.reclaimable else None,
-            unused=unused(native),
-            reclaim_ratio_percent=policy.reclaim_ratio_percent,
-            threshold_percent=policy.threshold_percent[native],
-            unallocated_percent=policy.unallocated_percent,
-            floor=policy.floor,
-            bound_before=bound_before.get(mid, 0) if bound_before is not None else None,
-            static_percent=policy.static_percent[native] if policy.static_percent else None,
+            has_floor=policy.floor,
         )
         for native, mid in MID_OF_NATIVE.items()
     }

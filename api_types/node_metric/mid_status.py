@@ -1,58 +1,23 @@
 """The status annotation of a node's Mid resources on the wire: every term, its source and time, and the reason code.
 
 JSON in `koordinator.sh/mid-resource-status`, written by the manager in the same patch as the resources. Its head is a
-condition: status, reason, text, since (decision 0009). Unreleased versions wrote it under another key
-(`OLD_ANNOTATION_MID_STATUS`), which is still read.
+condition: status, reason, text, since (decision 0009).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods
+from api_types.node_metric.mid_resource import Terms
 
 WITHDRAWN: Final = "False"
 """Status after a withdrawal."""
 WITHOUT_REPORTS: Final = frozenset({"NodeMetricMissing", "NeverReported", "SampleTooOld"})
 """Reason codes of the withdrawals that the next report ends."""
-
-
-class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Terms of one resource, in milli-cores or bytes; shares in percent. A term that was not used is absent."""
-
-    published: Annotated[int, msgspec.Meta(ge=0, le=quantities.MOST)] | None = None
-    """Value on the node; absent where the key was removed."""
-    source: str = ""
-    """Source of `reclaimable`: peak, reported, static, or none without a prediction."""
-    allocatable: int | None = None
-    """Amount that the node leaves to pods, after its reservation."""
-    reserved: int | None = None
-    """Amount that the node's reservation annotation reserves."""
-    capacity: int | None = None
-    allocated_prod: int | None = None
-    allocated_mid: int | None = None
-    peak_prod: int | None = None
-    reclaim_ratio_percent: int | None = None
-    threshold_percent: int | None = None
-    unallocated_percent: int | None = None
-    static_percent: int | None = None
-    reclaimable: int | None = None
-    cap: int | None = None
-    unallocated: int | None = None
-    unallocated_share: int | None = None
-    unused: int | None = None
-    """Amount that nothing but Mid uses."""
-    calculated: int | None = None
-    """Value of the formula without the floor: min(min(reclaimable, cap) + unallocatedShare, unused)."""
-    bound_before: int | None = None
-    """Requests that the floor counts instead of `allocatedMid`: those of Mid pods bound before `floorBefore`."""
-    floor: int | None = None
-    """Requests of Mid pods, at most the capacity; max(calculated, floor) is published."""
-    rise_limit: int | None = None
-    """Bound of midMaxIncreasePercent on this update, where it is lower than that."""
 
 
 class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -84,7 +49,7 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     request."""
     requests_from: str = ""
     """Source of the requests: the report, or the node's pods."""
-    resources: dict[str, Line] = {}
+    resources: dict[str, Terms] = {}
 
 
 def last_usable(status: MidStatus | None) -> str | None:
@@ -108,6 +73,5 @@ def decode(text: str | None) -> MidStatus | None:
 
 
 def text_of(node: pods.Node) -> str | None:
-    """Return the text of a node's status annotation, under its present key or the old one."""
-    annotations = pods.annotations_of(node.metadata)
-    return annotations.get(names.ANNOTATION_MID_STATUS, annotations.get(names.OLD_ANNOTATION_MID_STATUS))
+    """Return the text of a node's status annotation."""
+    return pods.annotations_of(node.metadata).get(names.ANNOTATION_MID_STATUS)

@@ -14,7 +14,7 @@ from console.pages import numbers, prediction, shown
 from console.pages.shown import part
 from console.seen import Seen
 from fleet import findings, mid_terms
-from fleet.mid_terms import Terms
+from fleet.mid_terms import TermsByName
 from fleet.node_state import Amounts, NodeState, amounts_of, percent
 from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation, Term
@@ -129,12 +129,11 @@ def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
         }
 
 
-def _terms(terms: Terms, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
+def _terms(terms: TermsByName, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
     own = [each for each in terms.values() if each.term in _TERMS]
     amounts = numbers.column([each.value for each in own], resource)
     return [
-        _term(term, amount, whole, mid_terms.origin(term.term, terms, layers))
-        for term, amount in zip(own, amounts, strict=True)
+        _term(term, amount, whole, mid_terms.origin(term, layers)) for term, amount in zip(own, amounts, strict=True)
     ]
 
 

@@ -42,17 +42,15 @@ _MUTATING: Final = {
 
 KEEPS: Final[Mapping[str, Any]] = {"midEviction": {"emptyNodeSeconds": 0}}
 """No node is emptied: what Karpenter makes of Mid pods by itself."""
-UNDERUSED: Final[Mapping[str, Any]] = {
+EMPTIES: Final[Mapping[str, Any]] = {
     "midEviction": {
-        "mode": "evict", "emptyNodeSeconds": 4, "emptyNodeWithoutRoomSeconds": 8, "emptyNodesAtOnce": 25,
-        "nodeIntervalSeconds": 10, "clusterPerMinute": 600,
+        "mode": "evict", "emptyNodeSeconds": 4, "emptyNodesAtOnce": 25, "nodeIntervalSeconds": 10,
+        "clusterPerMinute": 600,
     },
 }  # fmt: skip
-"""Nodes are emptied that only Mid pods keep, and those whose other pods fit elsewhere. The graces are the defaults of 5
-and 10 minutes, in a day of 20. The pauses of Karpenter itself are not: in a day of 20 minutes it removes a few nodes an
-hour, unless several are empty of Mid pods at the same time."""
-EMPTIES: Final[Mapping[str, Any]] = {"midEviction": {**UNDERUSED["midEviction"], "emptyUnderusedPercent": 0}}
-"""Nodes are emptied that only Mid pods keep."""
+"""Nodes are emptied that only Mid pods keep. The grace is the default of 5 minutes, in a day of 20. The pauses of
+Karpenter itself are not: in a day of 20 minutes it removes a few nodes an hour, unless several are empty of Mid pods at
+the same time."""
 
 
 class Lever(NamedTuple):
@@ -125,7 +123,6 @@ LEVERS: Final[Mapping[str, Lever]] = {
     "do-not-disrupt": Lever({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}),
     "toleration-and-blocking-budget": Lever({"spec": {"tolerations": [_TOLERATION]}}, _blocking_budget),
     "emptied": Lever(configuration=EMPTIES),
-    "emptied-underused": Lever(configuration=UNDERUSED),
     "owner-node": Lever(owner_is_node=True),
     "owner-daemon-set": Lever(prepare=_daemon_set_owns),
     "types-offer-mid": Lever(prepare=_types_offer_mid, karpenter_settings={"FEATURE_GATES": "NodeOverlay=true"}),

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from api_types.node_metric import mid_resource
-from api_types.node_metric.mid_resource import MidInputs
+from api_types.node_metric.mid_resource import Terms
 from koordctl.backtest import scores
 from koordctl.backtest.candidates import BacktestCandidate
 from koordctl.backtest.node_history import GIB, NodeHistory
@@ -138,7 +138,7 @@ def _mid(
         allocatable, capacity = (
             requested if each is None else round(each.in_cores_or_bytes(resource) * scale) for each in known
         )
-        inputs = MidInputs(
+        inputs = Terms(
             allocatable=allocatable,
             capacity=capacity,
             allocated_prod=requested,
@@ -148,9 +148,8 @@ def _mid(
             reclaim_ratio_percent=candidate.reclaim_ratio_percent if candidate else 100,
             threshold_percent=candidate.threshold_percent[resource] if candidate else 100,
             unallocated_percent=candidate.unallocated_percent if candidate else 0,
-            floor=False,
         )
-        values.append(mid_resource.calculate(inputs).value / scale)
+        values.append(mid_resource.calculate(inputs, has_floor=False).value / scale)
     return np.array(values)
 
 

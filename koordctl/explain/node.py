@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api_types import names
+from api_types.node_metric import mid_resource
 from api_types.wire_model import camel_case
 from fleet import mid_terms
-from fleet.mid_terms import Terms
+from fleet.mid_terms import TermsByName
 from fleet.node_state import NodeState
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
@@ -155,7 +156,7 @@ def _rows(explained: Explained, mid: str) -> Iterator[_Row]:
         return terms[name].value if name in terms else 0
 
     def origin(name: str) -> str:
-        return mid_terms.origin(name, terms, explained.layers)
+        return mid_terms.origin(terms[name], explained.layers)
 
     if "static_percent" in terms:
         yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin("reclaimable"))
@@ -177,7 +178,7 @@ def _rows(explained: Explained, mid: str) -> Iterator[_Row]:
     yield from _published(explained, terms)
 
 
-def _reclaimable(explained: Explained, terms: Terms) -> Iterator[_Row]:
+def _reclaimable(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
     requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
     if requests is not None:
         yield _Row("  Prod pods request", requests.value, requests.source)
@@ -185,7 +186,7 @@ def _reclaimable(explained: Explained, terms: Terms) -> Iterator[_Row]:
         yield _Row(
             f"  counted of that: {ratio.value} %",
             (requests.value if requests else 0) * ratio.value // 100,
-            mid_terms.origin("reclaim_ratio_percent", terms, explained.layers),
+            mid_terms.origin(ratio, explained.layers),
             in_sum=False,
         )
     if peak is not None:
@@ -197,13 +198,13 @@ def _reclaimable(explained: Explained, terms: Terms) -> Iterator[_Row]:
         yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
 
 
-def _published(explained: Explained, terms: Terms) -> Iterator[_Row]:
+def _published(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
     for name, title in (
         ("floor", "  at least the floor: Mid pods request"),
         ("rise_limit", "  at most the rise of one update"),
     ):
         if name in terms and terms[name].value:
-            yield _Row(title, terms[name].value, mid_terms.origin(name, terms, explained.layers), in_sum=False)
+            yield _Row(title, terms[name].value, mid_terms.origin(terms[name], explained.layers), in_sum=False)
     if "published" in terms:
         published = terms["published"]
         title = "= Mid resources, were they published" if explained.mid.shadow else "= Mid resources"
@@ -242,5 +243,5 @@ def _term_document(explained: Explained, term: explanation.Term) -> NodeTerm:
         sentence=term.sentence,
         source=term.source,
         time=term.time,
-        layer=explained.layers.get(mid_terms.key(term)),
+        layer=explained.layers.get(term.key) if term.source != mid_resource.FORMULA else None,
     )

@@ -24,7 +24,7 @@ from koordctl.cli.answer import Answer
 from koordctl.explain import pod
 from manager.cache import store
 from manager.leader_election import lease
-from manager.mid_resource import spec_policy
+from manager.mid_resource import decision, inputs
 from manager.mid_resource.decision import Action
 from scheduler_plugin.decisions import namespace_page
 from scheduler_plugin.settings import SchedulerPluginSettings
@@ -148,9 +148,9 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
     with reader.attempt(f"nodes/{node_name}"):
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
         metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.WireNodeMetric)
-        policy = spec_policy.policy_of(metric)
+        policy = inputs.spec_policy(metric)
         found = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
-        decided = spec_policy.decide(node, metric, reader.now)
+        decided = decision.decide_by_spec(node, metric, reader.now)
         if found or decided is None or decided.action is not Action.CALCULATE:
             return found
         return [f"nothing on {node_name} is short enough to evict a Mid pod, by its newest report"]

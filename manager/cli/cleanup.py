@@ -28,11 +28,7 @@ AT_ONCE: Final = 8  # parallel writes, as the manager's own
 
 _NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
 CLEAN_NODE: Final[dict[str, Any]] = {
-    "metadata": {
-        "annotations": dict.fromkeys(
-            (names.ANNOTATION_MID_STATUS, names.OLD_ANNOTATION_MID_STATUS, names.ANNOTATION_MID_EVICTION)
-        )
-    },
+    "metadata": {"annotations": dict.fromkeys((names.ANNOTATION_MID_STATUS, names.ANNOTATION_MID_EVICTION))},
     "status": {"capacity": _NO_MID, "allocatable": _NO_MID},
 }
 """Merge patch of nodes/<name>/status, for both lists at once: the kubelet would keep a value left in one of them."""

@@ -10,18 +10,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from api_types import names
-from api_types.node_metric.mid_status import Line
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import Terms
 from component_base.gauge_rows import GaugeRows, Row
 
-TERMS: Final[Mapping[str, str]] = {
-    "reclaimable": "reclaimable",
-    "unallocated_share": "unallocated_share",
-    "unused": "unused",
-    "calculated": "calculated",
-    "allocated": "allocated_mid",
-    "floor": "floor",
-}
-"""Value of the label `term` -> field of a line. What `allocated` has beyond `floor` was refused to the floor."""
+TERMS: Final = {term.label: term.name for term in mid_resource.TERMS if term.label}
+"""Value of the label `term` -> the term. What `allocated` has beyond `floor` was refused to the floor."""
 
 
 class _Mid(NamedTuple):
@@ -37,9 +31,9 @@ class MidCollector(Collector):
         self._nodes: dict[str, Mapping[str, _Mid]] = {}
         registry.register(self)
 
-    def show(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Line]) -> None:
+    def show(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Terms]) -> None:
         """Record the target of a node and its terms."""
-        self._nodes[node] = {mid: _Mid(values.get(mid), _terms_of(lines.get(mid))) for mid in names.MID_RESOURCES}
+        self._nodes[node] = {mid: _Mid(values.get(mid), _shown(lines.get(mid))) for mid in names.MID_RESOURCES}
 
     def forget(self, node: str) -> None:
         """Drop the series of a node."""
@@ -66,19 +60,19 @@ class MidCollector(Collector):
             )
 
 
-def _terms_of(line: Line | None) -> tuple[int | None, ...]:
+def _shown(line: Terms | None) -> tuple[int | None, ...]:
     return () if line is None else tuple(getattr(line, field) for field in TERMS.values())
 
 
 def _targets(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
-    for node, known in nodes:
-        value = known[mid].target
+    for node, shown in nodes:
+        value = shown[mid].target
         if value is not None:
             yield (node,), value / scale
 
 
 def _terms(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
-    for node, known in nodes:
-        for term, amount in zip(TERMS, known[mid].terms, strict=False):
+    for node, shown in nodes:
+        for term, amount in zip(TERMS, shown[mid].terms, strict=False):
             if amount is not None:
                 yield (node, term), amount / scale

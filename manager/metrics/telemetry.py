@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from api_types import names
 from api_types.node_metric.evaluation_report import Packed
-from api_types.node_metric.mid_status import Line
+from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base import build_info
 from component_base.gauge_rows import GaugeRows
@@ -28,7 +28,7 @@ from manager.metrics.mid_resource import MidCollector
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 KINDS = ("node_status", "node_metric", "last_good_config", "config_status", "node_eviction", "eviction")
-TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain", "NodeLeaving", "MidOnlyNode", "UnderusedNode")
+TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain", "NodeLeaving", "MidOnlyNode")
 """Causes of evictions, as in `manager.mid_resource.eviction.shortage`."""
 WATCHED = ("nodes", "nodemetrics", "configmaps")
 
@@ -215,7 +215,7 @@ class Telemetry:
         self.writes.labels(kind, "ok").inc()
         self._write_seconds.labels(kind).observe(time.perf_counter() - start)
 
-    def show_mid_target(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Line]) -> None:
+    def show_mid_target(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Terms]) -> None:
         """Record the values that a node should have, and their terms."""
         self._mid.show(node, values, lines)
 

@@ -6,55 +6,33 @@ import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, times
-from api_types.node_metric import mid_report, mid_status
-from api_types.node_metric.mid_report import MidPolicy, MidReport
+from api_types.node_metric import mid_status
+from api_types.node_metric.mid_report import MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache import store
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
-from manager.mid_resource import (
-    calculator,
-    clock_skew,
-    decision,
-    departure,
-    node_events,
-    other_writer,
-    patch,
-    status_annotation,
-)
-from manager.mid_resource.case import Case
-from manager.mid_resource.decision import Action, DecisionInputs, LastSamples
+from manager.mid_resource import decision, events, formula, inputs, patch
+from manager.mid_resource.decision import Action, Case
+from manager.mid_resource.formula import Target
+from manager.mid_resource.inputs import DecisionInputs, LastSamples
+from manager.mid_resource.node_state import MidNodeState
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
 from manager.mid_resource.target import Targets
-from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, Turn, WritePace
+from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, WriteTurn
 from manager.settings import ManagerSettings
-from manager.slo_config.strategy import NodeStrategy, once_per_strategy, unconfigured
+from manager.slo_config.strategy import NodeStrategy, unconfigured
 
 log = logging.getLogger(__name__)
 
-_REQUEUE_SLACK = 1.0  # seconds after a deadline, so that the reconcile comes after it and not on it
-
-
-@once_per_strategy
-def mid_policy_of(strategy: NodeStrategy) -> MidPolicy:
-    """Return the policy of the formula for nodes with this strategy."""
-    return mid_report.mid_policy(strategy.strategy)
-
-
-class _Gathered(NamedTuple):
-    """Inputs of a decision, and the objects that they are from."""
-
-    node: store.Node
-    metric: store.NodeMetric | None
-    strategy: NodeStrategy
-    inputs: DecisionInputs
+_REQUEUE_SLACK: Final = 1.0  # seconds after a deadline, so that the reconcile comes after it and not on it
 
 
 class MidController:
@@ -73,7 +51,7 @@ class MidController:
         recorder: EventRecorder,
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
-        observe: Callable[[Case, calculator.Target, str], None] = lambda *_: None,
+        observe: Callable[[Case, Target, str], None] = lambda *_: None,
         newly_evicted: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._api = api
@@ -83,27 +61,24 @@ class MidController:
         self._recorder = recorder
         self._telemetry = telemetry
         self._clock = clock
-        self._gathered: dict[str, _Gathered] = {}
-        """Inputs that `needs_withdrawal` gathered when the node was queued, for the reconcile that follows."""
-        self._last_samples: dict[str, tuple[str, LastSamples]] = {}
         self._targets = Targets(api, dt.timedelta(seconds=settings.withdrawal_check_seconds), newly_evicted)
-        self._last_reason: dict[str, tuple[str, str]] = {}
-        """UID of a node, and the reason code of its last reconcile."""
-        self._pace = WritePace()
-        self._wrong_clocks: dict[str, str] = {}
-        """UID of each node whose clock was reported as wrong."""
+        self._nodes: dict[str, MidNodeState] = {}
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
-        for known in (self._gathered, self._last_samples, self._last_reason, self._wrong_clocks):
-            known.pop(name, None)
-        self._pace.forget(name)
-        self._targets.forget(name)
+        self._nodes.pop(name, None)
         self._telemetry.forget_node(name)
 
     def relist(self, name: str) -> None:
         """List the pods of a node again at its next reconcile: one of them was evicted."""
-        self._targets.relist(name)
+        if (state := self._nodes.get(name)) is not None:
+            state.listed = None
+
+    def _state(self, node: store.Node) -> MidNodeState:
+        state = self._nodes.get(node.metadata.name)
+        if state is None or state.uid != node.metadata.uid:
+            state = self._nodes[node.metadata.name] = MidNodeState(node.metadata.uid)
+        return state
 
     def needs_withdrawal(self, name: str, strategy: NodeStrategy) -> bool:
         """Check whether a node publishes Mid resources that are to be withdrawn; False once they are."""
@@ -112,10 +87,10 @@ class MidController:
             return False
         if node.mid_status is not None and node.mid_status.status == Status.WITHDRAWN:
             return False
-        if node.mid_status is None and not mid_policy_of(strategy).publishes:
+        if node.mid_status is None and not inputs.mid_policy(strategy).publishes:
             return False
-        gathered = self._gathered[name] = self._gather(node, self._cache.node_metrics.get(name), strategy)
-        return decision.decide(gathered.inputs, self._clock()).action is Action.WITHDRAW
+        gathered = self._gather(node, self._cache.node_metrics.get(name), strategy)
+        return decision.decide(gathered, self._clock()).action is Action.WITHDRAW
 
     async def without_configuration(self, name: str) -> float | None:
         """Keep a node as it is while no usable configuration was read, until its sample is too old by the default.
@@ -126,13 +101,10 @@ class MidController:
         if node is None:
             return None
         strategy = unconfigured()
-        decided = decision.decide(
-            self._gather(node, self._cache.node_metrics.get(name), strategy).inputs, self._clock()
-        )
-        if decided.action is Action.WITHDRAW and not calculator.published_on(node).is_empty():
+        decided = decision.decide(self._gather(node, self._cache.node_metrics.get(name), strategy), self._clock())
+        if decided.action is Action.WITHDRAW and not formula.published_on(node).is_empty():
             return await self.reconcile(name, strategy)
         self._telemetry.show_node(name, Reason.NO_CONFIGURATION, self._published(name))
-        await self._rename_annotation(node)
         if decided.changes_at is None:
             return None
         return max((decided.changes_at - self._clock()).total_seconds(), 0.0) + _REQUEUE_SLACK
@@ -144,10 +116,10 @@ class MidController:
             return None
         if not _has_resources(node):
             self._telemetry.show_node(name, Reason.NODE_WITHOUT_RESOURCES, self._published(name))
-            await self._rename_annotation(node)
             return None
-        case = self._case(name, node, strategy)
-        target, requests_from = await self._targets.of(case)
+        state = self._state(node)
+        case = self._case(state, node, strategy)
+        target, requests_from = await self._targets.make(case, state)
         self._observe(case, target, requests_from)
         if case.decision.action is not Action.KEEP:
             self._telemetry.show_mid_target(name, target.values, target.lines)
@@ -165,61 +137,51 @@ class MidController:
         )
         if reason is None and _last_sample_is_unwritten(case):
             reason = PatchReason.EXPLANATION
-        turn = Turn()
-        if reason is None:
-            await self._rename_annotation(node)
-        else:
-            turn = self._pace.turn(node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
+        turn = WriteTurn()
+        if reason is not None:
+            turn = state.pace.turn(node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
             if not turn.wait_seconds:
-                await self._write(case, target, requests_from, reason)
+                await self._write(case, state, target, requests_from, reason)
         written = reason is not None and not turn.wait_seconds
         self._telemetry.show_node(name, target.reason, self._published(name))
-        await self._record_events(case, target, written=written)
+        await self._record_events(case, state, target, written=written)
         await self._report_revert(case, turn)
-        await self._report_clock(case)
+        await self._report_clock(case, state)
         return turn.wait_seconds or self._requeue_seconds(case, target, written_now=written)
 
-    async def _report_clock(self, case: Case) -> None:
+    async def _report_clock(self, case: Case, state: MidNodeState) -> None:
         """Name a node whose clock is wrong, once until it is right again."""
-        fault, uid = case.inputs.clock_fault, case.node.metadata.uid
+        fault = case.inputs.clock_fault
         self._telemetry.show_clock(case.name, is_wrong=bool(fault))
-        if not fault:
-            self._wrong_clocks.pop(case.name, None)
-        elif self._wrong_clocks.get(case.name) != uid:
-            self._wrong_clocks[case.name] = uid
-            about, text = Subject(resources.NODES, case.name, uid), clock_skew.event_message(fault)
-            await self._recorder.event(about, "Warning", clock_skew.EVENT_REASON, text)
+        if fault and not state.is_clock_reported:
+            await self._recorder.event(_subject(case), *events.clock_event(fault))
+        state.is_clock_reported = bool(fault)
 
-    async def _report_revert(self, case: Case, turn: Turn) -> None:
+    async def _report_revert(self, case: Case, turn: WriteTurn) -> None:
         """Count a revert, and record an Event about a series of them."""
         if not turn.is_new_revert:
             return
         self._telemetry.reverts.inc()
         if turn.reverts >= REVERTS_REPORTED_FROM:
-            about = Subject(resources.NODES, case.name, case.node.metadata.uid)
             # after a write of its own, the manager itself is the last writer that the apiserver has recorded
-            writer = await other_writer.describe(self._api, case.name) if turn.wait_seconds else other_writer.UNKNOWN
-            await self._recorder.event(about, "Warning", other_writer.EVENT_REASON, other_writer.event_message(writer))
+            writer = await events.other_writer(self._api, case.name) if turn.wait_seconds else events.UNKNOWN_WRITER
+            await self._recorder.event(_subject(case), *events.revert_event(writer))
 
     def _published(self, name: str) -> Mapping[str, int]:
         node = self._cache.nodes.get(name)
-        return calculator.published_on(node).allocatable if node else {}
+        return formula.published_on(node).allocatable if node else {}
 
-    def _case(self, name: str, node: store.Node, strategy: NodeStrategy) -> Case:
-        metric = self._cache.node_metrics.get(name)
-        known = self._gathered.pop(name, None)
-        if known is None or known.node is not node or known.metric is not metric or known.strategy is not strategy:
-            known = self._gather(node, metric, strategy)
-        inputs, now = known.inputs, self._clock()
-        decided = decision.decide(inputs, now)
-        if decided.action is Action.CALCULATE and inputs.sample_time is not None:
-            predicts = inputs.usable is not None and inputs.usable.has_prediction()
-            before = self._last_samples_of(node)
-            last = LastSamples(inputs.sample_time, inputs.sample_time if predicts else before.prediction)
-            self._last_samples[name] = (node.metadata.uid, last)
-            self._telemetry.show_sample(name, inputs.sample_time, now)
-        policy = mid_policy_of(strategy)
-        if self._settings.autoscaling != "none" and _never_predicted(decided, inputs):
+    def _case(self, state: MidNodeState, node: store.Node, strategy: NodeStrategy) -> Case:
+        name = node.metadata.name
+        metric, now = self._cache.node_metrics.get(name), self._clock()
+        gathered = self._gather(node, metric, strategy)
+        decided = decision.decide(gathered, now)
+        if decided.action is Action.CALCULATE and (sample := gathered.sample_time) is not None:
+            predicts = gathered.usable is not None and gathered.usable.has_prediction()
+            state.last_samples = LastSamples(sample, sample if predicts else state.last_samples.prediction)
+            self._telemetry.show_sample(name, sample, now)
+        policy = inputs.mid_policy(strategy)
+        if self._settings.autoscaling != "none" and _never_predicted(decided, gathered):
             policy = dataclasses.replace(policy, unallocated_percent=0)
         return Case(
             name=name,
@@ -227,28 +189,25 @@ class MidController:
             report=(metric.status if metric else None) or MidReport(),
             strategy=strategy,
             policy=policy,
-            published=calculator.published_on(node),
-            inputs=inputs,
+            published=formula.published_on(node),
+            inputs=gathered,
             decision=decided,
             now=now,
         )
 
-    def _gather(self, node: store.Node, metric: store.NodeMetric | None, strategy: NodeStrategy) -> _Gathered:
-        inputs = decision.gather(
+    def _gather(self, node: store.Node, metric: store.NodeMetric | None, strategy: NodeStrategy) -> DecisionInputs:
+        return inputs.gather(
             node,
             metric,
-            mid_policy_of(strategy),
+            inputs.mid_policy(strategy),
             enabled=strategy.enabled,
-            degrade_after=decision.degrade_time(strategy.strategy),
-            last=self._last_samples_of(node),
+            degrade_after=inputs.degrade_time(strategy.strategy),
+            last=self._state(node).last_samples,
         )
-        return _Gathered(node, metric, strategy, inputs)
 
-    def _last_samples_of(self, node: store.Node) -> LastSamples:
-        uid, known = self._last_samples.get(node.metadata.name, ("", LastSamples()))
-        return known if uid == node.metadata.uid else LastSamples()
-
-    async def _write(self, case: Case, target: calculator.Target, requests_from: str, reason: PatchReason) -> None:
+    async def _write(
+        self, case: Case, state: MidNodeState, target: Target, requests_from: str, reason: PatchReason
+    ) -> None:
         prediction, last_usable = case.inputs.last_prediction, None
         match case.decision.action:
             case Action.CALCULATE:
@@ -260,7 +219,7 @@ class MidController:
                 last_usable = case.inputs.last_usable
             case Action.WITHDRAW:
                 sample = prediction = None
-        status = status_annotation.make(
+        status = patch.make_status(
             target.reason,
             case.now,
             detail=_detail(case),
@@ -279,41 +238,34 @@ class MidController:
             "node %s: writing Mid resources (%s): %s (%s, %s)",
             *(case.name, reason.value, dict(target.values), target.reason, status.detail),
         )
-        withdraws = case.decision.action is Action.WITHDRAW
-        await self._patch(case.node, patch.node_patch(case.node, target, status), withdraws=withdraws)
+        body = patch.node_patch(case.node, target, status)
+        await self._patch(case.node, state, body, withdraws=case.decision.action is Action.WITHDRAW)
 
-    async def _rename_annotation(self, node: store.Node) -> None:
-        renaming = patch.rename_patch(node)
-        if renaming is not None and not self._pace.turn(node, self._clock(), withdraws=False).wait_seconds:
-            log.info("node %s: removing annotation %s", node.metadata.name, names.OLD_ANNOTATION_MID_STATUS)
-            await self._patch(node, renaming)
-
-    async def _patch(self, node: store.Node, body: Mapping[str, Any], *, withdraws: bool = False) -> None:
+    async def _patch(self, node: store.Node, state: MidNodeState, body: Mapping[str, Any], *, withdraws: bool) -> None:
         """Patch the status of a node. The apiserver rejects the patch where the node was recreated meanwhile."""
         name = node.metadata.name
         try:
             with self._telemetry.write("node_status"):
-                seen = await objects.merge_patch_status(self._api, resources.NODES, name, body, decode=pods.Node)
+                patched = await objects.merge_patch_status(self._api, resources.NODES, name, body, decode=pods.Node)
         except errors.NotFound:
             self._cache.nodes.remove(name, node.metadata.uid)
         else:
-            if self._cache.nodes.has(seen):
-                self._cache.nodes.update(seen)
-            self._pace.written(node, body, self._clock(), withdraws=withdraws)
+            if self._cache.nodes.has(patched):
+                self._cache.nodes.update(patched)
+            state.pace.written(body, self._clock(), withdraws=withdraws)
 
-    async def _record_events(self, case: Case, target: calculator.Target, *, written: bool) -> None:
+    async def _record_events(self, case: Case, state: MidNodeState, target: Target, *, written: bool) -> None:
         """Record an Event on the node for a reason that an operator needs to know, and for a large fall."""
-        uid, before = self._last_reason.get(case.name, ("", ""))
-        if uid != case.node.metadata.uid:
+        before = state.last_reason
+        if before is None:
             before = case.written.reason if case.written else ""
-        self._last_reason[case.name] = case.node.metadata.uid, target.reason
-        about = Subject(resources.NODES, case.name, case.node.metadata.uid)
-        if event := node_events.of_reason(before, target, case.published, _detail(case)):
-            await self._recorder.event(about, *event)
-        if written and (event := node_events.of_fall(target, case.published)):
-            await self._recorder.event(about, *event)
+        state.last_reason = target.reason
+        if event := events.reason_event(before, target, case.published, _detail(case)):
+            await self._recorder.event(_subject(case), *event)
+        if written and (event := events.fall_event(target, case.published)):
+            await self._recorder.event(_subject(case), *event)
 
-    def _requeue_seconds(self, case: Case, target: calculator.Target, *, written_now: bool) -> float | None:
+    def _requeue_seconds(self, case: Case, target: Target, *, written_now: bool) -> float | None:
         if case.decision.action is Action.WITHDRAW:
             return None if target.removes_all() else self._settings.withdrawal_check_seconds + _REQUEUE_SLACK
         deadlines = [case.decision.changes_at] if case.decision.changes_at else []
@@ -327,20 +279,24 @@ class MidController:
         return max((min(deadlines) - case.now).total_seconds(), 0.0) + _REQUEUE_SLACK
 
 
+def _subject(case: Case) -> Subject:
+    return Subject(resources.NODES, case.name, case.node.metadata.uid)
+
+
 def _detail(case: Case) -> str:
     """Return the detail of the decision, and the fault of a reservation that a value was calculated without."""
     details = [case.decision.detail] if case.decision.detail else []
-    if case.strategy.enabled and (leaves := departure.of(case.node)).closed:
-        details.append(f"{leaves.closed}: {leaves.cause}")
+    if case.strategy.enabled and (departure := decision.classify(case.node)).closed:
+        details.append(f"{departure.closed}: {departure.cause}")
     if case.decision.action is Action.CALCULATE:
-        found = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
-        details += [f"{RESERVATION_IGNORED}: {problem}" for problem in found]
+        problems = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
+        details += [f"{RESERVATION_IGNORED}: {problem}" for problem in problems]
     return "; ".join(details)
 
 
-def _never_predicted(decided: decision.Decision, inputs: DecisionInputs) -> bool:
+def _never_predicted(decided: decision.Decision, gathered: DecisionInputs) -> bool:
     """Check whether a node has had no prediction yet: beside an autoscaler a new node offers nothing before that."""
-    return decided.reason is Reason.CALCULATED_WITHOUT_PREDICTION and inputs.last_prediction is None
+    return decided.reason is Reason.CALCULATED_WITHOUT_PREDICTION and gathered.last_prediction is None
 
 
 def _last_sample_is_unwritten(case: Case) -> bool:
@@ -354,4 +310,4 @@ def _last_sample_is_unwritten(case: Case) -> bool:
 def _has_resources(node: pods.Node) -> bool:
     """Check whether the kubelet has reported cpu and memory; before that no resource is written to the node."""
     lists = (node.status.capacity, node.status.allocatable)
-    return all(native in (each or {}) for native in (names.CPU, names.MEMORY) for each in lists)
+    return all(native in (amounts or {}) for native in (names.CPU, names.MEMORY) for amounts in lists)

@@ -14,19 +14,33 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from api_types.colocation import controller_config as slo
-from api_types.kubernetes import times
-from api_types.node_metric import mid_report, mid_status
-from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
+from api_types import names
+from api_types.kubernetes import pods, times
+from api_types.node_metric import mid_eviction
+from api_types.node_metric.mid_report import MidPolicy, MidReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
-from manager.mid_resource import clock_skew
-from manager.mid_resource.reasons import Reason, Status
+from manager.mid_resource import inputs as inputs_
+from manager.mid_resource.formula import Published
+from manager.mid_resource.inputs import DecisionInputs
+from manager.mid_resource.reasons import Closed, Reason
+from manager.slo_config.strategy import NodeStrategy
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
 """How far a sample may be ahead of the manager's clock: clocks of nodes drift by a minute or two."""
-
-_CENTURY_SECONDS: Final = 100 * 365 * 24 * 3600
+LEAVING_TAINTS: Final = frozenset({
+    "karpenter.sh/disrupted",
+    "ToBeDeletedByClusterAutoscaler",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "cloud.google.com/impending-node-termination",
+})  # fmt: skip
+"""Keys of taints of a node that is removed within seconds or minutes. Karpenter sets its own for a spot
+interruption too. A rebalance recommendation is none: such a node often stays."""
+CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
+CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
+_KEPT_BY_ANNOTATION: Final = (names.ANNOTATION_DO_NOT_DISRUPT, names.ANNOTATION_SCALE_DOWN_DISABLED)
 
 
 class Action(enum.Enum):
@@ -47,101 +61,15 @@ class Decision:
     changes_at: dt.datetime | None = None
 
 
-@dataclass(frozen=True)
-class DecisionInputs:
-    """State of a node and its report, as a decision needs it. Times are aware; None where there is none."""
-
-    enabled: bool
-    withdraws_for_shadow: bool
-    """Whether the node carries Mid resources of this manager, which `midPublish: shadow` takes back."""
-    degrade_after: dt.timedelta
-    node_metric_exists: bool
-    exists_since: dt.datetime | None
-    """Creation time of the Node or its NodeMetric, whichever is younger: older samples are of an earlier object."""
-    sample_time: dt.datetime | None
-    usable: UsableReport | None
-    """Amounts of the newest report; None where it was refused."""
-    predicts: bool
-    """Whether the newest report has the prediction that the mode needs."""
-    refused: str | None
-    """Fault of the newest report, where it holds an impossible value."""
-    last_usable: dt.datetime | None
-    """Sample time of the last report that could be used."""
-    last_prediction: dt.datetime | None
-    """Sample time of the last report with a prediction, where the published values may be from it."""
-    clock_fault: str = ""
-    """Fault of the node's clock, in words; empty where it is right, or not known."""
-
-
-class LastSamples(NamedTuple):
-    """Sample times of the last usable report of a node, and of the last one with a prediction."""
-
-    usable: dt.datetime | None = None
-    prediction: dt.datetime | None = None
-
-
-def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
-    """Return the age beyond which a sample does not count."""
-    return period(60 * (strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15))
-
-
-def period(seconds: int) -> dt.timedelta:
-    """Return a configured period, a century at most: a later time would exceed the range of datetime."""
-    return dt.timedelta(seconds=min(seconds, _CENTURY_SECONDS))
-
-
-def gather(
-    node: store.Node,
-    metric: store.NodeMetric | None,
-    policy: MidPolicy,
-    *,
-    enabled: bool,
-    degrade_after: dt.timedelta,
-    last: LastSamples = LastSamples(),  # noqa: B008  # immutable
-) -> DecisionInputs:
-    """Gather the inputs of one node.
-
-    `last` is what this process remembers; the node's status annotation may hold later times.
-    """
-    report = (metric.status if metric else None) or MidReport()
-    usable, refused = _read(report, policy)
-    born = [store.created(each) for each in (node, metric) if each is not None]
-    written, is_static = node.mid_status, policy.static_percent is not None
-    return DecisionInputs(
-        enabled=enabled,
-        withdraws_for_shadow=written is not None and not policy.publishes,
-        degrade_after=degrade_after,
-        node_metric_exists=metric is not None,
-        exists_since=max((time for time in born if time), default=None),
-        sample_time=times.parse_rfc3339_or_none(report.update_time),
-        usable=usable,
-        refused=refused,
-        predicts=is_static or (usable is not None and usable.has_prediction()),
-        last_usable=_later(last.usable, mid_status.last_usable(written)),
-        last_prediction=_later(last.prediction, written.prediction) if written and _predicted(written) else None,
-        clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric is not None else "",
-    )
-
-
-def _predicted(written: MidStatus) -> bool:
-    """Check whether the published values may follow from a prediction; otherwise none of them is to be kept."""
-    return written.status != Status.WITHDRAWN and written.reason != Reason.STATIC
-
-
-def _later(known: dt.datetime | None, written: str | None) -> dt.datetime | None:
-    return max((time for time in (known, times.parse_rfc3339_or_none(written)) if time), default=None)
-
-
-def _read(report: MidReport, policy: MidPolicy) -> tuple[UsableReport | None, str | None]:
-    try:
-        return mid_report.usable_report(report, policy), None
-    except mid_report.BadReport as error:
-        return None, str(error)
-
-
 def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     """Decide for one node."""
     return _without_report(inputs, now) or _by_age(inputs, now) or _by_content(inputs, now)
+
+
+def decide_by_spec(node: store.Node, metric: store.NodeMetric | None, now: dt.datetime) -> Decision | None:
+    """Decide on the newest report, by the policy in the NodeMetric's spec; None where the spec has none."""
+    gathered = inputs_.gather_by_spec(node, metric)
+    return None if gathered is None else decide(gathered, now)
 
 
 def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
@@ -213,3 +141,106 @@ def _still_counts(inputs: DecisionInputs, now: dt.datetime) -> dt.datetime | Non
 def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:
     """Check whether a sample is missing, or older than `degrade_after`. A sample of exactly that age still counts."""
     return sample is None or now - sample > degrade_after
+
+
+class Departure(NamedTuple):
+    """Why a node accepts no new Mid pod, by its own object; `cause` is what shows it."""
+
+    closed: Closed = Closed.NO
+    cause: str = ""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Check whether the node is about to be removed, so that its Mid pods have to leave."""
+        return self.closed is Closed.LEAVING
+
+
+STAYS: Final = Departure()
+
+
+def classify(node: pods.Node) -> Departure:
+    """Return whether a node leaves, may leave, or is cordoned; the strongest sign counts.
+
+    A node that is about to be removed gives up its Mid pods before they are killed with it. Cordoning promises only
+    that nothing new comes: `kubectl drain` evicts the pods itself, and `kubectl cordon` alone leaves them. A candidate
+    of cluster-autoscaler has only a soft taint, which is taken back when the node is needed.
+    """
+    if node.metadata.deletion_timestamp is not None:
+        return Departure(Closed.LEAVING, f"deletionTimestamp {node.metadata.deletion_timestamp}")
+    taints = {taint.key for taint in node.spec.taints or ()}
+    if leaving := sorted(LEAVING_TAINTS & taints):
+        return Departure(Closed.LEAVING, f"taint {leaving[0]}")
+    if node.spec.unschedulable or CORDON_TAINT in taints:
+        return Departure(Closed.CORDONED, "spec.unschedulable" if node.spec.unschedulable else f"taint {CORDON_TAINT}")
+    if CANDIDATE_TAINT in taints:
+        return Departure(Closed.SCALE_DOWN_CANDIDATE, f"taint {CANDIDATE_TAINT}")
+    return STAYS
+
+
+def why_kept(node: pods.Node, autoscaler: str) -> str:
+    """Return why no autoscaler would remove a node, however empty it is; empty where one would.
+
+    `autoscaler` is `karpenter`, which removes only nodes that it made, or any other one.
+    """
+    annotations, labels = pods.annotations_of(node.metadata), pods.labels_of(node.metadata)
+    for name in _KEPT_BY_ANNOTATION:
+        if annotations.get(name) == "true":
+            return f"its annotation {name} is true"
+    if names.LABEL_CONTROL_PLANE in labels:
+        return f"it has the label {names.LABEL_CONTROL_PLANE}"
+    if autoscaler == "karpenter" and names.LABEL_NODE_POOL not in labels:
+        return f"it lacks the label {names.LABEL_NODE_POOL}: Karpenter did not make it"
+    return ""
+
+
+def why_closed(node: store.Node, strategy: NodeStrategy) -> Closed:
+    """Return the first reason of: the whole cluster, the node leaves, the eviction annotation, the node may leave."""
+    if strategy.emergency != "none":
+        return Closed.FROZEN
+    leaves = classify(node)
+    if leaves.is_leaving:
+        return leaves.closed
+    record = mid_eviction.eviction_record(node)
+    if record is not None:
+        return Closed.MID_ONLY if record.trigger == mid_eviction.MID_ONLY else Closed.EVICTED
+    return leaves.closed
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node at one time, decided."""
+
+    name: str
+    node: store.Node
+    report: MidReport
+    strategy: NodeStrategy
+    policy: MidPolicy
+    published: Published
+    inputs: DecisionInputs
+    decision: Decision
+    now: dt.datetime
+
+    @property
+    def written(self) -> MidStatus | None:
+        """Return the status annotation of the node."""
+        return self.node.mid_status
+
+    @property
+    def closed(self) -> Closed:
+        """Return why the node accepts no new Mid pod."""
+        return why_closed(self.node, self.strategy)
+
+    @property
+    def is_evicted_from(self) -> bool:
+        """Check whether the manager evicts Mid pods of the node: they leave room before a report shows it."""
+        return mid_eviction.eviction_record(self.node) is not None
+
+    @property
+    def refresh_period(self) -> dt.timedelta:
+        """Return the age at which the node is written again."""
+        return inputs_.period(self.strategy.strategy.update_time_threshold_seconds or 0)
+
+    @property
+    def is_shadow(self) -> bool:
+        """Check whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
+        return not self.policy.publishes and self.written is None

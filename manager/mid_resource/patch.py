@@ -1,8 +1,11 @@
-"""Decide whether a node's status is written, and make the patch. Pure.
+"""Decide whether a node's status is written, and make the patch with the status annotation. Pure.
 
 A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
 missing (a recreated node, an edit by hand), when a running pod would not be covered, when Mid begins to shrink, and
 when the node begins or ceases to be closed to new Mid pods.
+
+The annotation has every term with its source and time, and the reason code. It is also the memory of the manager: a new
+leader reads from it the time of the last write and the sample that was used.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from typing import Any
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status
+from api_types.node_metric.mid_resource import Terms
 from api_types.node_metric.mid_status import MidStatus
-from manager.mid_resource.calculator import Published, Target
 from manager.mid_resource.decision import Action
-from manager.mid_resource.reasons import Reason
+from manager.mid_resource.formula import Published, Target
+from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
 
 class PatchReason(enum.StrEnum):
@@ -90,8 +94,8 @@ def patch_reason(
 
 
 def _lacks_a_key(target: Target, published: Published) -> bool:
-    wanted = {mid for mid, value in target.values.items() if value is not None}
-    return not wanted <= published.allocatable.keys() & published.capacity.keys()
+    needed = {mid for mid, value in target.values.items() if value is not None}
+    return not needed <= published.allocatable.keys() & published.capacity.keys()
 
 
 def _below_floor(target: Target, published: Published) -> bool:
@@ -123,8 +127,8 @@ def _closes(target: Target, published: Published, written: MidStatus | None) -> 
 
 
 def _withdrawal_reason(target: Target, published: Published, written: MidStatus | None) -> PatchReason | None:
-    wanted = {mid: value for mid, value in target.values.items() if value is not None}
-    if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
+    floor = {mid: value for mid, value in target.values.items() if value is not None}
+    if dict(published.allocatable) != floor or dict(published.capacity) != floor:
         return PatchReason.WITHDRAWAL
     if _floor_time_is_new(target, written):
         return PatchReason.SHRINKING
@@ -145,22 +149,39 @@ def node_patch(node: pods.Node, target: Target, status: MidStatus) -> dict[str, 
     values = {mid: None if value is None else str(value) for mid, value in target.values.items()}
     text = mid_status.encode(status) if carries_status(target) else None
     return {
-        "metadata": {"uid": node.metadata.uid, "annotations": {names.ANNOTATION_MID_STATUS: text} | _old_key(node)},
+        "metadata": {"uid": node.metadata.uid, "annotations": {names.ANNOTATION_MID_STATUS: text}},
         "status": {"capacity": values, "allocatable": dict(values)},
     }
 
 
-def rename_patch(node: pods.Node) -> dict[str, Any] | None:
-    """Return the merge patch that moves the status annotation from its old key; None where the node lacks that key."""
-    old = _old_key(node)
-    if not old:
-        return None
-    text = mid_status.text_of(node)
-    annotations = {names.ANNOTATION_MID_STATUS: None if text is None or pods.is_too_long(text) else text} | old
-    return {"metadata": {"uid": node.metadata.uid, "annotations": annotations}}
-
-
-def _old_key(node: pods.Node) -> dict[str, None]:
-    """Return the removal of the old key of the annotation, where a node carries it."""
-    key = names.OLD_ANNOTATION_MID_STATUS
-    return {key: None} if key in pods.annotations_of(node.metadata) else {}
+def make_status(
+    reason: Reason,
+    now: dt.datetime,
+    *,
+    detail: str = "",
+    sample: dt.datetime | None = None,
+    last_usable: dt.datetime | None = None,
+    prediction: dt.datetime | None = None,
+    floor_before: dt.datetime | None = None,
+    closed: str = "",
+    requests_from: str = "",
+    lines: Mapping[str, Terms] | None = None,
+    before: MidStatus | None = None,
+) -> MidStatus:
+    """Return the status of a write at `now` that replaces the status `before`."""
+    is_unchanged = before is not None and before.reason == reason
+    return MidStatus(
+        time=times.format_rfc3339(now),
+        reason=reason.value,
+        status=STATUS[reason].value,
+        text=TEXTS[reason],
+        since=before.since if before and is_unchanged and before.since else times.format_rfc3339(now),
+        detail=detail,
+        sample=times.format_rfc3339(sample) if sample else "",
+        last_usable=times.format_rfc3339(last_usable) if last_usable else "",
+        prediction=times.format_rfc3339(prediction) if prediction else "",
+        floor_before=times.format_rfc3339(floor_before) if floor_before else "",
+        closed=closed,
+        requests_from=requests_from,
+        resources=dict(lines or {}),
+    )

@@ -57,6 +57,9 @@ RESERVATION_IGNORED: Final = "ReservationIgnored"
 """Code beside the reason, where the node's reservation annotation is invalid: values are calculated without it.
 The agent reports the same in its conditions (docs/contributing/decisions/0007)."""
 
+CLOCK_WRONG: Final = "NodeClockWrong"
+"""Reason of the Event about a node whose clock is wrong."""
+
 REDUCED: Final = "MidResourceReduced"
 """Reason of the Event about a fall of calculated Mid resources by more than a tenth of the node's allocatable."""
 
@@ -68,7 +71,6 @@ class Closed(enum.StrEnum):
     FROZEN = "Frozen"
     LEAVING = "Leaving"
     MID_ONLY = "MidOnly"
-    UNDERUSED = "Underused"
     EVICTED = "Evicted"
     SCALE_DOWN_CANDIDATE = "ScaleDownCandidate"
     CORDONED = "Cordoned"
@@ -80,11 +82,7 @@ CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
     Closed.LEAVING: "the node is about to be removed: its Mid pods leave, and new ones are accepted only if it stays",
     Closed.MID_ONLY: (
         "only Mid pods and pods of DaemonSets run on the node: it is emptied for the autoscaler, and accepts new Mid "
-        "pods once another pod runs there"
-    ),
-    Closed.UNDERUSED: (
-        "its other pods fit elsewhere: it is emptied of Mid pods for the autoscaler, and accepts new ones once those "
-        "pods request more or the autoscaler keeps it"
+        "pods once another pod runs there or the autoscaler keeps it"
     ),
     Closed.SCALE_DOWN_CANDIDATE: "cluster-autoscaler may remove the node soon: running Mid pods stay",
     Closed.CORDONED: "the node is cordoned: running Mid pods stay unless its memory is high",
@@ -118,3 +116,4 @@ STATUS: Final[Mapping[Reason, Status]] = {
     Reason.NO_CONFIGURATION: Status.KEPT,
 }
 """The status of each code."""
+PUBLISHING: Final = tuple(reason for reason in Reason if STATUS[reason] is Status.CALCULATED)

@@ -3,91 +3,111 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from api_types import names
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_report import Requests, UsableReport
-from apiserver_client import session
+from apiserver_client import errors, session
 from manager.cache import store
-from manager.mid_resource import calculator, evaluation, pod_requests
-from manager.mid_resource.case import FROM_PODS, FROM_REPORT, UNKNOWN, Case
-from manager.mid_resource.decision import Action
-from manager.mid_resource.pod_requests import NodePods
-from manager.mid_resource.shrinking import Period, Periods
+from manager.mid_resource import formula
+from manager.mid_resource import pods as pods_on_node
+from manager.mid_resource.decision import Action, Case
+from manager.mid_resource.formula import FROM_PODS, FROM_REPORT, UNKNOWN, Floor, Period, Target
+from manager.mid_resource.node_state import MidNodeState
+from manager.mid_resource.pods import ListedPods, NodePods
+
+log = logging.getLogger(__name__)
 
 _NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATIVE.items()}
 
 
 class Targets:
-    """Makes targets; keeps no state that a new leader could not restore."""
+    """Makes targets. `newly_evicted` returns the UIDs of pods that leave although a list may not show it yet."""
 
     def __init__(
         self, api: session.Session, list_period: dt.timedelta, newly_evicted: Callable[[], Collection[str]] = frozenset
     ) -> None:
-        self._lists = pod_requests.PodLists(api, list_period, newly_evicted)
-        self._periods = Periods()
+        self._api = api
+        self._list_period = list_period
+        self._newly_evicted = newly_evicted
 
-    def forget(self, name: str) -> None:
-        """Drop the state of a node that is gone."""
-        self._lists.forget(name)
-        self._periods.forget(name)
-
-    def relist(self, name: str) -> None:
-        """List the pods of a node again where they are needed: one of them was evicted."""
-        self._lists.forget(name)
-
-    async def of(self, case: Case) -> tuple[calculator.Target, str]:
+    async def make(self, case: Case, state: MidNodeState) -> tuple[Target, str]:
         """Return the values to publish, and the source of the requests in them."""
         reason = case.decision.reason
         match case.decision.action:
             case Action.KEEP:
                 before = case.written.requests_from if case.written else ""
-                target = calculator.kept(case.published, reason, case.written)
-                return await self._without_room(case, target) if case.closed else target, before
+                target = formula.kept(case.published, reason, case.written)
+                return await self._without_room(case, state, target) if case.closed else target, before
             case Action.WITHDRAW:
-                return await self._withdrawn(case)
+                return await self._withdrawn(case, state)
             case Action.CALCULATE:
                 assert case.inputs.usable is not None
-                return await self._calculated(case, case.inputs.usable)
+                return await self._calculated(case, state, case.inputs.usable)
 
-    async def _calculated(self, case: Case, report: UsableReport) -> tuple[calculator.Target, str]:
+    async def _list(
+        self, case: Case, state: MidNodeState, sample: dt.datetime | None, since: dt.datetime | None = None
+    ) -> NodePods | None:
+        """Return the pods of a node as of a sample, or of the last period where `sample` is None.
+
+        Where a list fails, return the last known pods of the node; None where none are known.
+        """
+        last = state.listed
+        if last is not None and last.counts(sample, case.now, since, self._list_period):
+            return last.pods
+        listed = last.pods._replace(is_old=True) if last and last.pods else None
+        try:
+            listed = await pods_on_node.list_node(self._api, case.name, self._newly_evicted)
+        except errors.ApiServerError as error:
+            log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", case.name, error)
+        state.listed = ListedPods(sample, case.now, listed)
+        return listed
+
+    async def _calculated(self, case: Case, state: MidNodeState, report: UsableReport) -> tuple[Target, str]:
         requests, source = report.requests, FROM_REPORT
         if requests is None:
-            counted = await self._lists.of(case.node, case.inputs.sample_time, case.now)
+            counted = await self._list(case, state, case.inputs.sample_time)
             if counted is not None:
                 requests, source = counted.requests(), FROM_PODS
             else:
-                requests, source = evaluation.requests_unknown(case.node, last_floor(case)), UNKNOWN
+                requests, source = (
+                    Requests(node_reservation.allocatable(case.node).resources, last_floor(case)),
+                    UNKNOWN,
+                )  # no unallocated
         target = _evaluated(case, report, requests)
         shrinks = _is_short(target) or (case.closed and any(requests.mid.values()))
         if not shrinks or not (case.policy.floor or case.is_evicted_from):
-            self._periods.end(case.name)
+            state.period, state.has_ended_period = None, True
             return target, source
-        period = self._periods.continue_or_begin(case.node, case.now, case.inputs.sample_time)
+        period = state.continue_or_begin_period(case.written, case.now, case.inputs.sample_time)
         if case.is_evicted_from or period.sample is None or period.sample != case.inputs.sample_time:
-            target = _evaluated(case, report, requests, await self._bound_before(case, period, requests))
-        return calculator.with_floor_before(target, period.since), source
+            target = _evaluated(case, report, requests, await self._bound_before(case, state, period, requests))
+        return formula.with_floor_before(target, period.since), source
 
-    async def _without_room(self, case: Case, target: calculator.Target) -> calculator.Target:
+    async def _without_room(self, case: Case, state: MidNodeState, target: Target) -> Target:
         """Return a target of kept values for a closed node. No report shows yet which pods were evicted."""
         if not case.is_evicted_from:
-            return calculator.kept_closed(target, last_floor(case), case.closed)
-        since = self._periods.continue_or_begin(case.node, case.now, None).since
-        listed = await self._lists.of(case.node, None, case.now, since)
+            return formula.kept_closed(target, last_floor(case), case.closed)
+        since = state.continue_or_begin_period(case.written, case.now, None).since
+        listed = await self._list(case, state, None, since)
         requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since)) if listed else last_floor(case)
-        return calculator.with_floor_before(calculator.kept_closed(target, requested, case.closed), since)
+        return formula.with_floor_before(formula.kept_closed(target, requested, case.closed), since)
 
-    async def _bound_before(self, case: Case, period: Period, requests: Requests) -> Mapping[str, int]:
-        listed = await self._lists.of(case.node, case.inputs.sample_time, case.now, period.since)
+    async def _bound_before(
+        self, case: Case, state: MidNodeState, period: Period, requests: Requests
+    ) -> Mapping[str, int]:
+        listed = await self._list(case, state, case.inputs.sample_time, period.since)
         if listed is not None:
             return _no_more_than_reported(case, listed, listed.mid_bound_until(period.since))
         last = last_floor(case)
         return {mid: min(last[mid], requests.mid.get(mid, 0)) for mid in names.MID_RESOURCES}
 
-    async def _withdrawn(self, case: Case) -> tuple[calculator.Target, str]:
+    async def _withdrawn(self, case: Case, state: MidNodeState) -> tuple[Target, str]:
         """Return the target of a withdrawal, which no failure of a pod list delays.
 
         The pods of a node without a Mid key are not listed, unless the annotation shows that another client removed it:
@@ -95,23 +115,23 @@ class Targets:
         """
         reason = case.decision.reason
         if not case.policy.floor or case.is_shadow:
-            return calculator.withdrawn(None, reason), ""
+            return formula.withdrawn(None, reason), ""
         lines = case.written.resources if case.written else {}
         if case.published.is_empty() and not any(line.published for line in lines.values()):
-            return calculator.withdrawn(None, reason), ""
-        since = self._periods.continue_or_begin(case.node, case.now, None).since
-        listed = await self._lists.of(case.node, None, case.now, since)
+            return formula.withdrawn(None, reason), ""
+        since = state.continue_or_begin_period(case.written, case.now, None).since
+        listed = await self._list(case, state, None, since)
         capacity = _mid_capacity(case.node)
         requested: Mapping[str, int] = last_floor(case)
         if listed:
             requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since))
-        floor = calculator.Floor(
-            values={mid: mid_resource.floor_of(amount, capacity[mid]) for mid, amount in requested.items()},
+        bound = Floor(
+            values={mid: mid_resource.bounded_floor(amount, capacity[mid]) for mid, amount in requested.items()},
             capacity=capacity,
             allocated=listed.requests().mid if listed else {},
             bound_before=requested if listed else {},
         )
-        return calculator.withdrawn(floor, reason, since), FROM_PODS if listed else UNKNOWN
+        return formula.withdrawn(bound, reason, since), FROM_PODS if listed else UNKNOWN
 
 
 def _no_more_than_reported(case: Case, listed: NodePods, requested: Mapping[str, int]) -> Mapping[str, int]:
@@ -137,8 +157,8 @@ def last_floor(case: Case) -> dict[str, int]:
 
 def _evaluated(
     case: Case, report: UsableReport, requests: Requests, bound_before: Mapping[str, int] | None = None
-) -> calculator.Target:
-    return evaluation.calculated(
+) -> Target:
+    return formula.evaluated(
         case.node,
         report,
         case.policy,
@@ -150,7 +170,7 @@ def _evaluated(
     )
 
 
-def _is_short(target: calculator.Target) -> bool:
+def _is_short(target: Target) -> bool:
     """Check whether less is calculated than Mid pods request."""
     return any((line.calculated or 0) < (line.allocated_mid or 0) for line in target.lines.values())
 

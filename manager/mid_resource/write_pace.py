@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods
 from api_types.node_metric import mid_status
+from apiserver_client.backoff import Backoff
 from manager.cache import store
+from manager.mid_resource.formula import published_on
 
 LEAST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 300.0
@@ -31,7 +31,7 @@ _State = tuple[tuple[int | None, ...], tuple[int | None, ...], int]
 """Mid resources in capacity and in allocatable, and the hash of the status annotation, whose text takes 2 KiB."""
 
 
-class Turn(NamedTuple):
+class WriteTurn(NamedTuple):
     """Whether a node may be written now."""
 
     wait_seconds: float = 0.0
@@ -42,68 +42,50 @@ class Turn(NamedTuple):
     """Number of reverts in series, this one included."""
 
 
-@dataclass
-class _LastWrite:
-    uid: str
-    at: dt.datetime
-    state: _State | None = None
-    withdraws: bool = False
-    is_reverted: bool = False
-    reverts: int = 0
-    reverted_at: dt.datetime | None = None
-
-
 class WritePace:
-    """Last write to each node; times are aware."""
+    """Last write to one node; times are aware."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _LastWrite] = {}
+        self._at: dt.datetime | None = None
+        self._state: _State | None = None
+        self._withdraws = False
+        self._is_reverted = False
+        self._reverts = 0
+        self._reverted_at: dt.datetime | None = None
 
-    def forget(self, name: str) -> None:
-        """Drop the state of a node that is gone."""
-        self._last.pop(name, None)
-
-    def turn(self, node: store.Node, now: dt.datetime, *, withdraws: bool) -> Turn:
+    def turn(self, node: store.Node, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
         """Return whether a node that differs from what it should have may be written."""
-        last = self._last.get(node.metadata.name)
-        if last is None or last.uid != node.metadata.uid:
-            return Turn()
-        is_new_revert = not last.is_reverted and last.state is not None and last.state != _state_of(node)
+        if self._at is None:
+            return WriteTurn()
+        is_new_revert = not self._is_reverted and self._state is not None and self._state != _node_state(node)
         if is_new_revert:
-            in_series = last.reverted_at is not None and now - last.reverted_at <= FORGOTTEN_AFTER
-            last.reverts = last.reverts + 1 if in_series else 1
-            last.is_reverted, last.reverted_at = True, now
+            in_series = self._reverted_at is not None and now - self._reverted_at <= FORGOTTEN_AFTER
+            self._reverts = self._reverts + 1 if in_series else 1
+            self._is_reverted, self._reverted_at = True, now
         pause = LEAST_SECONDS
-        if last.is_reverted and (last.withdraws or not withdraws):
-            pause = pause_seconds(last.reverts)
-        passed = (now - last.at).total_seconds()
+        if self._is_reverted and (self._withdraws or not withdraws):
+            pause = pause_seconds(self._reverts)
+        passed = (now - self._at).total_seconds()
         wait = max(pause - passed, 0.0) if passed >= 0 else 0.0  # the clock was set back: that holds nothing up
-        return Turn(wait, is_new_revert, last.reverts)
+        return WriteTurn(wait, is_new_revert, self._reverts)
 
-    def written(self, node: pods.Node, body: Mapping[str, Any], now: dt.datetime, *, withdraws: bool) -> None:
-        """Record a patch of the status of a node."""
-        last = self._last.get(node.metadata.name)
-        if last is None or last.uid != node.metadata.uid:
-            last = self._last[node.metadata.name] = _LastWrite(node.metadata.uid, now)
-        last.at = now
-        if "status" in body:
-            last.state, last.withdraws, last.is_reverted = _state_of_patch(body), withdraws, False
+    def written(self, body: Mapping[str, Any], now: dt.datetime, *, withdraws: bool) -> None:
+        """Record a patch of the status of the node."""
+        self._at = now
+        self._state, self._withdraws, self._is_reverted = _patched_state(body), withdraws, False
 
 
 def pause_seconds(reverts: int) -> float:
     """Return the least time between a write and the next one, after a number of reverts in series."""
-    doublings = min(max(reverts - 1, 0), 32)  # 2^32 seconds are beyond the longest pause
-    return min(LEAST_SECONDS * 2.0**doublings, LONGEST_SECONDS)
+    return Backoff(LEAST_SECONDS, LONGEST_SECONDS).step_seconds(max(reverts - 1, 0))
 
 
-def _state_of(node: store.Node) -> _State:
-    def mid_of(wire: pods.QuantityMap | None) -> Mapping[str, int]:
-        return pods.units({name: value for name, value in (wire or {}).items() if name in names.MID_RESOURCES})
-
-    return _state(mid_of(node.status.capacity), mid_of(node.status.allocatable), mid_status.text_of(node))
+def _node_state(node: store.Node) -> _State:
+    published = published_on(node)
+    return _state(published.capacity, published.allocatable, mid_status.text_of(node))
 
 
-def _state_of_patch(body: Mapping[str, Any]) -> _State:
+def _patched_state(body: Mapping[str, Any]) -> _State:
     capacity, allocatable = (
         {name: int(value) for name, value in body["status"][part].items() if value is not None}
         for part in ("capacity", "allocatable")

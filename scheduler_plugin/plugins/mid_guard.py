@@ -12,8 +12,6 @@ a node with neither an annotation nor a policy of this project's manager (upstre
 Nothing is admitted where the manager has closed the node (its annotations state why: a Mid pod was evicted there and it
 was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.emergency`).
 
-Any pod prefers nodes that stay to those that are emptied for an autoscaler (`MidOnlyNode`, `UnderusedNode`).
-
 A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node. That and an emergency
 also reject a node that only kube-scheduler knows yet.
 
@@ -37,10 +35,10 @@ from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities, times
 from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
-from api_types.node_metric import mid_eviction, mid_report, mid_resource, mid_status
+from api_types.node_metric import mid_eviction, mid_report, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, PluginInputs, ReasonCodes, Scores
+from scheduler_plugin.framework.interface import Pending, PluginInputs, ReasonCodes
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
@@ -58,7 +56,7 @@ REASON_QUOTA_UNKNOWN: Final = "node(s) accept no new Mid pods until the list of 
 _TOO_LITTLE, _CLOSED, _FROZEN, _OVER_QUOTA, _QUOTA_UNKNOWN, _LEAVING, _MID_ONLY = 1, 2, 3, 4, 5, 6, 7
 _CODE_OF_CLOSED: Final = {
     "Leaving": _LEAVING, "Cordoned": _LEAVING, "ScaleDownCandidate": _LEAVING, "MidOnly": _MID_ONLY,
-    "Underused": _MID_ONLY, "Frozen": _FROZEN,
+    "Frozen": _FROZEN,
 }  # fmt: skip
 """Codes of the status annotation for a closed node; all others are those of an eviction."""
 
@@ -71,7 +69,7 @@ _NO_REQUESTS: Final = Requests({}, {})
 
 
 class MidGuard:
-    """The filter and score plugin."""
+    """The filter plugin."""
 
     name = "MidGuard"
     reasons: Sequence[str] = (
@@ -145,18 +143,6 @@ class MidGuard:
         codes: ReasonCodes = np.zeros(count, dtype=np.int16)
         codes[:] = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, 0)
         return codes
-
-    def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints | None:  # noqa: ARG002
-        """Prefer nodes that stay to those that are emptied for the autoscaler; None where all candidates stay.
-
-        Without its Mid pods such a node is the least loaded one: every new Prod pod there keeps it for longer.
-        """
-        is_emptied = self._closed[rows] == _MID_ONLY
-        return np.where(is_emptied, 0, HIGHEST_SCORE) if is_emptied.any() else None
-
-    def normalize(self, scores: Scores) -> Ints:
-        """Return the scores, which are 0..100 already."""
-        return scores.astype(np.int64, copy=False)
 
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""
@@ -287,10 +273,10 @@ def _closed_code(node: pods.Node | None, written: _Written | None) -> int:
     """Return the code of the reason for which a node is closed, by the newer of its two annotations."""
     if written is not None and written.closed:
         return written.closed
-    record = mid_eviction.of(node) if node is not None else None
+    record = mid_eviction.eviction_record(node) if node is not None else None
     if record is None:
         return 0
-    return _MID_ONLY if record.trigger in (mid_eviction.MID_ONLY, mid_eviction.UNDERUSED) else _CLOSED
+    return _MID_ONLY if record.trigger == mid_eviction.MID_ONLY else _CLOSED
 
 
 def _bounded(mid_cpu: int, mid_memory: int) -> tuple[int, int]:
@@ -315,8 +301,8 @@ def calculated_mid(
             allocatable = node_reservation.allocatable(node).resources
         capacity = pods.units(node.status.capacity)
         bound = usable.requests or _NO_REQUESTS
-        inputs = mid_report.formula_inputs(usable, policy, allocatable, capacity, bound)
+        terms = mid_report.terms(usable, policy, allocatable, capacity, bound)
     except (mid_report.BadReport, quantities.InvalidQuantity):
         return None
-    mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).calculated for native in (names.CPU, names.MEMORY))
+    mid_cpu, mid_memory = (terms[native].calculated or 0 for native in (names.CPU, names.MEMORY))
     return _bounded(mid_cpu, mid_memory)

@@ -90,13 +90,12 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         constructor=ReportedPlugin(LoadAware),
     ),
     MidGuard.name: RegistryEntry(
-        points=frozenset({ExtensionPoint.FILTER, ExtensionPoint.SCORE}),
+        points=frozenset({ExtensionPoint.FILTER}),
         runs_by_default=True,
         args=MidGuardArgs,
         complete=MidGuardArgs.with_defaults,
         problems=mid_guard_args.problems,
         constructor=ReportedPlugin(lambda _args: MidGuard()),
-        default_weight=3,  # as of kube-scheduler's TaintToleration: as much as a taint PreferNoSchedule
     ),
     TargetLoadPacking.name: RegistryEntry(
         points=frozenset({ExtensionPoint.SCORE}),

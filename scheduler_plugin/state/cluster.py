@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 _READ_ANNOTATIONS: Final = (
     names.ANNOTATION_MID_STATUS,
-    names.OLD_ANNOTATION_MID_STATUS,
     names.ANNOTATION_MID_EVICTION,
     names.ANNOTATION_NODE_RESERVATION,
     names.ANNOTATION_RAW_ALLOCATABLE,

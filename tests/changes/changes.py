@@ -204,27 +204,22 @@ CHANGES: Sequence[Change] = (
                     '        buffer_percent=value("mid_buffer_percent"),\n',
                 ),
                 Edit(
-                    "            unallocated_percent=policy.unallocated_percent,\n",
-                    "            buffer_percent=policy.buffer_percent,\n",
+                    "                unallocated_percent=policy.unallocated_percent,\n",
+                    "                buffer_percent=policy.buffer_percent,\n",
                 ),
             ],
             "api_types/node_metric/mid_resource.py": [
-                Edit("    unallocated_percent: int = 0\n", "    buffer_percent: int = 0\n"),
+                Edit("    unallocated_percent: int | None = None\n", "    buffer_percent: int | None = None\n"),
                 Edit(
-                    "        unused = max(inputs.unused, 0)\n",
-                    "        reclaimable = max(reclaimable - share(inputs.allocatable, inputs.buffer_percent), 0)\n",
+                    "    cap, unused = share(allocatable, threshold), max(inputs.unused or 0, 0)\n",
+                    "    reclaimable = max(reclaimable - share(allocatable, inputs.buffer_percent or 0), 0)\n",
                     before=True,
                 ),
-            ],
-            "api_types/node_metric/mid_status.py": [
-                Edit("    unallocated_percent: int | None = None\n", "    buffer_percent: int | None = None\n")
-            ],
-            "manager/mid_resource/explanation.py": [
                 Edit(
-                    '    yield _TermText("cap", ',
-                    '    yield _TermText("buffer_percent", "Never published: {}.", f"{_STRATEGY}.midBufferPercent")\n',
+                    '    FormulaTerm("unallocated", ',
+                    '    FormulaTerm("buffer_percent", "Never published: {}.", key="midBufferPercent"),\n',
                     before=True,
-                )
+                ),
             ],
         },
         [

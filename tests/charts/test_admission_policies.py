@@ -203,7 +203,6 @@ def test_the_manager_may_change_exactly_its_resources_and_annotations():
     assert listed("koord-suite-manager-nodes", "midResources") == set(names.MID_RESOURCES)
     assert listed("koord-suite-manager-nodes", "status") == {
         names.ANNOTATION_MID_STATUS,
-        names.OLD_ANNOTATION_MID_STATUS,
         names.ANNOTATION_MID_EVICTION,
     }
     assert listed("koord-suite-manager-config", "status") == {names.ANNOTATION_COLOCATION_CONFIG_STATUS}

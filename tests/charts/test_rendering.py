@@ -215,7 +215,7 @@ def test_the_weight_of_a_plugin_is_a_value():
         "scheduler.plugin.plugins.score.enabled[0].weight=3",
     )
     text = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
-    assert loader.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3, "MidGuard": 3}
+    assert loader.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
 
 
 def test_check_config_reports_nothing_for_the_rendered_config_map():

@@ -19,7 +19,8 @@ from api_types.colocation.selector import NodeSelector
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
 from manager.cache import store
-from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
+from manager.mid_resource import decision, formula, inputs, patch
+from manager.mid_resource import pods as pods_on_node
 from manager.mid_resource.decision import Action
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.reasons import Reason
@@ -287,20 +288,20 @@ def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
     return msgspec.convert({"status": status}, type=store.NodeMetric)
 
 
-def target_of(case: Mapping[str, Any]) -> calculator.Target:
+def target_of(case: Mapping[str, Any]) -> formula.Target:
     if any(case.get(key) is None for key in ("strategy", "node", "nodeMetric")):
-        return calculator.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is invented
+        return formula.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is invented
     configured = strategy.configuration(_document(case["strategy"]))
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, labels_of(case["node"]), annotations_of(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
-    degrade_after = decision.degrade_time(holds.strategy)
-    known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
+    degrade_after = inputs.degrade_time(holds.strategy)
+    known = inputs.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
     decided = decision.decide(known, NOW)
     if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
-        return calculator.withdrawn(None, decided.reason)
-    bound = pod_requests.summed(pod_of(each) for each in case["pods"] or ()).requests()
-    inputs = mid_report.formula_inputs(
+        return formula.withdrawn(None, decided.reason)
+    bound = pods_on_node.summed(pod_of(each) for each in case["pods"] or ()).requests()
+    terms = mid_report.terms(
         mid_report.usable_report(metric.status, policy),
         policy,
         node_reservation.allocatable(node).resources,
@@ -308,7 +309,7 @@ def target_of(case: Mapping[str, Any]) -> calculator.Target:
         bound,
     )
     increase = holds.strategy.mid_max_increase_percent or 100
-    return calculator.calculated(inputs, calculator.Published({}, {}), increase, same_sample=False)
+    return formula.calculated(terms, formula.Published({}, {}), increase, same_sample=False)
 
 
 def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
@@ -350,12 +351,12 @@ def check_needs_sync(case: Mapping[str, Any], expected: Mapping[str, Any]) -> st
 
 def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     age = case["last_update_age_seconds"]
-    written = None if age is None else status_annotation.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
+    written = None if age is None else patch.make_status(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
     old = _mid_names(case["old_allocatable"])
     reason = patch.patch_reason(
-        calculator.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
+        formula.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
         Action.CALCULATE,
-        calculator.Published(old, old),
+        formula.Published(old, old),
         written,
         threshold=case["resourceDiffThreshold"],
         refresh_period=dt.timedelta(seconds=case["updateTimeThresholdSeconds"]),
@@ -364,9 +365,9 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"sync_status": reason is not None, "sync_meta": False}
 
 
-def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, dict[str, Any]]:
+def _patched(before: Mapping[str, Any], target: formula.Target) -> dict[str, dict[str, Any]]:
     """Return both resource lists after the merge patch (RFC 7386)."""
-    status = patch.node_patch(pods.Node(), target, status_annotation.make(target.reason, NOW))["status"]
+    status = patch.node_patch(pods.Node(), target, patch.make_status(target.reason, NOW))["status"]
     result = {}
     for where in ("capacity", "allocatable"):
         merged = {**before, **{name: value and int(value) for name, value in status[where].items()}}
@@ -377,22 +378,20 @@ def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, 
 def prepare(case: Mapping[str, Any]) -> dict[str, Any]:
     values = {mid: (case["calculated"] or {}).get(mid) for mid in names.MID_RESOURCES}
     batch = dict.fromkeys(MID_OF_BATCH, 1)
-    after = _patched({**(case["node_mid_before"] or {}), **batch}, calculator.Target(values, Reason.CALCULATED))
+    after = _patched({**(case["node_mid_before"] or {}), **batch}, formula.Target(values, Reason.CALCULATED))
     mids = [{name: value for name, value in each.items() if name not in batch} for each in after.values()]
     untouched = all(each.items() >= batch.items() for each in after.values())
     return {"error": False, "capacity_mid": mids[0], "allocatable_mid": mids[1], "batch_untouched": untouched}
 
 
 def check_reset(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    came = {
-        name: value is None for name, value in calculator.withdrawn(None, Reason.COLOCATION_DISABLED).values.items()
-    }
+    came = {name: value is None for name, value in formula.withdrawn(None, Reason.COLOCATION_DISABLED).values.items()}
     wanted = {item["name"]: item["reset"] for item in expected["items"]}
     return None if came == wanted else f"expected {wanted}, came {came}"
 
 
 def status_on_reset(case: Mapping[str, Any]) -> dict[str, Any]:
-    target = calculator.withdrawn(None, Reason.COLOCATION_DISABLED)
+    target = formula.withdrawn(None, Reason.COLOCATION_DISABLED)
     return {**_patched(_mid_names(case["old"]), target), "error": False}
 
 

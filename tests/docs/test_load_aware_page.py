@@ -35,4 +35,4 @@ def test_the_page_lists_every_argument_of_the_aggregated_block():
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 def test_the_configurations_on_the_page_load(example):
     chosen = loader.parse(yaml.safe_load(example))
-    assert chosen.score_weights == {"LoadAwareScheduling": 3, "MidGuard": 3}
+    assert chosen.score_weights == {"LoadAwareScheduling": 3}

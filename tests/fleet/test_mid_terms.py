@@ -7,43 +7,20 @@ from fleet import mid_terms
 from manager.mid_resource.explanation import Term
 from manager.slo_config import evaluation
 
-SPEC = "NodeMetric spec.midColocationPolicy"
-
-
-def terms(**values):
-    keys = {"threshold_percent": "midCPUThresholdPercent", "floor": "midFloor", "rise_limit": "midMaxIncreasePercent"}
-    sources = {name: f"{SPEC}.{key}" for name, key in keys.items()}
-    return {name: Term(name, value, "", sources.get(name, "calculated"), "") for name, value in values.items()}
+KEY = "midCPUThresholdPercent"
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "wanted"),
+    ("source", "key", "binds", "origin"),
     [
-        ("cap", {"reclaimable": 9, "cap": 8, "threshold_percent": 60}, "midCPUThresholdPercent, cluster; binds"),
-        (
-            "cap",
-            {"reclaimable": 9, "cap": 9, "threshold_percent": 60},
-            "midCPUThresholdPercent, cluster; does not bind",
-        ),
-        ("cap", {"reclaimable": 9, "cap": 8}, "binds"),
-        ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 9}, "calculated; binds"),
-        ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 10}, "calculated; does not bind"),
-        ("unused", {"reclaimable": 9, "cap": 8, "unused": 8}, "calculated; does not bind"),
-        ("floor", {"floor": 1}, "midFloor; binds"),
-        ("floor", {"calculated": 5, "floor": 6}, "midFloor; binds"),
-        ("floor", {"calculated": 5, "floor": 5}, "midFloor; does not bind"),
-        ("rise_limit", {"rise_limit": 5}, "midMaxIncreasePercent; binds"),
-        ("reclaimable", {"reclaimable": 9}, "calculated"),
-        ("published", {"published": 9}, "calculated"),
+        ("calculated", "", None, "calculated"),
+        ("calculated", KEY, True, f"{KEY}, cluster; binds"),
+        ("calculated", KEY, False, f"{KEY}, cluster; does not bind"),
+        ("NodeMetric spec.midColocationPolicy.midFloor", "midFloor", True, "midFloor; binds"),
     ],
 )
-def test_the_origin_of_a_term(name, given, wanted):
-    assert mid_terms.origin(name, terms(**given), {"midCPUThresholdPercent": "cluster"}) == wanted
-
-
-def test_what_is_reclaimable_by_a_fixed_share_is_set_by_its_key():
-    given = terms(reclaimable=9) | {"static_percent": Term("static_percent", 30, "", f"{SPEC}.midStatic", "")}
-    assert mid_terms.origin("reclaimable", given, {"midStatic": "annotation"}) == "midStatic, annotation"
+def test_the_origin_of_a_term(source, key, binds, origin):
+    assert mid_terms.origin(Term("any", 9, "", source, "", key, binds), {KEY: "cluster"}) == origin
 
 
 def test_layers_are_those_of_the_configuration():

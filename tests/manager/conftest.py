@@ -85,13 +85,12 @@ class World:
 
     def new_evictor(self):
         """Return the evictor of a new leader."""
-        evictor = Evictor(
+        return Evictor(
             self.api, cache=self.cache, rights=self.rights, recorder=self.recorder, telemetry=self.telemetry,
             clock=self.clock, configuration=self.config.in_force, autoscaler=self.settings.autoscaling,
+            on_pods_changed=self.evicted_on.append,
+            relist=lambda name: self.mid.relist(name),  # noqa: PLW0108  # it is made later
         )  # fmt: skip
-        evictor.on_pods_changed = self.evicted_on.append
-        evictor.relist = lambda name: self.mid.relist(name)  # noqa: PLW0108  # it is made later
-        return evictor
 
     def clock(self):
         return self.now

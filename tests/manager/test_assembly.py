@@ -8,7 +8,6 @@ import pytest
 from manager import assembly, leader
 from manager.cache import config_watch
 from manager.cache.work_queue import Lane
-from manager.mid_resource import decision
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import Step
 from tests.manager.conftest import allocated, amounts, worked_off
@@ -92,23 +91,6 @@ async def test_a_withdrawal_is_written_before_waiting_increases(world, parts):
     written = [path for _, path, _ in world.server.writes[writes:] if path.endswith("/status")]
     assert written[0] == "/api/v1/nodes/n8/status"
     assert len(written) == 8
-
-
-async def test_gathers_the_inputs_of_a_decision_once_from_queue_to_reconcile(world, parts, monkeypatch):
-    gathered = []
-    gather = decision.gather
-    monkeypatch.setattr(decision, "gather", lambda *given, **more: gathered.append(1) or gather(*given, **more))
-    await reconcile(world, parts)
-    world.report(allocated=allocated(mid_cpu=1), prodPeakMetric=amounts("2", "6k"))
-    await reconcile(world, parts)
-    assert world.mid_of() == (6_000, 10_000)
-    world.report(allocated=allocated(mid_cpu=1), prodPeakMetric=amounts("4", "6k"))
-    world.sync_cache()
-    gathered.clear()
-    parts.queue.add("n1")
-    await worked_off(parts.queue)
-    assert world.mid_of() == (4_000, 10_000)
-    assert len(gathered) == 1
 
 
 async def test_the_evaluations_of_all_nodes_are_exported_and_end_with_the_node(world, parts):

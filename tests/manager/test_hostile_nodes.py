@@ -15,7 +15,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric import mid_status
 from manager.cache import store
 from manager.events.recorder import OBJECT_BURST, EventRecorder
-from manager.mid_resource.controller import mid_policy_of
+from manager.mid_resource.inputs import mid_policy
 from manager.node_metric.spec import for_node
 from manager.reconciler import Reconciler
 from manager.slo_config import strategy
@@ -181,7 +181,7 @@ async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(w
 MEMORY = """
 import gc
 from manager.cache import store
-from manager.mid_resource.controller import mid_policy_of
+from manager.mid_resource.inputs import mid_policy
 from manager.node_metric.spec import for_node
 from manager.slo_config import strategy
 from tests.manager import hostile_nodes
@@ -195,7 +195,7 @@ def seen(numbers):
         nodes.update(nodes.decode(hostile_nodes.node(number)))
         node = nodes.get(f"hostile-{number}")
         found = strategies.merged({}, node.metadata.annotations)
-        mid_policy_of(found), for_node(found)
+        mid_policy(found), for_node(found)
 
 nodes = store.NodeStore()
 strategies = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
@@ -217,7 +217,7 @@ def test_what_is_computed_from_strategies_is_bounded():
     for index in range(2 * strategy.MOST_KNOWN):
         text = json.dumps({"midReclaimRatioPercent": index % 100, "metricReportIntervalSeconds": 30 + index})
         found = strategies.merged({}, {STRATEGY: text})
-        results += [weakref.ref(mid_policy_of(found)), weakref.ref(for_node(found))]
+        results += [weakref.ref(mid_policy(found)), weakref.ref(for_node(found))]
     del found
     gc.collect()
     assert sum(each() is not None for each in results) <= 2 * strategy.MOST_KNOWN == 512

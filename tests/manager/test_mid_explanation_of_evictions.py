@@ -3,14 +3,13 @@
 import pytest
 
 from tests.manager.evictions import EVICT, TENANT, Short
-from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import (
+from tests.manager.mid_resource.eviction.test_emptying import (
     AT_ONCE,
     PLENTY,
     configure,
     start_of_emptying,
 )
-from tests.manager.mid_resource.eviction.test_pinned_pods import start_of_emptying as start_of_emptying_underused
+from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start
 from tests.manager.test_mid_explanation import explain
 
 CORDONED = {"spec": {"unschedulable": True}}
@@ -69,7 +68,6 @@ async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_repo
     ("start_it", "pod", "why"),
     [
         (start_of_emptying, {}, "the pod shop/pinned runs there"),
-        (start_of_emptying_underused, {"owner": ""}, "the pod shop/pinned runs there, which no autoscaler moves"),
     ],
 )
 async def test_another_pod_that_ends_the_emptying_is_named(world, start_it, pod, why):

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import msgspec
 import pytest
 
 from api_types import names
@@ -10,7 +11,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource
 from koordlet.cluster import pods as pods_on_node
 from koordlet.prediction.usage_models import UsageModels
-from manager.mid_resource.pod_requests import NodePods
+from manager.mid_resource.pods import NodePods
 from manager.slo_config import controller as slo_config
 from tests.model import actions, run
 
@@ -20,15 +21,17 @@ STEPS = 500
 
 def usage_does_not_bound_the_offer(patch):
     real = mid_resource.calculate
-    patch.setattr(mid_resource, "calculate", lambda inputs: real(dataclasses.replace(inputs, unused=2**62)))
+    patch.setattr(
+        mid_resource, "calculate", lambda inputs, **more: real(msgspec.structs.replace(inputs, unused=2**62), **more)
+    )
 
 
 def the_floor_admits_pods(patch):
     real = mid_resource.calculate
 
-    def calculate(inputs):
-        terms = real(inputs)
-        return dataclasses.replace(terms, calculated=terms.value)
+    def calculate(inputs, **more):
+        terms = real(inputs, **more)
+        return msgspec.structs.replace(terms, calculated=terms.value)
 
     patch.setattr(mid_resource, "calculate", calculate)
 
@@ -39,7 +42,7 @@ def a_withdrawal_counts_pods_that_came_after_it(patch):
 
 def a_node_name_is_an_admission(patch):
     patch.setattr(pods, "is_admitted", lambda pod: not pods.is_terminal(pod))
-    patch.setattr(mid_resource, "floor_of", lambda requested, _capacity: requested)
+    patch.setattr(mid_resource, "bounded_floor", lambda requested, _capacity: requested)
 
 
 def an_annotation_is_an_identity(patch):

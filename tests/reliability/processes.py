@@ -279,10 +279,8 @@ FAULTS: Final = (
                 within=150,
             ),
             MANAGER: proof(
-                "Mid stays published, for each node what its own agent's version reports; annotations of the version "
-                "before are understood",
+                "Mid stays published, for each node what its own agent's version reports",
                 "tests/manager/mid_resource/test_mixed_versions.py",
-                "tests/manager/mid_resource/test_old_annotation.py::test_an_upgrade_keeps_values_without_a_prediction",
                 f"{_UPGRADE}::test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid",
                 f"{_UPGRADE}::test_a_rollback_to_the_version_before_keeps_mid_and_the_running_mid_pod",
                 within=UNINTERRUPTED,

@@ -18,7 +18,6 @@ from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION
 from tools.localcluster.access import Cluster
 
 RETRY_SCHEDULING = "koordinator.sh/retry-scheduling"
-OLD_STATUS_ANNOTATION = "koordinator.sh/mid-resource-receipt"
 EVICTION_ANNOTATION = "koordinator.sh/mid-eviction"
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
@@ -112,7 +111,7 @@ def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: 
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
         annotations = set(body.get("metadata", {}).get("annotations") or {})
-        assert annotations <= {STATUS_ANNOTATION, OLD_STATUS_ANNOTATION, EVICTION_ANNOTATION}
+        assert annotations <= {STATUS_ANNOTATION, EVICTION_ANNOTATION}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.long]
 
 def test_mid_launches_no_node_and_keeps_no_prod_pod_waiting() -> None:
     plan = autoscaler.Plan(nodes=10, days=1, day_seconds=300, seed=1, configuration=dict(autoscaler.CONFIGURATION))
-    accounts = autoscaler.run(plan, LEVERS["emptied-underused"]).accounts
+    accounts = autoscaler.run(plan, LEVERS["emptied"]).accounts
     assert sum(accounts.claims.values()) == 0
     assert accounts.long_waits()[True] == 0
     assert accounts.mid_core_seconds > 0

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
-from api_types.kubernetes import times
 from api_types.node_metric import mid_eviction
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
@@ -21,21 +20,22 @@ from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.eviction import Result
 from manager.metrics.telemetry import Telemetry
-from manager.mid_resource import departure
-from manager.mid_resource.calculator import Target
-from manager.mid_resource.case import Case
-from manager.mid_resource.eviction import messages, planning, pod_view, policy, report
+from manager.mid_resource import decision
+from manager.mid_resource.decision import Case
+from manager.mid_resource.events import Event
+from manager.mid_resource.eviction import messages, pace, planning, policy, shortage
+from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.emptying import Emptying
-from manager.mid_resource.eviction.node_records import NodeRecords
+from manager.mid_resource.eviction.nodes import NEXT_POD, ROUND, NodeTurn, Reconciled, Turns
 from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted, Refusals
-from manager.mid_resource.eviction.planning import Plan
-from manager.mid_resource.eviction.pod_view import Candidate, NodePods
+from manager.mid_resource.eviction.planning import EvictionPlan
+from manager.mid_resource.eviction.pods import Candidate, EvictablePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
-from manager.mid_resource.eviction.results import NEXT_POD, result_of, short_pause, time_for_others
+from manager.mid_resource.eviction.records import NodeRecords
 from manager.mid_resource.eviction.rights import FIX, Rights
-from manager.mid_resource.eviction.shortage import EMPTIED, Trigger
-from manager.mid_resource.eviction.turns import ROUND, NodeTurn, Reconciled, Turns
-from manager.mid_resource.node_events import Event
+from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.formula import Target
+from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import Configuration
 
 log = logging.getLogger(__name__)
@@ -45,16 +45,14 @@ AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
 SET_BACK: Final = dt.timedelta(seconds=5)
 """A clock that is set back by less than this only lengthens the pauses by as much."""
-SLOW_AFTER: Final = dt.timedelta(minutes=10)
-"""Time after which a pod that still terminates is named."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
 
 
 class Evictor:
     """Evicts, or advises; `clock` returns aware time, `sleep` waits between two rounds.
 
-    `configuration` is None while none is in force. A caller sets `relist` and `on_pods_changed`, which get the node of
-    an evicted pod, and `on_right_changed`, called where the right to evict was granted or taken back.
+    `configuration` is None while none is in force. `relist` and `on_pods_changed` get the node of an evicted pod, and
+    `on_right_changed` is called where the right to evict was granted or taken back.
     """
 
     def __init__(
@@ -69,6 +67,9 @@ class Evictor:
         clock: Callable[[], dt.datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         autoscaler: str = "none",
+        relist: Callable[[str], None] = lambda _: None,
+        on_pods_changed: Callable[[str], None] = lambda _: None,
+        on_right_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -77,10 +78,11 @@ class Evictor:
         self._recorder = recorder
         self._telemetry = telemetry
         self._clock = clock
-        self.relist: Callable[[str], None] = lambda _: None
-        self.on_pods_changed: Callable[[str], None] = lambda _: None
-        self.on_right_changed: Callable[[], None] = lambda: None
+        self._relist = relist
+        self._on_pods_changed = on_pods_changed
+        self._on_right_changed = on_right_changed
         self._sleep = sleep
+        self._autoscaler = autoscaler
         self._turns = Turns()
         self._pace = ClusterPace()
         self._leaving_pace = ClusterPace()
@@ -89,8 +91,14 @@ class Evictor:
         self._records = NodeRecords(
             api, cache=cache, turns=self._turns, recorder=recorder, telemetry=telemetry, clock=clock
         )
-        self._emptying = Emptying(api, turns=self._turns, records=self._records, rights=rights, autoscaler=autoscaler)
-        self._emptying.on_changed = self._changed
+        self._emptying = Emptying(
+            api,
+            turns=self._turns,
+            records=self._records,
+            rights=rights,
+            autoscaler=autoscaler,
+            on_changed=on_pods_changed,
+        )
         self._refusals = Refusals()
         self._evicted = NewlyEvicted()
         self._gone = NewlyEvicted()
@@ -100,21 +108,26 @@ class Evictor:
         """Time of the last round."""
         telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
-    def observe(self, case: Case, calculated: Target, requests_from: str) -> None:
-        """Take note of what the Mid controller calculated for a node."""
-        seen = report.observation(case, calculated, requests_from)
-        record, found = mid_eviction.of(case.node), eviction_policy(case.strategy)
-        leaves = departure.of(case.node) if case.strategy.enabled else departure.STAYS
-        self._turns.observe(Reconciled(case.name, case.node.metadata.uid, seen, found, record, leaves), case.now)
-        self._emptying.observe(case, calculated, found)
-
-    def _changed(self, name: str) -> None:
-        self.on_pods_changed(name)
+    def observe(self, case: Case, target: Target, requests_from: str) -> None:
+        """Take note of what the Mid controller calculated for a node; most need no note."""
+        chosen, record = eviction_policy(case.strategy), mid_eviction.eviction_record(case.node)
+        departure = decision.classify(case.node) if case.strategy.enabled else decision.STAYS
+        empties = chosen.empty_after is not None or self._autoscaler != "none"
+        is_calm = record is None and departure.closed is Closed.NO and not chosen.drains and not empties
+        if is_calm and case.name not in self._turns.nodes and not shortage.may_be_short(case, target, chosen):
+            return
+        observation = shortage.observe_report(case, target, requests_from)
+        may_be_emptied = self._emptying.concerns(case, chosen, record)
+        turn = self._turns.observe(
+            Reconciled(case.name, case.node.metadata.uid, observation, chosen, record, departure, may_be_emptied),
+            case.now,
+        )
+        if may_be_emptied:
+            self._emptying.observe(turn, case)
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
         self._turns.forget(name)
-        self._emptying.forget(name)
 
     def may_evict(self) -> bool:
         """Return whether the manager may evict where it is to have the right, for the take-back gate."""
@@ -124,7 +137,7 @@ class Evictor:
         """Check whether any node is to evict: the right is not asked for otherwise."""
         configured = self._configuration()
         strategies = [configured.cluster, *(entry.strategy for entry in configured.entries)] if configured else []
-        modes = (each.mid_eviction.mode for each in strategies if each.mid_eviction)
+        modes = (strategy.mid_eviction.mode for strategy in strategies if strategy.mid_eviction)
         return any(mode == "evict" for mode in modes) or self._turns.any_evicts()
 
     async def check_rights(self) -> None:
@@ -133,18 +146,18 @@ class Evictor:
             return
         if await self._rights.refresh():
             log.info("the right to evict Mid pods was %s", "granted" if self._rights.everywhere else "taken back")
-            self.on_right_changed()
+            self._on_right_changed()
         self._telemetry.eviction.allowed.set(int(self._rights.everywhere))
 
     async def run(self) -> None:
         """Work until cancelled."""
-        asked, wanted = self._clock(), self._wants_right()
+        asked, wants = self._clock(), self._wants_right()
         while True:
             await self._sleep(ROUND.total_seconds())
-            now, wanted_before, wanted = self._clock(), wanted, self._wants_right()
+            now, wanted_before, wants = self._clock(), wants, self._wants_right()
             try:
                 is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
-                if is_due or (wanted and not wanted_before):
+                if is_due or (wants and not wanted_before):
                     asked = now
                     await self.check_rights()
                 await self.round()
@@ -170,30 +183,29 @@ class Evictor:
         due = self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
         await self._work_on_leaving(leaving, now)
-        for pace, evicts in ((self._pace, True), (self._advice_pace, False)):
+        for rate, evicts in ((self._pace, True), (self._advice_pace, False)):
             others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
-            await self._work_on_all(others, pace.room(self._per_minute(drains=self._drains()), now))
+            await self._work_on_all(others, rate.room(self._per_minute(drains=self._drains()), now))
 
     def _clock_set_back(self, now: dt.datetime) -> None:
         """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
         log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
-        for each in (
+        for part in (
             self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals, self._evicted, self._gone
         ):  # fmt: skip
-            each.clock_set_back(now)
-        self._emptying.clock_set_back()
+            part.clock_set_back(now)
 
     async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
         """Evict a pod of each node that leaves, then more of those that have many; a drain does not change the rate.
 
         What takes longer than the pause between two rounds is left to the next one: other nodes have their turn.
         """
-        wanted = {turn.name: turn.pods_at_once(now) for turn in leaving}
+        at_once = {turn.name: turn.pods_at_once(now) for turn in leaving}
         again, done = leaving, 0
         while again and dt.timedelta() <= self._clock() - now < ROUND:
             room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self._clock())
             evicted, done = await self._work_on_all(again, room), done + 1
-            again = [turn for turn in evicted if wanted[turn.name] > done]
+            again = [turn for turn in evicted if at_once[turn.name] > done]
 
     async def _work_on_all(self, due: Sequence[NodeTurn], room: int) -> list[NodeTurn]:
         """Work on as many nodes as there is room for; return those that were evicted from."""
@@ -206,8 +218,8 @@ class Evictor:
 
     def _restore(self, now: dt.datetime) -> None:
         """Restore the rates from what is recorded on each node, of whichever leader."""
-        for pace, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
-            pace.restore(self._records.evictions(of_leaving=of_leaving, now=now))
+        for rate, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
+            rate.restore(self._records.evictions(of_leaving=of_leaving, now=now))
 
     def _drains(self) -> bool:
         configured = self._configuration()
@@ -220,7 +232,7 @@ class Evictor:
 
     async def _work_on(self, turn: NodeTurn) -> bool:
         """Evict one pod of a node, or advise it; a node that cannot be read waits. Return whether one was evicted."""
-        turn.attempted(self._clock(), short_pause(turn))
+        turn.attempted(self._clock(), turn.short_pause())
         try:
             return await self._attempt(turn)
         except errors.ApiServerError as error:
@@ -231,10 +243,10 @@ class Evictor:
         chosen = await self._choose(turn)
         if chosen is None:
             return False
-        plan, found = chosen
-        turn.mid_pods = len(found.staying)
-        await self._name_slow_pods(turn, found)
-        if not found.staying and {Trigger.LEAVING, *EMPTIED} & set(plan.triggers):
+        plan, pods = chosen
+        turn.mid_pods = len(pods.staying)
+        await self._records.name_slow_pods(turn, pods)
+        if not pods.staying and {Trigger.LEAVING, Trigger.MID_ONLY} & set(plan.triggers):
             return False  # nothing is left to do there
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
@@ -246,46 +258,48 @@ class Evictor:
             await self._advise(turn, plan, plan.victim)
         return False
 
-    async def _choose(self, turn: NodeTurn) -> tuple[Plan, NodePods] | None:
+    async def _choose(self, turn: NodeTurn) -> tuple[EvictionPlan, EvictablePods] | None:
         """Read the report and the pods of a node again and choose a pod; None where nothing is to be done."""
-        seen, triggers = turn.watched.newest, turn.triggers
+        observation, triggers = turn.watched.newest, turn.triggers
         usage: dict[str, int] = {}
         if turn.needs_report:
-            if seen is None or not turn.watched.is_fresh(turn.policy, self._clock()):
+            if observation is None or not turn.watched.is_fresh(turn.policy, self._clock()):
                 return None
-            full = await objects.get(self._api, resources.NODE_METRICS, turn.name, decode=report.FullReport)
-            if fault := report.fault(full, seen, turn.policy.cold_start, self._clock()):
+            full = await objects.get(self._api, resources.NODE_METRICS, turn.name, decode=shortage.FullReport)
+            if fault := shortage.fault(full, observation, turn.policy.cold_start, self._clock()):
                 log.info("node %s: no Mid pod is evicted: %s", turn.name, fault)
                 return None
-            usage = report.memory_of_pods(full)
+            usage = shortage.memory_of_pods(full)
         listed = await objects.list_all(
-            self._api, resources.PODS, field_selector=f"spec.nodeName={turn.name}", decode=pod_view.Pod, from_cache=True
+            self._api,
+            resources.PODS,
+            field_selector=f"spec.nodeName={turn.name}",
+            decode=pods_on_node.EvictablePod,
+            from_cache=True,
         )
-        if EMPTIED & triggers:
-            keepers = pod_view.keepers(listed.items, turn.uid)
-            if await self._emptying.is_kept(turn, keepers, self._clock()):
-                return None
-        left = {*self.newly_evicted(), *self._gone.uids(self._clock())}
-        found = pod_view.node_pods(listed.items, turn.uid, usage, triggers, left)
-        for namespace in {pod.namespace for pod in found.staying}:
+        if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self._clock()):
+            return None
+        gone = {*self.newly_evicted(), *self._gone.uids(self._clock())}
+        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone)
+        for namespace in {pod.namespace for pod in pods.staying}:
             self._telemetry.eviction.evicted.add(namespace, 0)
         now = self._clock()
-        permitted = await self._permitted(turn, {pod.namespace for pod in found.staying})
-        awake = [pod for pod in found.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
+        permitted = await self._permitted(turn, {pod.namespace for pod in pods.staying})
+        awake = [pod for pod in pods.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
         ready = [pod for pod in awake if pod.namespace in permitted]
-        first = self._asked_first(found, ready) if {Trigger.LEAVING, Trigger.DRAIN} & triggers else []
+        first = self._asked_first(pods, ready) if {Trigger.LEAVING, Trigger.DRAIN} & triggers else []
         uids = {pod.uid for pod in first or ready}
-        chosen = planning.plan(found, seen, triggers, turn.policy, lambda pod: pod.uid in uids)
-        return (chosen, found) if chosen.triggers else None
+        chosen = planning.plan(pods, observation, triggers, turn.policy, lambda pod: pod.uid in uids)
+        return (chosen, pods) if chosen.triggers else None
 
-    def _asked_first(self, found: NodePods, ready: Sequence[Candidate]) -> list[Candidate]:
+    def _asked_first(self, pods: EvictablePods, ready: Sequence[Candidate]) -> list[Candidate]:
         """Return pods that were not refused, those of namespaces without a refusal if there are any.
 
         Where every pod has to go soon, there is no time to ask all pods of a budget that refuses first.
         """
-        refused = {pod.namespace for pod in found.staying if self._refusals.knows(pod.uid)}
+        refused = {pod.namespace for pod in pods.staying if self._refusals.has(pod.uid)}
         others = [pod for pod in ready if pod.namespace not in refused]
-        return others or [pod for pod in ready if not self._refusals.knows(pod.uid)]
+        return others or [pod for pod in ready if not self._refusals.has(pod.uid)]
 
     def newly_evicted(self) -> Collection[str]:
         """Return the UIDs of pods whose eviction the apiserver accepted, and a list may not show yet."""
@@ -295,7 +309,7 @@ class Evictor:
         """Return the namespaces of which pods may be chosen: all of them for advice, also where none may be evicted."""
         if not turn.policy.evicts:
             return namespaces
-        allowed = {each for each in namespaces if await self._rights.in_namespace(each)}
+        allowed = {namespace for namespace in namespaces if await self._rights.in_namespace(namespace)}
         if missing := sorted(namespaces - allowed):
             text = (
                 f"mode evict without the right to create pods/eviction in {', '.join(missing[:_MOST_NAMED])}: Mid pods "
@@ -304,7 +318,7 @@ class Evictor:
             await self._records.event_once(turn, Event("Warning", messages.NOT_ALLOWED, text), ",".join(missing))
         return allowed or namespaces
 
-    async def _advise(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> None:
+    async def _advise(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> None:
         now = self._clock()
         turn.attempted(now, turn.policy.node_interval)
         self._advice_pace.attempted(now)
@@ -312,7 +326,7 @@ class Evictor:
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
 
-    async def _evict(self, turn: NodeTurn, plan: Plan, victim: Candidate) -> bool:
+    async def _evict(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> bool:
         """Record the eviction on the node, then request it; return whether the apiserver accepted it."""
         now = self._clock()
         cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
@@ -340,10 +354,10 @@ class Evictor:
         return True
 
     async def _not_evicted(
-        self, turn: NodeTurn, plan: Plan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime
+        self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
-        result = result_of(error)
+        result = pace.classify(error)
         if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
             result = Result.REFUSED
         self._count(plan, result)
@@ -360,7 +374,7 @@ class Evictor:
                 self._gone.add(victim.uid, now)
                 self._pods_changed(turn.name)
             case Result.REFUSED:
-                pause = self._refusals.add(victim.uid, now, max(asked, time_for_others(turn)))
+                pause = self._refusals.add(victim.uid, now, max(asked, turn.time_for_others()))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
@@ -369,25 +383,14 @@ class Evictor:
 
     def _pods_changed(self, name: str) -> None:
         """List the pods of a node again, so that its room is taken back before the next report."""
-        self.relist(name)
-        self.on_pods_changed(name)
+        self._relist(name)
+        self._on_pods_changed(name)
 
     def _pace_of(self, turn: NodeTurn) -> ClusterPace:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
-    async def _name_slow_pods(self, turn: NodeTurn, found: NodePods) -> None:
-        """Name pods that count as freed and still run: a long grace period keeps their resources from Prod."""
-        now = self._clock()
-        for pod in found.leaving:
-            if pod.leaving_since is not None and now - pod.leaving_since > SLOW_AFTER:
-                text = (
-                    f"the Mid pod {pod.key} terminates since {times.format_rfc3339(pod.leaving_since)} and still runs; "
-                    "its resources count as freed, so no other pod goes in its place"
-                )
-                await self._records.event_once(turn, Event("Warning", messages.SLOW, text), pod.uid)
-
-    def _count(self, plan: Plan, result: Result) -> None:
+    def _count(self, plan: EvictionPlan, result: Result) -> None:
         self._telemetry.eviction.count(plan.triggers[0], result)
 
-    def _why(self, plan: Plan, turn: NodeTurn) -> str:
+    def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:
         return messages.why(plan, turn.watched.newest, turn.watched.since, turn.departure)

@@ -8,12 +8,11 @@ from typing import Final
 
 from api_types import names
 from api_types.kubernetes import times
-from manager.mid_resource.departure import STAYS, Departure
-from manager.mid_resource.eviction.mid_only import Choice, Step, requested
-from manager.mid_resource.eviction.planning import Plan
+from manager.mid_resource.decision import STAYS, Departure
+from manager.mid_resource.eviction.occupancy import Occupancy, requested
+from manager.mid_resource.eviction.planning import MEMORY_IN_USE, EvictionPlan
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import TRIGGER_OF, Observation, Trigger
-from manager.mid_resource.eviction.victims import MEMORY_IN_USE
 from manager.mid_resource.explanation import amount
 
 EVICTED: Final = "MidPodEvicted"
@@ -29,19 +28,20 @@ _ONLY_MID: Final = "only Mid pods and pods of DaemonSets run on the node"
 
 
 def why(
-    plan: Plan, observation: Observation | None, since: Mapping[Trigger, dt.datetime], departure: Departure = STAYS
+    plan: EvictionPlan,
+    observation: Observation | None,
+    since: Mapping[Trigger, dt.datetime],
+    departure: Departure = STAYS,
 ) -> str:
     """Return the cause of an eviction as a sentence without its end."""
     if Trigger.LEAVING in plan.triggers:
         return f"the node is about to be removed ({departure.cause})"
     if Trigger.MID_ONLY in plan.triggers:
         return _ONLY_MID
-    if Trigger.UNDERUSED in plan.triggers:
-        return "the other pods of the node fit elsewhere"
     return "; ".join(_causes(plan, observation, since)) or "midEmergency is drain"
 
 
-def _causes(plan: Plan, observation: Observation | None, since: Mapping[Trigger, dt.datetime]) -> Iterator[str]:
+def _causes(plan: EvictionPlan, observation: Observation | None, since: Mapping[Trigger, dt.datetime]) -> Iterator[str]:
     if observation is None or Trigger.DRAIN in plan.triggers:
         return
     for what, excess in plan.need.items():
@@ -63,9 +63,7 @@ def _causes(plan: Plan, observation: Observation | None, since: Mapping[Trigger,
 def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
     """Return when a node that was closed by a cause accepts new Mid pods again."""
     if trigger == Trigger.MID_ONLY:
-        return "the node accepts new Mid pods again once another pod runs there"
-    if trigger == Trigger.UNDERUSED:
-        return "the node accepts new Mid pods again once its other pods request more, or the autoscaler keeps it"
+        return "the node accepts new Mid pods again once another pod runs there, or the autoscaler keeps it"
     seconds = f"{policy.readmit_after.total_seconds():g} s"
     calm = f"{policy.readmit_percent} % of what its Mid pods request are calculated for {seconds}"
     if trigger in (Trigger.DRAIN, Trigger.LEAVING):
@@ -75,27 +73,12 @@ def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
     return f"the node accepts new Mid pods again once {calm}"
 
 
-def mid_only(choice: Choice, most: int, why_not: str = "") -> str:
-    """Return what is done with a node that Mid pods keep, and why; `why_not` states why it is not emptied."""
-    node, (cpu, memory) = choice.node, requested(choice.node.mid_pods)
+def mid_only(state: Occupancy, why_not: str) -> str:
+    """Return what is done with a node that only Mid pods keep, and why; `why_not` states why it is not emptied."""
+    cpu, memory = requested(state.mid_pods)
     amounts = f"{amount(names.MID_CPU, cpu)} and {amount(names.MID_MEMORY, memory)}"
-    since = times.format_rfc3339(node.since)
-    kept = f"{len(node.others)} other pods have requested little since {since} and fit elsewhere"
-    kept = kept if node.others else f"{_ONLY_MID} since {since}"
-    found = f"{kept}: {len(node.mid_pods)} Mid pods request {amounts}"
-    match choice.step:
-        case Step.AWAIT_TURN:
-            return f"{found}; the node waits, because {most} nodes that were closed for it exist (emptyNodesAtOnce)"
-        case Step.AWAIT_ROOM:
-            return f"{found}; they stay, because no nodes that other pods keep have so much free{_until(choice)}"
-    place = "and fit elsewhere" if choice.step is Step.EMPTY else "and will wait, because they fit nowhere else"
+    since = f" since {times.format_rfc3339(state.since)}" if state.since else ""
+    found = f"{_ONLY_MID}{since}: {len(state.mid_pods)} Mid pods request {amounts}"
     if why_not:
-        return f"{found} {place}; the node is not emptied: {why_not}"
-    return f"{found} {place}; the node is closed for new Mid pods and emptied, so that the autoscaler removes it"
-
-
-def _until(choice: Choice) -> str:
-    without = choice.node.reported.graces.without_room
-    if not without:
-        return " (emptyNodeWithoutRoomSeconds is 0)"
-    return f"; they leave all the same at {times.format_rfc3339(choice.node.since + without)}"
+        return f"{found}; the node is not emptied: {why_not}"
+    return f"{found}; the node is closed for new Mid pods and emptied, so that the autoscaler removes it"

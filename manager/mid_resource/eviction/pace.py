@@ -1,4 +1,4 @@
-"""Rates of the evictions: in the whole cluster within a minute, on a node, of a pod that was refused or evicted. Pure.
+"""Rates of the evictions: in the cluster within a minute, of a pod that was refused or evicted; their results. Pure.
 
 Refused attempts use up none of the evictions of the cluster: a tenant whose PodDisruptionBudgets always refuse must not
 keep other nodes short. They have a bound of their own, three times as high. A node that was refused waits, and nodes
@@ -8,10 +8,14 @@ take turns, so it comes after all others that are due.
 from __future__ import annotations
 
 import datetime as dt
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from apiserver_client import errors
+from component_base.rate_limits import SlidingWindow
+from manager.metrics.eviction import Result
 
 WINDOW: Final = dt.timedelta(minutes=1)
 ATTEMPTS_PER_EVICTION: Final = 3
@@ -23,45 +27,42 @@ SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 MOST_RECENT: Final = 600
 """More than a node evicts within a minute; its annotation may name any number."""
+_DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
 
 class ClusterPace:
-    """Times of the evictions and of all attempts of the last minute."""
+    """Evictions and attempts of the last minute."""
 
     def __init__(self) -> None:
-        self._evictions: deque[dt.datetime] = deque()
-        self._attempts: deque[dt.datetime] = deque()
+        self._evictions = SlidingWindow(WINDOW.total_seconds())
+        self._attempts = SlidingWindow(WINDOW.total_seconds())
 
     def restore(self, times: Iterable[dt.datetime]) -> None:
         """Set the evictions of an earlier leader."""
-        self._evictions = deque(sorted(times))
+        self._evictions = SlidingWindow(WINDOW.total_seconds(), (time.timestamp() for time in times))
 
     def room(self, per_minute: int, now: dt.datetime) -> int:
         """Return how many attempts may begin now."""
-        for known in (self._evictions, self._attempts):
-            while known and known[0] <= now - WINDOW:
-                known.popleft()
-        room = min(per_minute - len(self._evictions), ATTEMPTS_PER_EVICTION * per_minute - len(self._attempts))
-        return max(room, 0)
+        evictions, attempts = self._evictions.count(now.timestamp()), self._attempts.count(now.timestamp())
+        return max(min(per_minute - evictions, ATTEMPTS_PER_EVICTION * per_minute - attempts), 0)
 
     def clock_set_back(self, now: dt.datetime) -> None:
         """Count what happened at a later time as of now."""
-        self._evictions = deque(min(time, now) for time in self._evictions)
-        self._attempts = deque(min(time, now) for time in self._attempts)
+        self._evictions.clock_set_back(now.timestamp())
+        self._attempts.clock_set_back(now.timestamp())
 
     def attempted(self, now: dt.datetime) -> None:
         """Record an attempt, which counts as an eviction until it is known to be refused."""
-        self._evictions.append(now)
-        self._attempts.append(now)
+        self._evictions.add(now.timestamp())
+        self._attempts.add(now.timestamp())
 
     def refused(self, at: dt.datetime) -> None:
         """Record that the attempt of this time evicted nothing."""
-        if at in self._evictions:
-            self._evictions.remove(at)
+        self._evictions.remove(at.timestamp())
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Refused:
     pause: dt.timedelta
     until: dt.datetime
 
@@ -73,61 +74,77 @@ class Refusals:
     """
 
     def __init__(self) -> None:
-        self._refused: dict[str, _Refusal] = {}
+        self._pods: dict[str, _Refused] = {}
 
     def add(self, uid: str, now: dt.datetime, at_least: dt.timedelta = dt.timedelta()) -> dt.timedelta:
         """Record a refusal; return the pause."""
-        known = self._refused.pop(uid, None)
-        pause = FIRST_REFUSAL if known is None else min(known.pause * 2, LONGEST_REFUSAL)
+        before = self._pods.pop(uid, None)
+        pause = FIRST_REFUSAL if before is None else min(before.pause * 2, LONGEST_REFUSAL)
         pause = max(pause, at_least)
-        self._refused[uid] = _Refusal(pause, now + pause)
-        if len(self._refused) > _MOST_REFUSED:
-            del self._refused[next(iter(self._refused))]
+        self._pods[uid] = _Refused(pause, now + pause)
+        if len(self._pods) > _MOST_REFUSED:
+            del self._pods[next(iter(self._pods))]
         return pause
 
-    def knows(self, uid: str) -> bool:
+    def has(self, uid: str) -> bool:
         """Check whether a pod was refused."""
-        return uid in self._refused
+        return uid in self._pods
 
     def waits(self, uid: str, now: dt.datetime) -> bool:
         """Check whether a pod has to wait; one that was not tried for ten minutes more begins again."""
-        known = self._refused.get(uid)
-        if known is None:
+        refused = self._pods.get(uid)
+        if refused is None:
             return False
-        if now > known.until + 2 * LONGEST_REFUSAL:
-            del self._refused[uid]
-        return now < known.until
+        if now > refused.until + 2 * LONGEST_REFUSAL:
+            del self._pods[uid]
+        return now < refused.until
 
     def clock_set_back(self, now: dt.datetime) -> None:
         """Begin every pause again."""
-        self._refused = {
-            uid: _Refusal(known.pause, min(known.until, now + known.pause)) for uid, known in self._refused.items()
+        self._pods = {
+            uid: _Refused(refused.pause, min(refused.until, now + refused.pause)) for uid, refused in self._pods.items()
         }
 
     def forget(self, uid: str) -> None:
         """Drop a pod that is gone."""
-        self._refused.pop(uid, None)
+        self._pods.pop(uid, None)
 
 
 class NewlyEvicted:
     """UIDs of pods that were evicted a moment ago: a list from the apiserver's cache may not show it yet."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, dt.datetime] = OrderedDict()
+        self._pods: OrderedDict[str, dt.datetime] = OrderedDict()
 
     def add(self, uid: str, now: dt.datetime) -> None:
         """Record a pod, and drop the oldest of too many."""
-        self._known.pop(uid, None)
-        self._known[uid] = now
-        if len(self._known) > _MOST_EVICTED:
-            self._known.popitem(last=False)
+        self._pods.pop(uid, None)
+        self._pods[uid] = now
+        if len(self._pods) > _MOST_EVICTED:
+            self._pods.popitem(last=False)
 
     def uids(self, now: dt.datetime) -> Collection[str]:
         """Return the pods whose eviction a list may not show yet; older ones are dropped."""
-        while self._known and next(iter(self._known.values())) < now - SHOWN_WITHIN:
-            self._known.popitem(last=False)
-        return self._known.keys()
+        while self._pods and next(iter(self._pods.values())) < now - SHOWN_WITHIN:
+            self._pods.popitem(last=False)
+        return self._pods.keys()
 
     def clock_set_back(self, now: dt.datetime) -> None:
         """Count what happened at a later time as of now."""
-        self._known = OrderedDict((uid, min(time, now)) for uid, time in self._known.items())
+        self._pods = OrderedDict((uid, min(time, now)) for uid, time in self._pods.items())
+
+
+def classify(error: errors.ApiServerError) -> Result:
+    """Return what an error of the Eviction API means."""
+    match error:
+        case errors.NotFound() | errors.Conflict():
+            return Result.GONE
+        case errors.Forbidden():
+            return Result.FORBIDDEN
+        case errors.Throttled() if any(cause.reason == _DISRUPTION_BUDGET for cause in error.causes):
+            return Result.REFUSED
+        case errors.Throttled():
+            return Result.FAILED
+        case errors.StatusError(status=500 | 400 | 422):
+            return Result.REFUSED  # 500: more than one budget for the pod
+    return Result.FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from api_types.colocation import controller_config as slo
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
@@ -19,17 +19,6 @@ _NODES_PER_EMPTIED: Final = 10
 _MOST_EMPTIED: Final = 50
 EMPTY_AFTER: Final = dt.timedelta(seconds=300)
 """Beside an autoscaler, where no key sets it: a rollout of Prod, and the next pods of a Job, are over by then."""
-EMPTY_WITHOUT_ROOM_AFTER: Final = dt.timedelta(seconds=600)
-UNDERUSED_PERCENT: Final = {"none": 0, "karpenter": 100, "cluster-autoscaler": 50}
-"""Share of a node that its other pods may request, where no key sets it, by the autoscaler: Karpenter removes any node
-whose pods fit elsewhere, cluster-autoscaler those below its `--scale-down-utilization-threshold`, 0.5 by default."""
-
-
-class Graces(NamedTuple):
-    """Times for which only Mid pods keep a node that is then emptied; zero for never."""
-
-    with_room: dt.timedelta
-    without_room: dt.timedelta
 
 
 @dataclass(frozen=True)
@@ -52,10 +41,6 @@ class EvictionPolicy:
     """Length of the recorded history below which a node's prediction shows nothing."""
     empty_after: dt.timedelta | None = None
     """Time for which only Mid pods keep a node that is then emptied; zero for never, None where no key sets it."""
-    empty_without_room_after: dt.timedelta | None = None
-    """The same where its Mid pods have no other place."""
-    empty_underused_percent: int | None = None
-    """Share of the node that its other pods may request where it is emptied too; 0 for none, None without a key."""
     is_frozen: bool = False
     """Whether no node accepts new Mid pods, so that the pods of a node that is emptied have no other place."""
 
@@ -68,19 +53,19 @@ class EvictionPolicy:
 @once_per_strategy
 def eviction_policy(strategy: NodeStrategy) -> EvictionPolicy:
     """Return the policy of nodes with this strategy; without colocation nothing is evicted but by a drain."""
-    found = of_keys(strategy.strategy, strategy.emergency)
-    return found if strategy.enabled or found.drains else dataclasses.replace(found, mode="off")
+    policy = from_keys(strategy.strategy, strategy.emergency)
+    return policy if strategy.enabled or policy.drains else dataclasses.replace(policy, mode="off")
 
 
-def of_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none") -> EvictionPolicy:
+def from_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none") -> EvictionPolicy:
     """Return the policy that these keys make; one that is not set has its default."""
-    own, of_default = keys.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
+    chosen, defaults = keys.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
 
     def number(field: str) -> int:
-        value = getattr(own, field)
-        return int(getattr(of_default, field) if value is None else value)
+        value = getattr(chosen, field)
+        return int(getattr(defaults, field) if value is None else value)
 
-    mode = own.mode or of_default.mode or "advise"
+    mode = chosen.mode or defaults.mode or "advise"
     drains = emergency == "drain" and mode != "off"
     if drains:
         mode = "evict"
@@ -99,30 +84,15 @@ def of_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none") 
         readmit_after=dt.timedelta(seconds=number("readmit_seconds")),
         fresh=dt.timedelta(seconds=2 * (keys.metric_report_interval_seconds or 60) + 30),
         cold_start=dt.timedelta(seconds=(predict.cold_start_period_seconds if predict else 0) or 0),
-        empty_after=_seconds(own.empty_node_seconds),
-        empty_without_room_after=_seconds(own.empty_node_without_room_seconds),
-        empty_underused_percent=own.empty_underused_percent,
+        empty_after=None if chosen.empty_node_seconds is None else dt.timedelta(seconds=chosen.empty_node_seconds),
     )
 
 
-def graces_of(policy: EvictionPolicy, autoscaler: str) -> Graces:
-    """Return the graces of a node; a key that is not set follows the autoscaler."""
+def empty_grace(policy: EvictionPolicy, autoscaler: str) -> dt.timedelta:
+    """Return the time for which only Mid pods keep a node that is then emptied; zero for never."""
     default = dt.timedelta() if autoscaler == "none" else EMPTY_AFTER
-    with_room = default if policy.empty_after is None else policy.empty_after
-    without = EMPTY_WITHOUT_ROOM_AFTER if policy.empty_without_room_after is None else policy.empty_without_room_after
-    if policy.mode == "off" or not with_room:
-        return Graces(dt.timedelta(), dt.timedelta())
-    return Graces(with_room, max(without, with_room) if without else dt.timedelta())
-
-
-def underused_percent(policy: EvictionPolicy, autoscaler: str) -> int:
-    """Return the percent of a node that its other pods may request where it is emptied all the same; 0 for none."""
-    configured = policy.empty_underused_percent
-    return UNDERUSED_PERCENT[autoscaler] if configured is None else configured
-
-
-def _seconds(value: int | None) -> dt.timedelta | None:
-    return None if value is None else dt.timedelta(seconds=value)
+    grace = default if policy.empty_after is None else policy.empty_after
+    return dt.timedelta() if policy.mode == "off" else grace
 
 
 def most_emptied(configured: int | None, nodes: int) -> int:

@@ -26,24 +26,24 @@ class Rights:
 
     def __init__(self, api: session.Session, namespaces: str, now: Callable[[], dt.datetime]) -> None:
         self._api = api
-        named = (each.strip() for each in namespaces.split(","))
-        self._namespaces = [each for each in named if each not in ("", ALL_NAMESPACES)]
+        named = (namespace.strip() for namespace in namespaces.split(","))
+        self._namespaces = [namespace for namespace in named if namespace not in ("", ALL_NAMESPACES)]
         self._now = now
-        self._known: dict[str, tuple[bool, dt.datetime]] = {}
+        self._answers: dict[str, tuple[bool, dt.datetime]] = {}
         self.everywhere = False
         """Whether the last `refresh` found the right in every namespace that is to have it: the take-back gate."""
 
     async def refresh(self) -> bool:
         """Ask again; return whether `everywhere` has changed. A failed request changes nothing."""
         try:
-            found = await self._may_evict("") or (
-                bool(self._namespaces) and all([await self._may_evict(each) for each in self._namespaces])
+            is_allowed = await self._may_evict("") or (
+                bool(self._namespaces) and all([await self._may_evict(name) for name in self._namespaces])
             )
         except errors.ApiServerError as error:
             log.warning("cannot ask whether pods may be evicted: %s", error)
             return False
-        before, self.everywhere = self.everywhere, found
-        return before != found
+        before, self.everywhere = self.everywhere, is_allowed
+        return before != is_allowed
 
     async def in_namespace(self, namespace: str) -> bool:
         """Return whether pods of a namespace may be evicted. Raises errors.ApiServerError."""
@@ -54,8 +54,8 @@ class Rights:
 
         Where it is not missing, admission has refused that one pod, and others may be evicted.
         """
-        for each in ("", namespace):
-            self._known.pop(each, None)
+        for asked in ("", namespace):
+            self._answers.pop(asked, None)
         try:
             return not await self.in_namespace(namespace)
         except errors.ApiServerError as error:
@@ -63,19 +63,19 @@ class Rights:
             return True
 
     async def _may_evict(self, namespace: str) -> bool:
-        known = self._known.get(namespace)
+        answered = self._answers.get(namespace)
         now = self._now()
-        if known is not None and dt.timedelta() <= now - known[1] < KNOWN_FOR:
-            return known[0]
-        wanted = {"namespace": namespace, "verb": "create", "resource": "pods", "subresource": "eviction"}
+        if answered is not None and dt.timedelta() <= now - answered[1] < KNOWN_FOR:
+            return answered[0]
+        attributes = {"namespace": namespace, "verb": "create", "resource": "pods", "subresource": "eviction"}
         body = {
             "apiVersion": resources.SELF_SUBJECT_ACCESS_REVIEWS.api_version,
             "kind": resources.SELF_SUBJECT_ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": wanted},
+            "spec": {"resourceAttributes": attributes},
         }
         answer: dict[str, Any] = await objects.create(self._api, resources.SELF_SUBJECT_ACCESS_REVIEWS, body)
         allowed = bool((answer.get("status") or {}).get("allowed"))
-        if len(self._known) >= _MOST_NAMESPACES:
-            self._known.clear()
-        self._known[namespace] = (allowed, now)
+        if len(self._answers) >= _MOST_NAMESPACES:
+            self._answers.clear()
+        self._answers[namespace] = (allowed, now)
         return allowed

@@ -2,24 +2,39 @@
 
 A shortage counts once so many consecutive fresh reports show it. Absent is not zero: a report without a prediction, of
 another snapshot, or with an impossible value shows no shortage, and ends none: it begins the count again.
+
+The observation of each report is made from what the Mid controller calculated. Just before a pod is chosen, the whole
+NodeMetric is read again: its conditions and the usage of its pods are not kept for all nodes.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
 from api_types import names
-from api_types.node_metric import mid_eviction
+from api_types.kubernetes import pods, quantities, times
+from api_types.node_metric import mid_eviction, mid_report
+from api_types.node_metric.mid_report import BadReport, WireUsage
+from manager.mid_resource.decision import FUTURE_TOLERANCE, Action, Case
 from manager.mid_resource.eviction.policy import EvictionPolicy
+from manager.mid_resource.formula import FROM_REPORT, Target
+from manager.mid_resource.reasons import Reason
 
 MEMORY_HYSTERESIS_PERCENT: Final = 2
 """Evictions for the memory of a node end so far below the threshold, as in Koordinator's MemoryEvict."""
 LEAST_MID_SHARE_PERCENT: Final = 5
 """Share of a node's memory that Mid pods have to use before its memory evicts them."""
+_DEGRADED: Final = frozenset({"NoPrediction", "SpecRefused", "PredictorSwitchedOff"})
+"""Reasons of the condition PredictionDegraded with which the peak is not the one that the strategy wants."""
+
+
+_MEASURED_TOLERANCE_PERCENT: Final = 10
 
 
 class Trigger(enum.StrEnum):
@@ -31,13 +46,10 @@ class Trigger(enum.StrEnum):
     DRAIN = "Drain"
     LEAVING = "NodeLeaving"
     MID_ONLY = mid_eviction.MID_ONLY
-    UNDERUSED = mid_eviction.UNDERUSED
 
 
-WHOLE_NODE: Final = (Trigger.DRAIN, Trigger.LEAVING, Trigger.MID_ONLY, Trigger.UNDERUSED)
+WHOLE_NODE: Final = (Trigger.DRAIN, Trigger.LEAVING, Trigger.MID_ONLY)
 """Causes that evict every Mid pod of a node, whatever its reports show; an earlier one has precedence."""
-EMPTIED: Final = frozenset({Trigger.MID_ONLY, Trigger.UNDERUSED})
-"""Causes of a node that is emptied for the autoscaler."""
 TRIGGER_OF: Final[Mapping[str, Trigger]] = {names.MID_CPU: Trigger.MID_CPU, names.MID_MEMORY: Trigger.MID_MEMORY}
 """The trigger of a shortage of each Mid resource."""
 
@@ -48,7 +60,7 @@ def recorded(before: str, cause: str) -> str:
     A recorded cause decides when the node opens. One that is emptied stays so, whatever else evicts there meanwhile.
     Among shortages, that of the node's memory has the strictest rule.
     """
-    if before in EMPTIED:
+    if before == Trigger.MID_ONLY:
         return before
     return before if before == Trigger.NODE_MEMORY and cause in TRIGGER_OF.values() else cause
 
@@ -157,3 +169,153 @@ def memory_to_release(capacity: int, used: int, threshold_percent: int, lower_pe
     lower = threshold_percent - MEMORY_HYSTERESIS_PERCENT if lower_percent is None else lower_percent
     used_percent = used * 100 // capacity
     return max(capacity * (used_percent - lower) // 100, 0) if used_percent >= threshold_percent else 0
+
+
+class ReportCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition of a report."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class ReportPrediction(msgspec.Struct, frozen=True, gc=False):
+    """Age of the recorded history."""
+
+    since: str | None = None
+
+
+class ReportPodUsage(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Usage of one pod."""
+
+    name: str = ""
+    namespace: str = ""
+    pod_usage: mid_report.WireResources = mid_report.WireResources()
+
+
+class ReportStatus(msgspec.Struct, rename="camel", frozen=True):
+    """Part of a report."""
+
+    update_time: str | None = None
+    conditions: list[ReportCondition] | None = None
+    prediction: ReportPrediction | None = None
+    pods_metric: list[ReportPodUsage | None] | None = None
+
+
+class FullReport(msgspec.Struct, frozen=True):
+    """A NodeMetric, as it is read before a pod is chosen."""
+
+    status: ReportStatus | None = None
+
+
+def may_be_short(case: Case, target: Target, policy: EvictionPolicy) -> bool:
+    """Check whether the newest report may show a shortage; most show none, and need no observation."""
+    if any((terms.calculated or 0) < (terms.allocated_mid or 0) for terms in target.lines.values()):
+        return True
+    used, memory = case.inputs.usable.used if case.inputs.usable else None, target.lines.get(names.MID_MEMORY)
+    if used is None or memory is None or case.report.usage is None or policy.memory_threshold_percent is None:
+        return False
+    try:
+        of_mid = quantities.resource_units(names.MEMORY, case.report.usage.mid.get(names.MEMORY, 0))
+    except quantities.InvalidQuantity:
+        return False
+    return (used.amounts[names.MEMORY] + of_mid) * 100 >= policy.memory_threshold_percent * (memory.capacity or 0)
+
+
+def observe_report(case: Case, calculated: Target, requests_from: str) -> Observation | None:
+    """Return what the newest report of a node shows; None for one on which no eviction may be based.
+
+    That is every report but a usable one with a peak and requests of one snapshot, of a node with a right clock.
+    """
+    sample, lines = case.inputs.sample_time, calculated.lines
+    if (
+        case.decision.action is not Action.CALCULATE
+        or calculated.reason is not Reason.CALCULATED
+        or requests_from != FROM_REPORT
+        or case.inputs.clock_fault
+        or sample is None
+    ):
+        return None
+    found: dict[str, tuple[int, int]] = {}
+    for mid in names.MID_RESOURCES:
+        line = lines.get(mid)
+        if line is None or line.calculated is None or line.allocated_mid is None:
+            return None
+        if line.peak_prod is None or line.capacity is None or line.peak_prod > line.capacity:
+            return None  # every peak is at most the capacity
+        found[mid] = line.calculated, line.allocated_mid
+    usage = _usage(case)
+    if usage is None or not all(_is_possible(usage[native], case, native) for native in usage):
+        return None
+    of_classes = usage[names.MEMORY]
+    return Observation(
+        sample=sample,
+        calculated={mid: calculated for mid, (calculated, _) in found.items()},
+        allocated={mid: allocated for mid, (_, allocated) in found.items()},
+        memory_capacity=lines[names.MID_MEMORY].capacity or 0,
+        memory_used=_sum(of_classes),
+        mid_memory_used=of_classes["mid"],
+    )
+
+
+def _usage(case: Case) -> dict[str, dict[str, int | None]] | None:
+    """Return native resource -> class -> usage, None for a class that is not known; None where a value is malformed."""
+    found: dict[str, dict[str, int | None]] = {names.CPU: {}, names.MEMORY: {}}
+    usage = case.report.usage or WireUsage()
+    for name, wire in (
+        ("prod", usage.prod), ("mid", usage.mid), ("batchAndFree", usage.batch_and_free), ("system", usage.system),
+    ):  # fmt: skip
+        try:
+            amounts = mid_report.amounts(wire, f"usage.{name}")
+        except BadReport:
+            return None
+        for native, of_class in found.items():
+            of_class[name] = amounts.get(native)
+    return found
+
+
+def _is_possible(usage: dict[str, int | None], case: Case, native: str) -> bool:
+    """Check whether a node can use so much: the classes are measured one after another, so a little more is."""
+    capacity = pods.units(case.node.status.capacity).get(native, 0)
+    used = sum(amount for amount in usage.values() if amount is not None)
+    return used * 100 <= (100 + _MEASURED_TOLERANCE_PERCENT) * capacity
+
+
+def _sum(usage: dict[str, int | None]) -> int | None:
+    amounts = [amount for amount in usage.values() if amount is not None]
+    return sum(amounts) if len(amounts) == len(usage) else None
+
+
+def fault(read: FullReport, observation: Observation, cold_start: dt.timedelta, now: dt.datetime) -> str:
+    """Return why a report that was read again is nothing to evict for; empty where it is."""
+    status = read.status or ReportStatus()
+    sample = times.parse_rfc3339_or_none(status.update_time)
+    if sample is None or sample < observation.sample or sample > now + FUTURE_TOLERANCE:
+        return f"the report of {times.format_rfc3339(observation.sample)} was replaced by another one"
+    for condition in status.conditions or ():
+        if condition.type == "Ready" and condition.status != "True":
+            return f"its condition Ready is {condition.status} ({condition.reason})"
+        if condition.type == "PredictionDegraded" and condition.status == "True" and condition.reason in _DEGRADED:
+            return f"its condition PredictionDegraded has the reason {condition.reason}"
+    since = times.parse_rfc3339_or_none(status.prediction.since if status.prediction else None)
+    if since is not None and sample - since < cold_start:
+        return f"its history begins at {times.format_rfc3339(since)}, later than coldStartPeriodSeconds ago"
+    return ""
+
+
+def memory_of_pods(read: FullReport) -> dict[str, int]:
+    """Return the memory of each pod, in bytes, by namespace/name; a malformed or negative one is left out."""
+    return dict(_memory_of_pods(read))
+
+
+def _memory_of_pods(read: FullReport) -> Iterator[tuple[str, int]]:
+    for pod in (read.status.pods_metric if read.status else None) or ():
+        wire = (pod.pod_usage.resources or {}).get(names.MEMORY) if pod else None
+        if pod is None or wire is None:
+            continue
+        try:
+            amount = quantities.resource_units(names.MEMORY, wire)
+        except quantities.InvalidQuantity:
+            continue
+        if 0 <= amount <= quantities.MOST:
+            yield f"{pod.namespace}/{pod.name}", amount

@@ -16,7 +16,7 @@ def node(pod):
 @pytest.mark.parametrize(("characters", "kept"), [(317, 1), (10_000, 0)])
 def test_a_record_longer_than_any_of_the_manager_is_read_and_not_cached(characters, kept):
     before = mid_eviction._decoded.cache_info().currsize
-    assert mid_eviction.of(node("p" * characters)).pod == "p" * characters
+    assert mid_eviction.eviction_record(node("p" * characters)).pod == "p" * characters
     assert mid_eviction._decoded.cache_info().currsize == before + kept
 
 
@@ -25,5 +25,5 @@ def test_a_record_of_a_closed_node_states_times_alone_and_the_rest_is_empty():
     text = mid_eviction.encode(record)
     assert msgspec.json.decode(text) == {"time": "2026-10-21T12:00:00Z", "since": "2026-10-21T11:59:00Z"}
     metadata = {"name": "n1", "annotations": {"koordinator.sh/mid-eviction": text}}
-    found = mid_eviction.of(msgspec.convert({"metadata": metadata}, type=pods.Node))
+    found = mid_eviction.eviction_record(msgspec.convert({"metadata": metadata}, type=pods.Node))
     assert (found.pod, found.uid, found.trigger, found.recent) == ("", "", "", 0)

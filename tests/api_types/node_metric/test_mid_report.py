@@ -27,14 +27,14 @@ ALLOCATED = {
 def inputs(given, **keys):
     policy = mid_report.mid_policy(slo.MidColocationPolicy(**keys))
     usable = mid_report.usable_report(given, policy)
-    return mid_report.formula_inputs(usable, policy, ALLOCATABLE, CAPACITY, usable.requests or BOUND)
+    return mid_report.terms(usable, policy, ALLOCATABLE, CAPACITY, usable.requests or BOUND)
 
 
 def test_inputs_come_from_one_report_and_the_node():
     found = inputs(report(allocated=ALLOCATED, prodPeakMetric=metric("1500m", "2k")), mid_cpu_threshold_percent=80)
     cpu, memory = found["cpu"], found["memory"]
     assert (cpu.allocatable, cpu.capacity, cpu.allocated_prod, cpu.allocated_mid) == (4_000, 5_000, 3_000, 500)
-    assert (cpu.peak_prod, cpu.threshold_percent, cpu.floor) == (1_500, 80, True)
+    assert (cpu.peak_prod, cpu.threshold_percent, cpu.floor) == (1_500, 80, 500)
     assert (memory.peak_prod, memory.allocated_prod, memory.allocated_mid, memory.threshold_percent) == (
         2_000, 6_000, 1, 100,
     )  # fmt: skip
@@ -43,8 +43,8 @@ def test_inputs_come_from_one_report_and_the_node():
 def test_upstreams_report_gives_reclaimable_and_its_peak_is_not_set_against_requests_of_another_clock():
     given = report(prodPeakMetric=metric("1", "1"), prodReclaimableMetric=metric("2", "3"))
     found = inputs(given)
-    assert (found["cpu"].peak_prod, found["cpu"].reclaimable_reported) == (None, 2_000)
-    assert (found["memory"].reclaimable_reported, found["memory"].allocated_prod) == (3, 6_000)
+    assert (found["cpu"].peak_prod, found["cpu"].source, found["cpu"].reclaimable) == (None, "reported", 2_000)
+    assert (found["memory"].reclaimable, found["memory"].allocated_prod) == (3, 6_000)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_without_a_whole_prediction_there_is_none(status):
     policy = mid_report.mid_policy(slo.MidColocationPolicy())
     assert not mid_report.usable_report(report(**status), policy).has_prediction()
     found = inputs(report(**status))["cpu"]
-    assert (found.peak_prod, found.reclaimable_reported) == (None, None)
+    assert (found.peak_prod, found.source, found.reclaimable) == (None, "none", 0)
 
 
 def usage(prod=("1", "1k"), batch_and_free=("2", "2k"), system=("500m", "500"), **more):
@@ -149,7 +149,7 @@ def test_a_floor_of_none_lets_go():
 def test_what_a_report_does_not_request_or_had_not_before_is_zero():
     usable = mid_report.usable_report(report(), policy := mid_report.mid_policy(slo.MidColocationPolicy()))
     nothing = Requests({}, {})
-    found = mid_report.formula_inputs(usable, policy, ALLOCATABLE, CAPACITY, nothing, bound_before={})
+    found = mid_report.terms(usable, policy, ALLOCATABLE, CAPACITY, nothing, bound_before={})
     for each in found.values():
         assert (each.allocated_prod, each.allocated_mid, each.bound_before) == (0, 0, 0)
 
@@ -159,7 +159,7 @@ def test_a_node_without_amounts_has_none_to_publish(is_by_class):
     nothing, policy = Requests({}, {}), mid_report.mid_policy(slo.MidColocationPolicy())
     used = mid_report.Used({"cpu": 0, "memory": 0}, is_by_class)
     usable = mid_report.UsableReport(peak=None, reclaimable=None, requests=nothing, used=used)
-    for each in mid_report.formula_inputs(usable, policy, {}, {}, nothing).values():
+    for each in mid_report.terms(usable, policy, {}, {}, nothing).values():
         assert (each.allocatable, each.capacity, each.unused) == (0, 0, 0)
 
 

@@ -1,27 +1,34 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types.node_metric import mid_resource
-from api_types.node_metric.mid_resource import MidInputs, Source
+from api_types.node_metric.mid_resource import Source, Terms
 
-NODE = MidInputs(
-    allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=0, peak_prod=3_000, unused=12_000
-)
+NODE = {
+    "allocatable": 10_000, "capacity": 12_000, "allocated_prod": 8_000, "allocated_mid": 0, "peak_prod": 3_000,
+    "unused": 12_000,
+}  # fmt: skip
+
+
+def calculate(node):
+    """Evaluate the formula; `reclaimable_reported` and `floor` are no terms."""
+    terms = Terms(**{name: node[name] for name in node.keys() - {"reclaimable_reported", "floor"}})
+    reported, has_floor = node.get("reclaimable_reported"), node.get("floor", True)
+    return mid_resource.calculate(terms, reclaimable_reported=reported, has_floor=has_floor)
 
 
 def value(**changes):
-    return mid_resource.calculate(replace(NODE, **changes)).value
+    return calculate(NODE | changes).value
 
 
 def test_mid_is_what_prod_requests_and_does_not_need():
-    terms = mid_resource.calculate(NODE)
-    assert terms == mid_resource.MidTerms(
-        source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0, unused=12_000,
-        calculated=5_000, floor=0, value=5_000,
+    terms = calculate(NODE)
+    assert terms == Terms(
+        **NODE, source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0,
+        calculated=5_000, floor=0,
     )  # fmt: skip
+    assert terms.value == 5_000
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def test_each_term_of_the_formula(changes, expected):
 
 def test_a_busy_best_effort_pod_leaves_no_memory_for_mid():
     gib = 1 << 30
-    memory = MidInputs(
+    memory = Terms(
         allocatable=64 * gib, capacity=64 * gib, allocated_prod=40 * gib, allocated_mid=0, peak_prod=10 * gib,
         unused=(64 - 10 - 50 - 1) * gib,
     )  # fmt: skip
@@ -74,56 +81,57 @@ def test_a_busy_best_effort_pod_leaves_no_memory_for_mid():
 
 amounts = st.integers(min_value=0, max_value=2**50)
 percents = st.integers(min_value=0, max_value=100)
-inputs = st.builds(
-    MidInputs,
-    allocatable=amounts,
-    capacity=amounts,
-    allocated_prod=amounts,
-    allocated_mid=amounts,
-    peak_prod=amounts,
-    reclaimable_reported=st.none() | amounts,
-    unused=amounts,
-    bound_before=st.none() | amounts,
-    reclaim_ratio_percent=percents,
-    threshold_percent=percents,
-    unallocated_percent=percents,
-    floor=st.booleans(),
-    static_percent=st.none() | st.integers(min_value=0, max_value=200),
-)
+inputs = st.fixed_dictionaries({
+    "allocatable": amounts,
+    "capacity": amounts,
+    "allocated_prod": amounts,
+    "allocated_mid": amounts,
+    "peak_prod": amounts,
+    "reclaimable_reported": st.none() | amounts,
+    "unused": amounts,
+    "bound_before": st.none() | amounts,
+    "reclaim_ratio_percent": percents,
+    "threshold_percent": percents,
+    "unallocated_percent": percents,
+    "floor": st.booleans(),
+    "static_percent": st.none() | st.integers(min_value=0, max_value=200),
+})  # fmt: skip
 
 
 @given(inputs)
 def test_the_terms_add_up(given_inputs):
-    terms = mid_resource.calculate(given_inputs)
+    terms = calculate(given_inputs)
     offered = min(terms.reclaimable, terms.cap) + terms.unallocated_share
     assert terms.calculated == (offered if terms.unused is None else min(offered, terms.unused))
-    assert terms.value == max(terms.calculated, terms.floor)
-    assert min(terms.reclaimable, terms.cap, terms.unallocated_share, terms.floor) >= 0
+    assert terms.value == max(terms.calculated, terms.floor or 0)
+    assert min(terms.reclaimable, terms.cap, terms.unallocated_share, terms.floor or 0) >= 0
 
 
 @given(inputs)
 def test_beside_the_floor_mid_lies_between_nothing_and_the_cap_plus_the_unallocated_share(given_inputs):
-    free = replace(given_inputs, floor=False)
-    terms = mid_resource.calculate(free)
+    free = given_inputs | {"floor": False}
+    terms = calculate(free)
     assert terms.unused is None or terms.calculated <= terms.unused
-    base = free.allocatable if free.static_percent is None else free.capacity
+    base = free["allocatable"] if free["static_percent"] is None else free["capacity"]
     assert terms.value >= 0
-    assert terms.value * 100 <= base * free.threshold_percent + terms.unallocated * free.unallocated_percent
+    assert (
+        terms.value * 100 <= base * free["threshold_percent"] + (terms.unallocated or 0) * free["unallocated_percent"]
+    )
 
 
 @given(inputs)
 def test_the_floor_covers_running_mid_pods_up_to_the_capacity_and_changes_nothing_else(given_inputs):
-    terms = mid_resource.calculate(replace(given_inputs, floor=True, bound_before=None))
-    assert terms.value >= min(given_inputs.allocated_mid, given_inputs.capacity)
-    assert terms.floor <= given_inputs.capacity
-    assert terms.calculated == mid_resource.calculate(replace(given_inputs, floor=False)).value
+    terms = calculate(given_inputs | {"floor": True, "bound_before": None})
+    assert terms.value >= min(given_inputs["allocated_mid"], given_inputs["capacity"])
+    assert terms.floor <= given_inputs["capacity"]
+    assert terms.calculated == calculate(given_inputs | {"floor": False}).value
 
 
 @given(inputs, amounts)
 def test_mid_never_exceeds_what_the_node_has_beyond_the_peak(given_inputs, peak):
-    free = replace(given_inputs, floor=False, static_percent=None, peak_prod=peak)
-    terms = mid_resource.calculate(free)
-    assert min(terms.reclaimable, terms.cap) <= max(free.allocatable - peak, 0)
+    free = given_inputs | {"floor": False, "static_percent": None, "peak_prod": peak}
+    terms = calculate(free)
+    assert min(terms.reclaimable, terms.cap) <= max(free["allocatable"] - peak, 0)
 
 
 @pytest.mark.parametrize(
@@ -133,47 +141,69 @@ def test_mid_never_exceeds_what_the_node_has_beyond_the_peak(given_inputs, peak)
 )  # fmt: skip
 @given(given_inputs=inputs, more=st.integers(min_value=0, max_value=1000))
 def test_mid_rises_with_each_of_these(name, given_inputs, more):
-    raised = replace(given_inputs, **{name: getattr(given_inputs, name) + more})
-    assert mid_resource.calculate(raised).value >= mid_resource.calculate(given_inputs).value
+    raised = given_inputs | {name: given_inputs[name] + more}
+    assert calculate(raised).value >= calculate(given_inputs).value
 
 
 @given(inputs, amounts)
 def test_mid_falls_with_the_peak(given_inputs, more):
-    raised = replace(given_inputs, peak_prod=given_inputs.peak_prod + more)
-    assert mid_resource.calculate(raised).value <= mid_resource.calculate(given_inputs).value
+    raised = given_inputs | {"peak_prod": given_inputs["peak_prod"] + more}
+    assert calculate(raised).value <= calculate(given_inputs).value
 
 
 @given(inputs, amounts)
 def test_mid_rises_with_prod_requests_where_nothing_unallocated_is_given_away(given_inputs, more):
-    before = replace(given_inputs, unallocated_percent=0)
-    after = replace(before, allocated_prod=before.allocated_prod + more)
-    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+    before = given_inputs | {"unallocated_percent": 0}
+    after = before | {"allocated_prod": before["allocated_prod"] + more}
+    assert calculate(after).value >= calculate(before).value
 
 
 @given(inputs, amounts, st.integers(min_value=0, max_value=1000))
 def test_mid_rises_with_the_reported_reclaimable_where_there_is_no_peak(given_inputs, reported, more):
-    before = replace(given_inputs, peak_prod=None, reclaimable_reported=reported)
-    after = replace(before, reclaimable_reported=reported + more)
-    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+    before = given_inputs | {"peak_prod": None, "reclaimable_reported": reported}
+    after = before | {"reclaimable_reported": reported + more}
+    assert calculate(after).value >= calculate(before).value
 
 
 @pytest.mark.parametrize("name", ["capacity", "static_percent", "threshold_percent", "allocated_mid"])
 @given(given_inputs=inputs, percent=st.integers(0, 200), more=st.integers(min_value=0, max_value=1000))
 def test_in_static_mode_mid_rises_with_each_of_these(name, given_inputs, percent, more):
-    before = replace(given_inputs, static_percent=percent)
-    after = replace(before, **{name: getattr(before, name) + more})
-    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+    before = given_inputs | {"static_percent": percent}
+    after = before | {name: before[name] + more}
+    assert calculate(after).value >= calculate(before).value
 
 
 @given(inputs, st.integers(0, 200), amounts, amounts)
 def test_in_static_mode_neither_peak_nor_requests_of_prod_count(given_inputs, percent, peak, requested):
-    before = replace(given_inputs, static_percent=percent)
-    after = replace(before, peak_prod=peak, allocated_prod=requested)
-    assert mid_resource.calculate(after).value == mid_resource.calculate(before).value
+    before = given_inputs | {"static_percent": percent}
+    after = before | {"peak_prod": peak, "allocated_prod": requested}
+    assert calculate(after).value == calculate(before).value
 
 
 @given(inputs, amounts)
 def test_mid_falls_with_prod_requests_where_only_the_unallocated_is_given_away(given_inputs, more):
-    before = replace(given_inputs, threshold_percent=0, static_percent=None)
-    after = replace(before, allocated_prod=before.allocated_prod + more)
-    assert mid_resource.calculate(after).value <= mid_resource.calculate(before).value
+    before = given_inputs | {"threshold_percent": 0, "static_percent": None}
+    after = before | {"allocated_prod": before["allocated_prod"] + more}
+    assert calculate(after).value <= calculate(before).value
+
+
+@pytest.mark.parametrize(
+    ("name", "terms", "binds"),
+    [
+        ("cap", {"reclaimable": 9, "cap": 8}, True),
+        ("cap", {"reclaimable": 9, "cap": 9}, False),
+        ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 9}, True),
+        ("unused", {"reclaimable": 9, "cap": 8, "unallocated_share": 2, "unused": 10}, False),
+        ("floor", {"calculated": 5, "floor": 6}, True),
+        ("floor", {"calculated": 5, "floor": 5}, False),
+        ("rise_limit", {"rise_limit": 5}, True),
+    ],
+)
+def test_a_bound_binds_where_it_changes_the_result(name, terms, binds):
+    (term,) = (term for term in mid_resource.TERMS if term.name == name)
+    assert term.binds(Terms(**terms)) is binds
+
+
+def test_what_is_reclaimable_by_a_fixed_share_is_set_by_its_key():
+    keys = {term.name: term.key for term in mid_resource.described(calculate(NODE | {"static_percent": 9}), "x", "")}
+    assert (keys["reclaimable"], keys["static_percent"]) == ("midStaticMemoryReservedPercent",) * 2

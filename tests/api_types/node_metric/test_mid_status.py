@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from api_types import names
 from api_types.kubernetes import pods
-from api_types.node_metric import mid_report, mid_status
+from api_types.node_metric import mid_report, mid_resource, mid_status
 
 NOON, EARLIER = "2026-10-21T12:00:00Z", "2026-10-21T11:00:00Z"
 
@@ -19,9 +18,9 @@ def node(annotations):
 
 
 def test_an_encoded_status_is_read_and_its_unset_fields_are_absent():
-    encoded = mid_status.encode(status(resources={"cpu": mid_status.Line(published=5)}))
+    encoded = mid_status.encode(status(resources={"cpu": mid_resource.Terms(published=5)}))
     assert msgspec.json.decode(encoded) == {"time": NOON, "reason": "Any", "resources": {"cpu": {"published": 5}}}
-    assert mid_status.decode(encoded) == status(resources={"cpu": mid_status.Line(published=5)})
+    assert mid_status.decode(encoded) == status(resources={"cpu": mid_resource.Terms(published=5)})
 
 
 @pytest.mark.parametrize(
@@ -59,13 +58,6 @@ def test_what_is_published_may_be_zero_and_as_much_as_kubernetes_counts(publishe
 def test_the_last_usable_report_is_the_kept_one_or_that_of_the_terms(fields, wanted):
     assert mid_status.last_usable(status(**fields)) == wanted
     assert mid_status.last_usable(None) is None
-
-
-def test_the_present_key_of_the_annotation_wins_over_the_old_one():
-    present, old = "koordinator.sh/mid-resource-status", names.OLD_ANNOTATION_MID_STATUS
-    assert mid_status.text_of(node({present: "new", old: "old"})) == "new"
-    assert mid_status.text_of(node({old: "old"})) == "old"
-    assert mid_status.text_of(node(None)) is None
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,10 @@ def test_decodes_the_status_annotation_once_for_each_text(monkeypatch):
     assert decoded == ["a", "b"]
 
 
-@pytest.mark.parametrize("key", [names.ANNOTATION_MID_STATUS, names.OLD_ANNOTATION_MID_STATUS])
-def test_a_node_has_its_decoded_status_under_either_key(key):
+def test_a_node_has_its_decoded_status():
     nodes = ClusterStore().nodes
     status = mid_status.MidStatus(time="t", reason="Calculated")
-    nodes.update(nodes.decode(with_status(1, mid_status.encode(status), key)))
+    nodes.update(nodes.decode(with_status(1, mid_status.encode(status))))
     assert nodes.get("n1").mid_status == status
 
 

@@ -28,7 +28,6 @@ def node(*, capacity=(), allocatable=(), annotation=None):
         *({"capacity": (mid,)} for mid in MID),
         *({"allocatable": (mid,)} for mid in MID),
         {"annotation": names.ANNOTATION_MID_STATUS},
-        {"annotation": names.OLD_ANNOTATION_MID_STATUS},
         {"annotation": names.ANNOTATION_MID_EVICTION},
     ],
 )

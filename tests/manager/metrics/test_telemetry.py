@@ -7,7 +7,7 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
-from api_types.node_metric.mid_status import Line
+from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base.version import VERSION
 from manager.cache.work_queue import Lane, WorkQueue
@@ -57,7 +57,7 @@ def samples(telemetry):
 
 def at_work(telemetry, name="n1"):
     telemetry.show_node(name, Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
-    line = Line(published=1500, reclaimable=1500, unused=2000, calculated=1500, allocated_mid=0, floor=0)
+    line = Terms(published=1500, reclaimable=1500, unused=2000, calculated=1500, allocated_mid=0, floor=0)
     telemetry.show_mid_target(name, {MID[0]: 1500, MID[1]: None}, {MID[0]: line})
     telemetry.show_clock(name, is_wrong=True)
     telemetry.show_sample(name, NOW - dt.timedelta(seconds=40), NOW)

@@ -1,11 +1,13 @@
 import datetime as dt
 
+import msgspec
 import pytest
 
 from api_types.kubernetes import pods
-from api_types.node_metric.mid_resource import MidInputs
-from manager.mid_resource import calculator, status_annotation
-from manager.mid_resource.calculator import Floor, Published
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import Terms
+from manager.mid_resource import formula, patch
+from manager.mid_resource.formula import Floor, Published
 from manager.mid_resource.reasons import Reason
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -13,10 +15,11 @@ NOTHING = Published({}, {})
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
-def inputs(peak=2_000):
-    one = MidInputs(
-        allocatable=10_000, capacity=10_000, allocated_prod=8_000, allocated_mid=0, peak_prod=peak, unused=10_000
-    )
+NODE = Terms(allocatable=10_000, capacity=10_000, allocated_prod=8_000, allocated_mid=0, peak_prod=2_000, unused=10_000)
+
+
+def evaluated(**changes):
+    one = mid_resource.calculate(msgspec.structs.replace(NODE, **changes))
     return {"cpu": one, "memory": one}
 
 
@@ -25,7 +28,7 @@ def published(value):
 
 
 def test_both_resources_are_calculated_with_all_their_terms():
-    target = calculator.calculated(inputs(), NOTHING, 100, same_sample=False)
+    target = formula.calculated(evaluated(), NOTHING, 100, same_sample=False)
     assert target.values == {CPU: 6_000, MEMORY: 6_000}
     assert target.reason is Reason.CALCULATED
     line = target.lines[CPU]
@@ -48,46 +51,44 @@ def test_both_resources_are_calculated_with_all_their_terms():
     ],
 )
 def test_a_rise_is_bounded_per_update(before, percent, same_sample, after):
-    target = calculator.calculated(inputs(), before, percent, same_sample=same_sample)
+    target = formula.calculated(evaluated(), before, percent, same_sample=same_sample)
     assert target.values == {CPU: after, MEMORY: after}
 
 
 def test_a_bound_on_the_rise_never_uncovers_a_running_pod():
-    one = MidInputs(
-        allocatable=10_000, capacity=10_000, allocated_prod=0, allocated_mid=5_000, peak_prod=0, unused=10_000
-    )
-    target = calculator.calculated({"cpu": one, "memory": one}, NOTHING, 1, same_sample=False)
+    terms = evaluated(allocated_prod=0, allocated_mid=5_000, peak_prod=0)
+    target = formula.calculated(terms, NOTHING, 1, same_sample=False)
     assert target.values[CPU] == 5_000
 
 
 @pytest.mark.parametrize("percent", [1, 25, 100])
 @pytest.mark.parametrize("same_sample", [True, False])
 def test_a_lost_key_returns_to_its_value_also_under_a_limit_of_the_rise(percent, same_sample):
-    written = status_annotation.make(
-        Reason.CALCULATED, NOW, lines=calculator.calculated(inputs(), NOTHING, 100, same_sample=False).lines
+    written = patch.make_status(
+        Reason.CALCULATED, NOW, lines=formula.calculated(evaluated(), NOTHING, 100, same_sample=False).lines
     )
-    target = calculator.calculated(inputs(), NOTHING, percent, same_sample=same_sample, written=written)
+    target = formula.calculated(evaluated(), NOTHING, percent, same_sample=same_sample, written=written)
     assert target.values == {CPU: 6_000, MEMORY: 6_000}
 
 
 def test_a_withdrawal_publishes_exactly_the_floor():
-    target = calculator.withdrawn(Floor({CPU: 500}), Reason.SAMPLE_TOO_OLD)
+    target = formula.withdrawn(Floor({CPU: 500}), Reason.SAMPLE_TOO_OLD)
     assert target.values == {CPU: 500, MEMORY: 0}
     assert not target.removes_all()
 
 
 @pytest.mark.parametrize("floor", [None, Floor({}), Floor({CPU: 0, MEMORY: 0})])
 def test_a_withdrawal_with_nothing_bound_removes_the_keys(floor):
-    target = calculator.withdrawn(floor, Reason.SAMPLE_TOO_OLD)
+    target = formula.withdrawn(floor, Reason.SAMPLE_TOO_OLD)
     assert target.values == {CPU: None, MEMORY: None}
     assert target.removes_all()
 
 
 def test_zero_is_published_as_zero():
-    target = calculator.calculated(inputs(peak=20_000), NOTHING, 100, same_sample=False)
+    target = formula.calculated(evaluated(peak_prod=20_000), NOTHING, 100, same_sample=False)
     assert target.values == {CPU: 0, MEMORY: 0}
 
 
 def test_reads_published_values_in_every_notation():
     node = pods.Node(status=pods.NodeStatus(capacity={CPU: "4k", "cpu": "4"}, allocatable={MEMORY: "1Ki"}))
-    assert calculator.published_on(node) == Published({CPU: 4_000}, {MEMORY: 1_024})
+    assert formula.published_on(node) == Published({CPU: 4_000}, {MEMORY: 1_024})

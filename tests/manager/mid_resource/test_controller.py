@@ -79,7 +79,7 @@ async def test_a_report_without_prediction_keeps_values_until_the_last_one_is_to
 async def test_a_new_leader_reads_the_last_usable_sample_from_the_annotation(world):
     await started(world)
     await reported(world)
-    world.mid._last_samples.clear()
+    world.mid._nodes.clear()
     world.now += dt.timedelta(minutes=5)
     await reported(world, prodPeakMetric=None)
     assert world.mid_of() == (6_000, 10_000)

@@ -34,15 +34,6 @@ async def test_a_node_is_reconciled_when_its_sample_is_too_old(world):
     assert await started(world, updateTimeThresholdSeconds=86_400) == DEGRADE_SECONDS - AGE_SECONDS + SLACK_SECONDS
 
 
-async def test_a_deadline_that_has_passed_means_after_the_slack(world):
-    await started(world, updateTimeThresholdSeconds=300)
-    world.now += dt.timedelta(seconds=310)
-    strategy = world.config.strategies.merged({}, {})
-    case = world.mid._case("n1", world.cache.nodes.get("n1"), strategy)
-    target, _ = await world.mid._targets.of(case)
-    assert world.mid._requeue_seconds(case, target, written_now=False) == SLACK_SECONDS
-
-
 @pytest.mark.parametrize("passed_seconds", [0, 100, DEGRADE_SECONDS - AGE_SECONDS])
 async def test_without_a_configuration_a_node_is_reconciled_when_its_sample_is_too_old(world, passed_seconds):
     await started(world)

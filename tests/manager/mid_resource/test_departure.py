@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_eviction
 from manager.cache.store import NodeStore
-from manager.mid_resource import closing, departure
-from manager.mid_resource.departure import CANDIDATE_TAINT, CORDON_TAINT, LEAVING_TAINTS
+from manager.mid_resource import decision
+from manager.mid_resource.decision import CANDIDATE_TAINT, CORDON_TAINT, LEAVING_TAINTS
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import CLOSED_TEXTS, Closed
 from manager.slo_config import strategy
@@ -24,11 +24,11 @@ def node(*taints, unschedulable=None, **metadata):
 
 @pytest.mark.parametrize("taint", sorted(LEAVING_TAINTS))
 def test_a_node_with_a_taint_of_its_end_leaves_and_the_taint_is_named(taint):
-    assert departure.of(node("team", taint)) == (Closed.LEAVING, f"taint {taint}")
+    assert decision.classify(node("team", taint)) == (Closed.LEAVING, f"taint {taint}")
 
 
 def test_a_node_that_is_being_deleted_leaves():
-    found = departure.of(node(deletionTimestamp="2026-11-21T12:00:00Z"))
+    found = decision.classify(node(deletionTimestamp="2026-11-21T12:00:00Z"))
     assert found == (Closed.LEAVING, "deletionTimestamp 2026-11-21T12:00:00Z")
     assert found.is_leaving
 
@@ -47,13 +47,13 @@ def test_a_node_that_is_being_deleted_leaves():
     ],
 )
 def test_a_node_that_may_leave_or_is_cordoned_gives_up_no_pod(given, closed, cause):
-    found = departure.of(given)
+    found = decision.classify(given)
     assert (found.closed, found.cause, found.is_leaving) == (closed, cause, closed is Closed.LEAVING)
 
 
 @given(st.lists(st.text(min_size=1, max_size=30)), st.booleans() | st.none())
 def test_only_the_known_signs_make_a_node_leave(taints, unschedulable):
-    found = departure.of(node(*taints, unschedulable=unschedulable))
+    found = decision.classify(node(*taints, unschedulable=unschedulable))
     assert found.is_leaving is bool(LEAVING_TAINTS & set(taints))
     assert bool(found.closed) is bool(found.cause)
 
@@ -76,7 +76,7 @@ def test_only_the_known_signs_make_a_node_leave(taints, unschedulable):
     ],
 )
 def test_a_node_that_no_autoscaler_would_remove_is_named(autoscaler, metadata, why):
-    found = departure.why_kept(node(**metadata), autoscaler)
+    found = decision.why_kept(node(**metadata), autoscaler)
     assert found.endswith(why)
     assert bool(found) is bool(why)
 
@@ -91,7 +91,6 @@ def evicted(trigger):
     [
         (node(**evicted("MidCPUShort")), Closed.EVICTED),
         (node(**evicted(Trigger.MID_ONLY)), Closed.MID_ONLY),
-        (node(**evicted(Trigger.UNDERUSED)), Closed.UNDERUSED),
         (node("karpenter.sh/disrupted", **evicted(Trigger.MID_ONLY)), Closed.LEAVING),
         (node(CANDIDATE_TAINT, **evicted("MidCPUShort")), Closed.EVICTED),
         (node(unschedulable=True), Closed.CORDONED),
@@ -99,13 +98,13 @@ def evicted(trigger):
     ],
 )
 def test_the_strongest_reason_closes_a_node(given, closed):
-    assert closing.why_closed(given, STRATEGY) is closed
+    assert decision.why_closed(given, STRATEGY) is closed
 
 
 def test_an_emergency_of_the_cluster_comes_first():
     frozen = strategy.slo.ColocationConfig.model_validate({"enable": True, "midEmergency": "freeze"})
     found = strategy.node_strategy(strategy.configuration(frozen), {}, {})
-    assert closing.why_closed(node("karpenter.sh/disrupted"), found) is Closed.FROZEN
+    assert decision.why_closed(node("karpenter.sh/disrupted"), found) is Closed.FROZEN
 
 
 def test_every_code_has_a_text():
@@ -120,4 +119,4 @@ def test_the_taints_of_a_node_survive_a_write_of_its_annotation():
         "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24",
     }}  # fmt: skip
     store.update(store.decode(written))
-    assert departure.of(store.get("n1")).is_leaving
+    assert decision.classify(store.get("n1")).is_leaving

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types.kubernetes import pods
-from api_types.node_metric.mid_resource import MidInputs
-from manager.mid_resource import calculator, status_annotation
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import Terms
+from manager.mid_resource import formula
 from manager.mid_resource import patch as writing
-from manager.mid_resource.calculator import Published
 from manager.mid_resource.decision import Action
+from manager.mid_resource.formula import Published
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -21,11 +22,17 @@ NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 amounts = st.integers(0, 2**50) | st.integers(0, 20_000)
 percents = st.integers(0, 100)
+
+
+def evaluated(*, reported, has_floor, **inputs):
+    return mid_resource.calculate(Terms(**inputs), reclaimable_reported=reported, has_floor=has_floor)
+
+
 one = st.builds(
-    MidInputs, allocatable=amounts, capacity=amounts, allocated_prod=amounts, allocated_mid=amounts,
-    peak_prod=st.none() | amounts, reclaimable_reported=st.none() | amounts,
+    evaluated, allocatable=amounts, capacity=amounts, allocated_prod=amounts, allocated_mid=amounts,
+    peak_prod=st.none() | amounts, reported=st.none() | amounts,
     unused=amounts, bound_before=st.none() | amounts, reclaim_ratio_percent=percents,
-    threshold_percent=percents, unallocated_percent=percents, floor=st.booleans(),
+    threshold_percent=percents, unallocated_percent=percents, has_floor=st.booleans(),
     static_percent=st.none() | st.integers(0, 200),
 )  # fmt: skip
 inputs = st.fixed_dictionaries({"cpu": one, "memory": one})
@@ -40,19 +47,14 @@ def share(whole, percent):
     return whole * percent // 100
 
 
-def floor_of(of):
-    requested = of.allocated_mid if of.bound_before is None else of.bound_before
-    return min(requested, of.capacity) if of.floor else 0
-
-
 def calculated(given_inputs, before, increase, same_sample):
-    return calculator.calculated(given_inputs, before, increase, same_sample=same_sample)
+    return formula.calculated(given_inputs, before, increase, same_sample=same_sample)
 
 
 @given(inputs, published, increases, st.booleans())
 def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, before, increase, same_sample):
     target = calculated(given_inputs, before, increase, same_sample)
-    made = status_annotation.make(target.reason, NOW, lines=target.lines)
+    made = writing.make_status(target.reason, NOW, lines=target.lines)
     patch = writing.node_patch(pods.Node(), target, made)
     on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-status"])
     for mid in (CPU, MEMORY):
@@ -71,10 +73,10 @@ def test_a_value_lies_between_the_floor_and_the_least_of_the_bounds(given_inputs
     target = calculated(given_inputs, before, increase, same_sample)
     for mid, native in NATIVE.items():
         of = given_inputs[native]
-        floor = floor_of(of)
+        floor = of.floor or 0
         whole = of.allocatable if of.static_percent is None else of.capacity
         added = 0 if of.static_percent is not None else max(of.allocatable - of.allocated_prod, 0)
-        cap = share(whole, of.threshold_percent) + share(added, of.unallocated_percent)
+        cap = share(whole, of.threshold_percent) + share(added, of.unallocated_percent or 0)
         cap = cap if of.static_percent is not None else min(cap, of.unused)
         assert floor <= target.values[mid] <= max(cap, floor)
 
@@ -84,14 +86,14 @@ def test_a_rise_is_bounded_per_sample_and_a_fall_never_is(given_inputs, before, 
     unbounded = calculated(given_inputs, before, 100, same_sample=False)
     target = calculated(given_inputs, before, increase, same_sample)
     for mid, native in NATIVE.items():
-        of, old, formula = given_inputs[native], before.allocatable.get(mid, 0), unbounded.values[mid]
-        floor = floor_of(of)
+        of, old, whole = given_inputs[native], before.allocatable.get(mid, 0), unbounded.values[mid]
+        floor = of.floor or 0
         if increase < 100:
             step = 0 if same_sample else share(of.allocatable, increase)
             assert target.values[mid] <= max(old + step, floor)
-        if formula <= old:
-            assert target.values[mid] == formula
-        assert target.values[mid] <= formula
+        if whole <= old:
+            assert target.values[mid] == whole
+        assert target.values[mid] <= whole
 
 
 @settings(max_examples=20)
@@ -110,7 +112,7 @@ def test_bounded_rises_arrive_in_the_end(given_inputs, increase):
 def test_a_value_just_written_is_not_written_again(given_inputs, before, threshold, same_sample):
     target = calculated(given_inputs, before, 100, same_sample)
     values = {mid: value for mid, value in target.values.items() if value is not None}
-    written = status_annotation.make(target.reason, NOW, lines=target.lines)
+    written = writing.make_status(target.reason, NOW, lines=target.lines)
 
     def cause(now):
         return writing.patch_reason(
@@ -124,7 +126,7 @@ def test_a_value_just_written_is_not_written_again(given_inputs, before, thresho
 
 @given(st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts), published, withdrawals)
 def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, reason):
-    target = calculator.withdrawn(calculator.Floor(bound), reason)
+    target = formula.withdrawn(formula.Floor(bound), reason)
     if any(bound.values()):
         assert target.values == {CPU: bound.get(CPU, 0), MEMORY: bound.get(MEMORY, 0)}
     else:
@@ -139,8 +141,8 @@ def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, re
 @given(published, inputs)
 def test_keeps_the_published_or_the_last_written_values(before, given_inputs):
     last = calculated(given_inputs, before, 100, same_sample=False)
-    written = status_annotation.make(last.reason, NOW, lines=last.lines)
-    target = calculator.kept(before, Reason.NO_PREDICTION, written)
+    written = writing.make_status(last.reason, NOW, lines=last.lines)
+    target = formula.kept(before, Reason.NO_PREDICTION, written)
     for mid in (CPU, MEMORY):
         assert target.values[mid] == before.allocatable.get(mid, last.values[mid])
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from manager.mid_resource import status_annotation
-from manager.mid_resource.calculator import Target
+from manager.mid_resource import patch
+from manager.mid_resource.formula import Target
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import Closed, Reason
 from tests.manager.mid_resource.test_patch import NOW, cause, published, values
 
 
 def written(closed=Closed.FROZEN):
-    return status_annotation.make(Reason.CALCULATED, NOW, closed=closed)
+    return patch.make_status(Reason.CALCULATED, NOW, closed=closed)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from manager.mid_resource import evaluation
+from manager.mid_resource import formula
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts, mid_pod, used
 
@@ -410,6 +410,6 @@ async def test_a_node_that_publishes_is_withdrawn_once_when_it_is_switched_to_sh
 
 
 def test_every_calculated_reason_publishes():
-    assert {reason.value for reason in evaluation.PUBLISHING} == {
+    assert {reason.value for reason in formula.PUBLISHING} == {
         "Calculated", "CalculatedFromReclaimable", "CalculatedWithoutPrediction", "Static",
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import json
 
 import pytest
 from hypothesis import given
@@ -196,18 +195,6 @@ async def test_a_recreated_node_and_a_clock_that_is_set_back_hold_nothing_up(pub
     assert revert(published)
     await published.settle()
     assert published.mid_of()[0] == 4000
-
-
-async def test_the_old_annotation_is_removed_every_two_seconds_at_most(published):
-    before = len(node_writes(published))
-    for _ in range(100):
-        status = json.dumps(published.mid_status())
-        published.server.patch(
-            "nodes", "n1", {"metadata": {"annotations": {"koordinator.sh/mid-resource-receipt": status}}}
-        )
-        await published.settle()
-        published.now += dt.timedelta(seconds=0.1)
-    assert len(node_writes(published)) - before <= 6
 
 
 @given(st.integers(0, 10**6))

@@ -54,7 +54,7 @@ def test_a_valid_document_has_every_default():
     assert (is_refused, lines) == (False, [])
     assert effective["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 50}
     assert effective["plugins"]["score"]["enabled"] == [
-        {"name": "LoadAwareScheduling", "weight": 1}, {"name": "MidGuard", "weight": 3},
+        {"name": "LoadAwareScheduling", "weight": 1},
     ]  # fmt: skip
 
 

@@ -87,9 +87,7 @@ def selection(**points):
 
 
 DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
-
-
-DEFAULT_WEIGHTS = {"LoadAwareScheduling": 1, "MidGuard": 3}
+DEFAULT_WEIGHTS = {"LoadAwareScheduling": 1}
 
 
 def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
@@ -98,7 +96,7 @@ def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
         multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
         reserve={"enabled": [{"name": "LoadAwareScheduling"}]},
     )
-    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3, "MidGuard": 3})
+    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3})
 
 
 def test_a_plugin_runs_exactly_where_it_is_enabled():
@@ -382,7 +380,7 @@ def loaded(text):
 def test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_scores(text):
     chosen = loaded(text)
     assert "LoadAwareScheduling" in chosen.filters
-    assert chosen.score_weights == {"LoadAwareScheduling": 1, "MidGuard": 3}
+    assert chosen.score_weights == {"LoadAwareScheduling": 1}
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])

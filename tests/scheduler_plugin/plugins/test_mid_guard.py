@@ -186,7 +186,6 @@ def test_an_eviction_annotation_that_the_manager_did_not_write_closes_nothing(te
         (Closed.CORDONED, mid_guard.REASON_LEAVING),
         (Closed.SCALE_DOWN_CANDIDATE, mid_guard.REASON_LEAVING),
         (Closed.MID_ONLY, mid_guard.REASON_MID_ONLY),
-        (Closed.UNDERUSED, mid_guard.REASON_MID_ONLY),
         ("of a later version", mid_guard.REASON_CLOSED),
     ],
 )
@@ -202,28 +201,6 @@ def test_a_node_that_was_just_closed_because_only_mid_pods_keep_it_admits_none()
     record = {"time": factories.moment(0), "since": factories.moment(0), "trigger": Trigger.MID_ONLY}
     note = {"koordinator.sh/mid-eviction": json.dumps(record)}
     assert rejects(report(), annotations=note) == mid_guard.REASON_MID_ONLY
-
-
-def scores(*triggers, priority=9500):
-    """Return the scores of nodes n0, n1, ... that are alike, but for what the manager evicts from them."""
-    parts = factories.parts({"onStale": "pass"})
-    names = [f"n{index}" for index in range(len(triggers))]
-    for name, trigger in zip(names, triggers, strict=True):
-        record = {"time": factories.moment(0), "since": factories.moment(0), "trigger": trigger}
-        note = {"koordinator.sh/mid-eviction": json.dumps(record)} if trigger else {}
-        parts.cluster.node_changed(factories.node(name, annotations=note))
-    pod = factories.pod_document(priority=priority, requests={"cpu": "1"})
-    parts.extender.filter(factories.request(pod, names), NOW)
-    parts.extender.prepare()
-    found = json.loads(parts.extender.prioritize(factories.request(pod, names), NOW))
-    return [each["Score"] for each in found]
-
-
-@pytest.mark.parametrize("priority", [9500, 5500, 0])
-@pytest.mark.parametrize("trigger", [Trigger.MID_ONLY, Trigger.UNDERUSED])
-def test_every_pod_prefers_nodes_that_stay_to_one_that_is_emptied_for_the_autoscaler(trigger, priority):
-    stays, emptied, other = scores("", trigger, Trigger.MID_CPU, priority=priority)
-    assert (stays - emptied, other) == (300, stays)
 
 
 def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded():

@@ -6,7 +6,7 @@ import pytest
 
 from api_types import names
 from manager.mid_resource.decision import FUTURE_TOLERANCE
-from manager.mid_resource.eviction import report
+from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.shortage import Observation
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -19,14 +19,14 @@ def stamp(time):
 
 
 def fault(*, sample=NOON, now=NOON, cold_start=HOUR, **status):
-    read = report.FullReport(status=report.Status(update_time=stamp(sample), **status))
-    return report.fault(read, SEEN, cold_start, now)
+    read = shortage.FullReport(status=shortage.ReportStatus(update_time=stamp(sample), **status))
+    return shortage.fault(read, SEEN, cold_start, now)
 
 
 @pytest.mark.parametrize(("beyond", "is_fault"), [(0, False), (-1, False), (1, True)])
 def test_a_history_shows_something_from_the_cold_start_period_on(beyond, is_fault):
     since = NOON - HOUR + beyond * SECOND
-    found = fault(prediction=report.Prediction(since=stamp(since)))
+    found = fault(prediction=shortage.ReportPrediction(since=stamp(since)))
     assert bool(found) is is_fault
     if is_fault:
         assert found == "its history begins at 2026-11-21T11:00:01Z, later than coldStartPeriodSeconds ago"

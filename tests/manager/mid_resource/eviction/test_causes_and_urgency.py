@@ -6,9 +6,9 @@ import datetime as dt
 import pytest
 
 from api_types.node_metric.mid_eviction import MidEvictionRecord
-from manager.mid_resource.departure import STAYS, Departure
+from manager.mid_resource.decision import STAYS, Departure
+from manager.mid_resource.eviction.nodes import NodeTurn, Reconciled, Turns, causes
 from manager.mid_resource.eviction.shortage import Trigger
-from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns, causes
 from manager.mid_resource.reasons import Closed
 from tests.manager.mid_resource.eviction.test_turns import POLICY, START, short
 
@@ -34,7 +34,6 @@ def closed_by(trigger):
         (FROZEN, closed_by(Trigger.MID_ONLY), STAYS, {MEMORY}),
         (POLICY, closed_by(Trigger.MID_ONLY), CORDONED, {MEMORY}),
         (POLICY, closed_by(Trigger.MID_ONLY), STAYS, {Trigger.MID_ONLY}),
-        (POLICY, closed_by(Trigger.UNDERUSED), STAYS, {Trigger.UNDERUSED}),
         (POLICY, closed_by(Trigger.DRAIN), STAYS, {CPU, MEMORY}),
     ],
 )
@@ -42,17 +41,16 @@ def test_one_cause_that_concerns_every_mid_pod_has_precedence_over_shortages(pol
     assert causes(frozenset({CPU, MEMORY}), policy, record, departure) == expected
 
 
-def test_nodes_that_leave_come_first_and_underused_ones_last_whenever_they_were_tried():
+def test_nodes_that_leave_come_first_and_emptied_ones_last_whenever_they_were_tried():
     turns, states, now = short("a")
     states["a"].last_attempt = now - dt.timedelta(minutes=1)
     for minutes, (name, record, departure) in enumerate([
         ("leaving", None, LEAVES),
         ("mid-only", closed_by(Trigger.MID_ONLY), STAYS),
-        ("underused", closed_by(Trigger.UNDERUSED), STAYS),
     ]):  # fmt: skip
         turn = turns.observe(Reconciled(name, name, None, POLICY, record, departure), START)
         turn.last_attempt, turn.not_before = now - dt.timedelta(minutes=2 * minutes), START
-    assert [turn.name for turn in turns.due(now)] == ["leaving", "a", "mid-only", "underused"]
+    assert [turn.name for turn in turns.due(now)] == ["leaving", "a", "mid-only"]
 
 
 def leaving(**more):
@@ -95,7 +93,7 @@ def test_a_node_whose_pods_were_not_listed_yet_has_one_to_ask():
 
 @pytest.mark.parametrize(
     ("record", "expected"),
-    [(None, False), (closed_by(CPU), False), (closed_by(Trigger.MID_ONLY), True), (closed_by(Trigger.UNDERUSED), True)],
+    [(None, False), (closed_by(CPU), False), (closed_by(Trigger.MID_ONLY), True)],
 )
 def test_a_node_is_emptied_where_it_was_closed_for_the_autoscaler(record, expected):
     turn = NodeTurn("n", "n", POLICY, record=record)

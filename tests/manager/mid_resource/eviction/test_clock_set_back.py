@@ -3,7 +3,7 @@
 import datetime as dt
 
 from tests.manager.evictions import EVICT, TENANT
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start, start_of_emptying
+from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, start, start_of_emptying
 
 LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 HOUR = dt.timedelta(hours=1)

@@ -96,7 +96,7 @@ def test_a_pod_that_was_not_tried_for_more_than_ten_minutes_after_its_pause_begi
     refusals.add("a", NOON)
     later = after(30 + seconds_more)
     assert not refusals.waits("a", later)
-    assert refusals.knows("a") is (pause == 60)
+    assert refusals.has("a") is (pause == 60)
     assert refusals.add("a", later).total_seconds() == pause
 
 
@@ -134,7 +134,7 @@ def test_a_pod_that_was_not_refused_or_is_gone_does_not_wait():
     refusals.add("a", NOON)
     assert [refusals.waits(uid, NOON) for uid in ("a", "b")] == [True, False]
     refusals.forget("a")
-    assert (refusals.waits("a", NOON), refusals.knows("a")) == (False, False)
+    assert (refusals.waits("a", NOON), refusals.has("a")) == (False, False)
 
 
 def test_of_too_many_pods_those_that_were_refused_or_evicted_longest_ago_are_dropped(monkeypatch):
@@ -144,5 +144,5 @@ def test_of_too_many_pods_those_that_were_refused_or_evicted_longest_ago_are_dro
     for second, uid in enumerate("abcad"):
         refusals.add(uid, after(second))
         evicted.add(uid, after(second))
-    assert [uid for uid in "abcd" if refusals.knows(uid)] == ["a", "c", "d"]
+    assert [uid for uid in "abcd" if refusals.has(uid)] == ["a", "c", "d"]
     assert list(evicted.uids(after(5))) == ["c", "a", "d"]

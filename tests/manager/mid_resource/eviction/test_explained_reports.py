@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from manager.mid_resource.eviction import explanation
-from manager.mid_resource.eviction.report import FullReport
+from manager.mid_resource.eviction.shortage import FullReport
 from tests.manager.evictions import EVICT
 from tests.manager.mid_resource.eviction.test_shortage import POLICY, seen
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import cluster
 from tests.manager.conftest import amounts
 from tests.manager.evictions import ANNOTATION, EVICT
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import PLENTY, start_of_emptying
+from tests.manager.mid_resource.eviction.test_emptying import PLENTY, start_of_emptying
 
 COUNT = 6
 NO_PREDICTION = {"prodPeakMetric": None}

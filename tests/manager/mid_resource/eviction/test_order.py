@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.mid_resource.eviction import pod_view, shortage, victims
-from manager.mid_resource.eviction.pod_view import Candidate
+from manager.mid_resource.eviction import planning, pods, shortage
+from manager.mid_resource.eviction.pods import Candidate
 from manager.mid_resource.eviction.shortage import Trigger
 from tests.manager.conftest import mid_pod
 
@@ -30,7 +30,7 @@ def candidate(name, cpu=1000, *, namespace="a", priority=7000, annotation=0, lab
 
 
 def order(*pods, need=NEED, may_go=lambda _: True):
-    return [pod.name for pod in victims.in_order(pods, need, may_go)]
+    return [pod.name for pod in planning.in_order(pods, need, may_go)]
 
 
 def test_annotation_then_priority_then_label_then_memory_over_the_request():
@@ -111,7 +111,7 @@ HOSTILE = st.fixed_dictionaries(
 @given(PODS, st.data())
 def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, data):
     """Whatever tenant a writes on its pods to defer them: where one of a was first, one of a that may go is first."""
-    before = victims.in_order(pods, NEED, lambda _: True)
+    before = planning.in_order(pods, NEED, lambda _: True)
     if not before or before[0].namespace != "a":
         return
     written = []
@@ -126,8 +126,8 @@ def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, 
                 protected=more.get("protected", pod.protected),
             )  # fmt: skip
         written.append(changed)
-    after = victims.in_order(written, NEED, lambda _: True)
-    if any(pod.namespace == "a" and not pod.protected and victims.gain(pod, NEED) > 0 for pod in written):
+    after = planning.in_order(written, NEED, lambda _: True)
+    if any(pod.namespace == "a" and not pod.protected and planning.gain(pod, NEED) > 0 for pod in written):
         volunteered = any(pod.namespace == "a" and (pod.eviction_priority < 0) for pod in pods)
         label_lowered = any(pod.namespace == "a" and pod.sub_priority < pod.priority for pod in pods)
         if not volunteered and not label_lowered:  # to take back what let a pod go earlier is no attack
@@ -137,9 +137,9 @@ def test_no_tenant_can_make_the_pod_of_another_one_go_in_place_of_its_own(pods, 
 @settings(max_examples=200)
 @given(PODS)
 def test_the_order_is_total_and_complete(pods):
-    expected = {pod.uid for pod in pods if not pod.protected and victims.gain(pod, NEED) > 0}
-    found = victims.in_order(pods, NEED, lambda _: True)
-    assert [pod.uid for pod in victims.in_order(reversed(pods), NEED, lambda _: True)] == [pod.uid for pod in found]
+    expected = {pod.uid for pod in pods if not pod.protected and planning.gain(pod, NEED) > 0}
+    found = planning.in_order(pods, NEED, lambda _: True)
+    assert [pod.uid for pod in planning.in_order(reversed(pods), NEED, lambda _: True)] == [pod.uid for pod in found]
     assert {pod.uid for pod in found} == expected
     assert len(found) == len(expected)
 
@@ -150,8 +150,8 @@ def seen(triggers=(Trigger.MID_CPU,), *, node_uid="node-uid", evicted=(), usage=
         document[key] = document[key] | value
     import msgspec
 
-    decoded = msgspec.convert(document, pod_view.Pod)
-    return pod_view.node_pods([decoded], node_uid, usage or {}, triggers, evicted)
+    decoded = msgspec.convert(document, pods.EvictablePod)
+    return pods.node_pods([decoded], node_uid, usage or {}, triggers, evicted)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.manager.evictions import ANNOTATION, EVICT, budget_refuses
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import AT_ONCE, PLENTY, start
+from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, start
 
 LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 
@@ -47,7 +47,6 @@ async def seconds(short, count):
 
 async def change_leader(short):
     short.world.evictor = short.world.new_evictor()
-    short.world.evictor.on_pods_changed = short.world.evicted_on.append
     await short.world.settle()
 
 

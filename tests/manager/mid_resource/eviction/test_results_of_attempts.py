@@ -6,9 +6,9 @@ import pytest
 
 from apiserver_client import errors
 from manager.metrics.eviction import Result
-from manager.mid_resource.departure import Departure
-from manager.mid_resource.eviction import results
-from manager.mid_resource.eviction.turns import NodeTurn
+from manager.mid_resource.decision import Departure
+from manager.mid_resource.eviction import pace
+from manager.mid_resource.eviction.nodes import NodeTurn
 from manager.mid_resource.reasons import Closed
 from tests.manager.mid_resource.eviction.test_turns import POLICY
 
@@ -39,11 +39,11 @@ def answered(kind, status, *causes):
     ],
 )
 def test_only_what_concerns_the_pod_itself_is_a_refusal(error, result):
-    assert results.result_of(error) is result
+    assert pace.classify(error) is result
 
 
 def test_a_refused_pod_waits_until_every_other_one_had_its_turn_unless_the_node_leaves():
     turn = NodeTurn("a", "a", POLICY, mid_pods=6)
-    assert results.time_for_others(turn) == dt.timedelta(seconds=120)
+    assert turn.time_for_others() == dt.timedelta(seconds=120)
     turn.departure = Departure(Closed.LEAVING, "deletionTimestamp")
-    assert results.time_for_others(turn) == dt.timedelta()
+    assert turn.time_for_others() == dt.timedelta()

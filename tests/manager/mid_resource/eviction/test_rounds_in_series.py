@@ -22,10 +22,10 @@ class Rounds:
         self.evictor = Evictor(
             world.api, cache=world.cache, rights=world.rights, recorder=world.recorder, telemetry=world.telemetry,
             clock=world.clock, configuration=lambda: self.now_in_force(), sleep=self._sleep,  # noqa: PLW0108  # it is replaced
+            on_right_changed=lambda: self.changed_at.append(len(self.slept)),
         )  # fmt: skip
-        self.changed_at = []
+        self.changed_at: list[int] = []
         self.now_in_force = world.config.in_force
-        self.evictor.on_right_changed = lambda: self.changed_at.append(len(self.slept))
 
     async def _sleep(self, seconds):
         self._note()

@@ -6,20 +6,6 @@ import pytest
 
 from tests.manager.evictions import ANNOTATION
 from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change
-from tests.manager.mid_resource.eviction.test_mid_only_nodes import PLENTY, start_of_emptying, texts
-
-
-async def test_a_node_that_a_list_before_an_eviction_opens_is_not_closed_again_by_an_older_list(short):
-    await start_of_emptying(short)
-    short.add_prod_pod()
-    short.pass_seconds(13)
-    await short.round()
-    assert texts(short, "MidOnlyNodeReopened") == ["accepts new Mid pods again: the pod shop/web runs there"]
-    await short.report(**PLENTY)
-    for _ in range(60):
-        await short.round()
-        short.pass_seconds(1)
-    assert (len(texts(short, "MidOnlyNodeClosed")), short.annotation(), len(short.evicted)) == (1, None, 1)
 
 
 async def test_a_node_that_is_open_again_is_not_opened_each_round(short):

@@ -5,8 +5,8 @@ import datetime as dt
 from api_types import names
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.eviction import policy
+from manager.mid_resource.eviction.nodes import NodeTurn, Reconciled, Turns
 from manager.mid_resource.eviction.shortage import Observation
-from manager.mid_resource.eviction.turns import NodeTurn, Reconciled, Turns
 from manager.slo_config import strategy
 
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

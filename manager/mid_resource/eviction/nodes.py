@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
-from manager.mid_resource.departure import STAYS, Departure
+from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
+from manager.mid_resource.eviction.occupancy import Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
 from manager.mid_resource.reasons import Closed
@@ -26,11 +27,15 @@ ROUND: Final = dt.timedelta(seconds=1)
 """Time between two rounds of evictions."""
 MOST_AT_ONCE: Final = 8
 """Most pods of a node in one round: several hundred within LEAVE_WITHIN."""
+NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
+"""Pause of a node of which no pod can go, or whose pods cannot be read."""
+NEXT_POD: Final = dt.timedelta(seconds=10)
+"""Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
 OPENED_AGAIN: Final = dt.timedelta(seconds=30)
 """Pause after a node could not be opened."""
 BLIND_FOR: Final = dt.timedelta(hours=1)
 """Time without a report on which an eviction may be based, after which none is expected any more."""
-_URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2, Trigger.UNDERUSED: 3}
+_URGENCY: Final = {Trigger.LEAVING: 0, Trigger.MID_ONLY: 2}
 """Order of the causes, of which all others have 1."""
 
 
@@ -49,10 +54,10 @@ def causes(
         return frozenset({Trigger.LEAVING})
     if policy.drains:
         return frozenset({Trigger.DRAIN})
-    emptied = record.trigger if record is not None and record.trigger in shortage.EMPTIED else ""
-    if departure.closed is Closed.CORDONED or (emptied and policy.is_frozen):
+    is_emptied = record is not None and record.trigger == Trigger.MID_ONLY
+    if departure.closed is Closed.CORDONED or (is_emptied and policy.is_frozen):
         return shortages & {Trigger.NODE_MEMORY}
-    return frozenset({Trigger(emptied)}) if emptied else shortages
+    return frozenset({Trigger.MID_ONLY}) if is_emptied else shortages
 
 
 @dataclass(slots=True)
@@ -83,6 +88,8 @@ class NodeTurn:
     """End of the pause after it could not be opened."""
     blind_since: dt.datetime | None = None
     """Time since which no reconcile had a report on which an eviction may be based."""
+    occupancy: Occupancy | None = None
+    """Whether only Mid pods keep the node, where it may be emptied."""
 
     @property
     def triggers(self) -> frozenset[Trigger]:
@@ -95,7 +102,7 @@ class NodeTurn:
     @property
     def is_emptied(self) -> bool:
         """Check whether the node was closed to be emptied for the autoscaler."""
-        return self.record is not None and self.record.trigger in shortage.EMPTIED
+        return self.record is not None and self.record.trigger == Trigger.MID_ONLY
 
     @property
     def needs_report(self) -> bool:
@@ -112,15 +119,28 @@ class NodeTurn:
         if Trigger.LEAVING in triggers:
             left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
             return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
-        return usual / DRAIN_FACTOR if shortage.EMPTIED & triggers else usual
+        return usual / DRAIN_FACTOR if Trigger.MID_ONLY in triggers else usual
 
     def pods_at_once(self, now: dt.datetime) -> int:
         """Return how many pods may be asked to go in one round, where those of a node that leaves have little time."""
         if Trigger.LEAVING not in self.triggers or not self.policy.evicts:
             return 1
         interval = self.interval(now)
-        wanted = math.ceil(ROUND / interval) if interval else MOST_AT_ONCE
-        return min(wanted, MOST_AT_ONCE, max(self.mid_pods, 1))
+        in_a_round = math.ceil(ROUND / interval) if interval else MOST_AT_ONCE
+        return min(in_a_round, MOST_AT_ONCE, max(self.mid_pods, 1))
+
+    def short_pause(self) -> dt.timedelta:
+        """Return the pause after an attempt that evicts nothing and is not refused."""
+        if Trigger.LEAVING in self.triggers and self.mid_pods:
+            return NEXT_POD
+        return min(NOTHING_TO_DO, self.policy.node_interval)
+
+    def time_for_others(self) -> dt.timedelta:
+        """Return how long a refused pod waits at least, so that every other pod of the node has its turn before it.
+
+        A node that leaves has no such time, and its turns are shorter.
+        """
+        return dt.timedelta() if Trigger.LEAVING in self.triggers else 2 * NEXT_POD * self.mid_pods
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""
@@ -161,58 +181,65 @@ class Reconciled(NamedTuple):
 
     name: str
     uid: str
-    seen: Observation | None
+    observation: Observation | None
     policy: EvictionPolicy
     record: MidEvictionRecord | None
     departure: Departure = STAYS
+    may_be_emptied: bool = False
 
 
 class Turns:
     """Nodes by name; only those that are short or closed, or were a moment ago, are kept."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, NodeTurn] = {}
+        self.nodes: dict[str, NodeTurn] = {}
+        """Those that are kept, by name."""
         self._short: dict[str, None] = {}
         self._closed: dict[str, None] = {}
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone."""
-        for known in (self._nodes, self._short, self._closed):
-            known.pop(name, None)
+        for nodes in (self.nodes, self._short, self._closed):
+            nodes.pop(name, None)
 
-    def observe(self, given: Reconciled, now: dt.datetime) -> NodeTurn:
+    def observe(self, reconciled: Reconciled, now: dt.datetime) -> NodeTurn:
         """Record a reconcile of a node; return its state."""
-        name, record = given.name, given.record
-        turn = self._nodes.get(name)
-        if turn is None or turn.uid != given.uid:
-            turn = self._nodes[name] = NodeTurn(name, given.uid, given.policy)
+        name, record = reconciled.name, reconciled.record
+        turn = self.nodes.get(name)
+        if turn is None or turn.uid != reconciled.uid:
+            turn = self.nodes[name] = NodeTurn(name, reconciled.uid, reconciled.policy)
             self._short.pop(name, None)
             self._closed.pop(name, None)
-        turn.policy = given.policy
-        if given.departure.is_leaving and not turn.departure.is_leaving:
+        turn.policy = reconciled.policy
+        if reconciled.departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
-        turn.departure = given.departure
+        turn.departure = reconciled.departure
         is_new = record is not None and (turn.record is None or record.time > turn.record.time)
         if is_new:
             turn.record = record
         closed_by = turn.record.trigger if turn.record else ""
-        turn.watched = shortage.watched(turn.watched, given.seen, given.policy, closed_by)
-        turn.blind_since = None if given.seen is not None else turn.blind_since or now
+        turn.watched = shortage.watched(turn.watched, reconciled.observation, reconciled.policy, closed_by)
+        turn.blind_since = None if reconciled.observation is not None else turn.blind_since or now
         if (last := turn.last_eviction()) is not None and (is_new or last <= now):  # else the clock was set back
             turn.not_before = max(turn.not_before, min(last, now) + turn.interval(now))
         self._sort(turn, now)
-        if not turn.watched.reports and name not in self._closed and name not in self._short and turn.not_before <= now:
-            del self._nodes[name]  # most nodes: their next shortage begins a count of its own
+        is_needed = turn.watched.reports or name in self._closed or name in self._short or reconciled.may_be_emptied
+        if not reconciled.may_be_emptied:
+            turn.occupancy = None
+        if not is_needed and turn.not_before <= now:
+            del self.nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
 
     def clock_set_back(self, now: dt.datetime) -> None:
         """Begin every pause again: none is longer than it was."""
-        for turn in self._nodes.values():
+        for turn in self.nodes.values():
             turn.last_attempt, turn.begun = min(turn.last_attempt, now), min(turn.begun, now)
             turn.leaves_since = min(turn.leaves_since, now)
             turn.blind_since = turn.blind_since and min(turn.blind_since, now)
             turn.not_before = min(turn.not_before, now + turn.interval(now))
             turn.closed_until = min(turn.closed_until, now)
+            if turn.occupancy is not None:
+                turn.occupancy.clock_set_back(now)
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
         """Count the node among those that are short, and those that are closed, or not."""
@@ -228,24 +255,23 @@ class Turns:
         """Return the nodes of which a pod may be evicted now, in order: those that leave first, emptied ones last."""
         waiting = [
             turn
-            for turn in map(self._nodes.__getitem__, self._short)
+            for turn in map(self.nodes.__getitem__, self._short)
             if turn.not_before <= now and (not turn.needs_report or turn.watched.is_fresh(turn.policy, now))
         ]
         return sorted(waiting, key=lambda turn: (_urgency(turn), turn.last_attempt, turn.begun, turn.name))
 
-    def known(self, name: str, uid: str, policy: EvictionPolicy) -> NodeTurn:
-        """Return the state of a node, a new one where it is not known."""
-        turn = self._nodes.get(name)
-        return turn if turn is not None and turn.uid == uid else NodeTurn(name, uid, policy)
+    def occupied(self) -> list[tuple[NodeTurn, Occupancy]]:
+        """Return the nodes that may be emptied, or were closed for it; usable from any thread."""
+        return [(turn, turn.occupancy) for turn in list(self.nodes.values()) if turn.occupancy is not None]
 
     def emptied(self) -> list[NodeTurn]:
         """Return the nodes that are closed because only Mid pods keep them."""
-        return [turn for name in self._closed if (turn := self._nodes[name]).is_emptied]
+        return [turn for name in self._closed if (turn := self.nodes[name]).is_emptied]
 
     def closed(self, turn: NodeTurn, record: MidEvictionRecord, now: dt.datetime) -> None:
         """Record the annotation that was written to a node."""
         turn.record = record
-        self._nodes[turn.name] = turn  # a report that came meanwhile may have dropped it
+        self.nodes[turn.name] = turn  # a report that came meanwhile may have dropped it
         self._sort(turn, now)
 
     def reopened(self, turn: NodeTurn, now: dt.datetime) -> None:
@@ -261,7 +287,7 @@ class Turns:
         so that a new leader always finds the time of the last one. Neither reports nor time reopen a node that leaves,
         or one that only Mid pods keep.
         """
-        return [turn for name in self._closed if self._may_reopen(turn := self._nodes[name], now)]
+        return [turn for name in self._closed if self._may_reopen(turn := self.nodes[name], now)]
 
     @staticmethod
     def _may_reopen(turn: NodeTurn, now: dt.datetime) -> bool:
@@ -277,16 +303,16 @@ class Turns:
 
     def any_evicts(self) -> bool:
         """Check whether any node that is short or closed is to evict."""
-        return any(self._nodes[name].policy.evicts for name in (*self._short, *self._closed))
+        return any(self.nodes[name].policy.evicts for name in (*self._short, *self._closed))
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes by what they are short of, and of the closed ones; usable from any thread."""
-        found = {trigger.value: 0 for trigger in Trigger}
+        counts = {trigger.value: 0 for trigger in Trigger}
         for name in list(self._short):
-            if (turn := self._nodes.get(name)) is not None:
+            if (turn := self.nodes.get(name)) is not None:
                 for trigger in turn.triggers:
-                    found[trigger.value] += 1
-        return found | {"closed": len(self._closed)}
+                    counts[trigger.value] += 1
+        return counts | {"closed": len(self._closed)}
 
 
 def _urgency(turn: NodeTurn) -> int:

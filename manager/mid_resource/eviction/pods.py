@@ -2,15 +2,15 @@
 
 Mid pods are recognised by priority: a label cannot protect a pod of the Mid band, and cannot expose one of Prod. A pod
 of no known class is never evicted. What a tenant writes (annotations, labels, owners) never protects more than that
-tenant's own pods, see `victims`.
+tenant's own pods, see `planning`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -31,23 +31,23 @@ _INT32: Final = 2**31
 _LONGEST_NUMBER: Final = 16  # characters
 
 
-class OwnerReference(pods.OwnerReference, rename="camel", gc=False, frozen=True):
+class ControllerReference(pods.OwnerReference, rename="camel", gc=False, frozen=True):
     """Owner of a pod."""
 
     controller: bool | None = None
 
 
-class Metadata(pods.ObjectMeta, rename="camel", frozen=True):
+class EvictableMetadata(pods.ObjectMeta, rename="camel", frozen=True):
     """Identity of a pod, its owners, and its grace period while it terminates."""
 
     deletion_grace_period_seconds: int | None = None
-    owner_references: list[OwnerReference] | None = None  # type: ignore[assignment]  # a narrower item
+    owner_references: list[ControllerReference] | None = None  # type: ignore[assignment]  # a narrower item
 
 
-class Pod(pods.Pod, rename="camel", frozen=True):
+class EvictablePod(pods.Pod, rename="camel", frozen=True):
     """A pod."""
 
-    metadata: Metadata = Metadata()
+    metadata: EvictableMetadata = EvictableMetadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,13 @@ class Candidate:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def mid_amounts(self) -> tuple[int, int]:
-        """Return the Mid requests: CPU in milli-cores, memory in bytes."""
-        return self.requests.get(names.MID_CPU, 0), self.requests.get(names.MID_MEMORY, 0)
-
-    @property
     def memory_over(self) -> int:
         """Return the memory in use beyond the mid-memory that the pod requests."""
         return max(self.memory_used - self.requests.get(names.MID_MEMORY, 0), 0)
 
 
 @dataclass(frozen=True)
-class NodePods:
+class EvictablePods:
     """The pods of one node that hold Mid resources, or belong to the Mid class."""
 
     staying: tuple[Candidate, ...]
@@ -101,12 +96,12 @@ class NodePods:
 
 
 def node_pods(
-    listed: Iterable[Pod],
+    listed: Iterable[EvictablePod],
     node_uid: str,
     usage: Mapping[str, int],
     triggers: Collection[Trigger],
     evicted: Collection[str] = (),
-) -> NodePods:
+) -> EvictablePods:
     """Return the pods of a node that the kubelet admitted.
 
     `usage` is their memory in bytes by namespace/name, `evicted` has the UIDs of pods whose eviction the apiserver
@@ -117,20 +112,22 @@ def node_pods(
     for pod in listed:
         if not pods.is_admitted(pod):
             continue
-        found = _candidate(pod, node_uid, usage, triggers)
-        if found is not None:
+        candidate = _candidate(pod, node_uid, usage, triggers)
+        if candidate is not None:
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
-            (leaving if is_leaving else staying).append(found)
-    return NodePods(tuple(staying), tuple(leaving))
+            (leaving if is_leaving else staying).append(candidate)
+    return EvictablePods(tuple(staying), tuple(leaving))
 
 
-def _candidate(pod: Pod, node_uid: str, usage: Mapping[str, int], triggers: Collection[Trigger]) -> Candidate | None:
+def _candidate(
+    pod: EvictablePod, node_uid: str, usage: Mapping[str, int], triggers: Collection[Trigger]
+) -> Candidate | None:
     try:
         requested = pods.requests(pod.spec)
     except quantities.InvalidQuantity:
         return None
-    own = {mid: requested[mid] for mid in names.MID_RESOURCES if requested.get(mid, 0) > 0}
-    if not own and _class(pod) is not PriorityClass.MID:
+    mid_requests = {mid: requested[mid] for mid in names.MID_RESOURCES if requested.get(mid, 0) > 0}
+    if not mid_requests and _class(pod) is not PriorityClass.MID:
         return None
     meta, priority = pod.metadata, pod.spec.priority or 0
     annotations = pods.annotations_of(meta)
@@ -138,7 +135,7 @@ def _candidate(pod: Pod, node_uid: str, usage: Mapping[str, int], triggers: Coll
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        requests=own,
+        requests=mid_requests,
         priority=priority,
         eviction_priority=_number(annotations.get(names.ANNOTATION_EVICTION_PRIORITY), 0),
         sub_priority=_number(pods.labels_of(meta).get(names.LABEL_PRIORITY), priority),
@@ -148,7 +145,7 @@ def _candidate(pod: Pod, node_uid: str, usage: Mapping[str, int], triggers: Coll
     )
 
 
-def _leaving_since(meta: Metadata) -> dt.datetime | None:
+def _leaving_since(meta: EvictableMetadata) -> dt.datetime | None:
     ends = times.parse_rfc3339_or_none(meta.deletion_timestamp)
     grace = meta.deletion_grace_period_seconds or 0
     if ends is None or not 0 <= grace <= _LONGEST_GRACE_SECONDS:
@@ -156,7 +153,7 @@ def _leaving_since(meta: Metadata) -> dt.datetime | None:
     return ends - dt.timedelta(seconds=grace)
 
 
-def _class(pod: Pod) -> PriorityClass:
+def _class(pod: EvictablePod) -> PriorityClass:
     """Return the class by priority; the label decides only where the priority is below all of Prod and in no band."""
     by_priority = priority_and_qos.class_of_priority(pod.spec.priority)
     if by_priority or (pod.spec.priority or 0) >= BANDS[PriorityClass.MID].highest:
@@ -164,7 +161,7 @@ def _class(pod: Pod) -> PriorityClass:
     return priority_and_qos.raw_priority_class(pod)
 
 
-def _protection(pod: Pod, node_uid: str, triggers: Collection[Trigger]) -> str:
+def _protection(pod: EvictablePod, node_uid: str, triggers: Collection[Trigger]) -> str:
     if _class(pod) not in _EVICTABLE:
         return f"priority {pod.spec.priority or 0} is in no class below Prod"
     if _is_static(pod, node_uid):
@@ -172,76 +169,36 @@ def _protection(pod: Pod, node_uid: str, triggers: Collection[Trigger]) -> str:
     if _is_of_daemon_set(pod):
         return "a pod of a DaemonSet, which starts it again on this node"
     permitted = _features(pods.annotations_of(pod.metadata).get(names.ANNOTATION_EVICTION_POLICY))
-    wanted = {FEATURES[trigger] for trigger in triggers if trigger in FEATURES}
-    if permitted is not None and wanted and not set(WHOLE_NODE) & set(triggers) and not wanted & permitted:
-        return f"its annotation {names.ANNOTATION_EVICTION_POLICY} names none of {', '.join(sorted(wanted))}"
+    needed = {FEATURES[trigger] for trigger in triggers if trigger in FEATURES}
+    if permitted is not None and needed and not set(WHOLE_NODE) & set(triggers) and not needed & permitted:
+        return f"its annotation {names.ANNOTATION_EVICTION_POLICY} names none of {', '.join(sorted(needed))}"
     return ""
 
 
-def _is_static(pod: Pod, node_uid: str) -> bool:
+def _is_static(pod: EvictablePod, node_uid: str) -> bool:
     return names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
         (owner.kind, owner.uid) == ("Node", node_uid) for owner in pod.metadata.owner_references or ()
     )
 
 
-def _is_of_daemon_set(pod: Pod) -> bool:
+def _is_of_daemon_set(pod: EvictablePod) -> bool:
     return any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ())
 
 
-class Keeper(NamedTuple):
-    """A pod that keeps a node beside its Mid pods."""
+def keeper(bound: Iterable[EvictablePod], node_uid: str) -> str:
+    """Return namespace and name of a pod that keeps a node beside its Mid pods; empty where there is none.
 
-    key: str
-    """Namespace and name."""
-    requests: tuple[int, int] | None
-    """CPU in milli-cores, memory in bytes; None for a pod that no autoscaler moves, and where they are malformed."""
-
-
-def keepers(bound: Iterable[Pod], node_uid: str) -> list[Keeper]:
-    """Return the pods that keep a node beside its Mid pods: all but those that come with any node.
-
-    A pod counts from its binding to its end, also while it terminates. A pod that holds Mid resources and could not be
-    evicted counts too, and so does one whose requests are malformed.
+    Pods that come with any node keep none. A pod counts from its binding to its end, also while it terminates. A pod
+    that holds Mid resources and could not be evicted counts too, and so does one whose requests are malformed.
     """
-    return [
-        Keeper(f"{pod.metadata.namespace}/{pod.metadata.name}", _movable_requests(pod))
-        for pod in bound
-        if _keeps(pod, node_uid)
-    ]
+    return next((f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in bound if _keeps(pod, node_uid)), "")
 
 
-def kept_by(found: Sequence[Keeper], trigger: str) -> str:
-    """Return which pod ends the emptying of a node, by the cause of it; empty where none does.
-
-    Any one does where only Mid pods kept the node. Otherwise others may run there, but for those that no autoscaler
-    moves.
-    """
-    if trigger != Trigger.UNDERUSED:
-        return f"the pod {found[0].key} runs there" if found else ""
-    pinned = next((keeper for keeper in found if keeper.requests is None), None)
-    return f"the pod {pinned.key} runs there, which no autoscaler moves" if pinned else ""
-
-
-def _keeps(pod: Pod, node_uid: str) -> bool:
+def _keeps(pod: EvictablePod, node_uid: str) -> bool:
     if pods.is_terminal(pod) or _is_static(pod, node_uid) or _is_of_daemon_set(pod):
         return False
-    found = _candidate(pod, node_uid, {}, WHOLE_NODE)
-    return found is None or bool(found.protected)
-
-
-def _movable_requests(pod: Pod) -> tuple[int, int] | None:
-    annotations = pods.annotations_of(pod.metadata)
-    if annotations.get(names.ANNOTATION_DO_NOT_DISRUPT) == "true":
-        return None
-    if annotations.get(names.ANNOTATION_SAFE_TO_EVICT) == "false":
-        return None
-    if not any(owner.controller for owner in pod.metadata.owner_references or ()):
-        return None
-    try:
-        requested = pods.requests(pod.spec)
-    except quantities.InvalidQuantity:
-        return None
-    return requested.get(names.CPU, 0), requested.get(names.MEMORY, 0)
+    candidate = _candidate(pod, node_uid, {}, WHOLE_NODE)
+    return candidate is None or bool(candidate.protected)
 
 
 def _features(text: str | None) -> frozenset[str] | None:

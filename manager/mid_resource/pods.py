@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric.mid_report import Requests
-from apiserver_client import errors, objects, resources, session
-
-log = logging.getLogger(__name__)
+from apiserver_client import objects, resources, session
 
 
 class MidPod(NamedTuple):
@@ -43,55 +40,25 @@ class NodePods(NamedTuple):
         return _sum(pod.requests for pod in stay if pod.bound_at is not None and pod.bound_at <= end)
 
 
-class _Listed(NamedTuple):
-    uid: str
+class ListedPods(NamedTuple):
+    """The newest pod list of a node: at most one for a sample, and without one at most one in `period`."""
+
     sample: dt.datetime | None
     at: dt.datetime
-    found: NodePods | None
+    pods: NodePods | None
 
+    def counts(
+        self, sample: dt.datetime | None, now: dt.datetime, since: dt.datetime | None, period: dt.timedelta
+    ) -> bool:
+        """Check whether the list need not be renewed.
 
-class PodLists:
-    """The newest pod list of each node: at most one for a sample, and without one at most one in `period`."""
-
-    def __init__(
-        self, api: session.Session, period: dt.timedelta, newly_evicted: Callable[[], Collection[str]] = frozenset
-    ) -> None:
-        self._api = api
-        self._newly_evicted = newly_evicted
-        self._period = period
-        self._listed: dict[str, _Listed] = {}
-
-    async def of(
-        self, node: pods.Node, sample: dt.datetime | None, now: dt.datetime, since: dt.datetime | None = None
-    ) -> NodePods | None:
-        """Return the pods of a node as of a sample, or of the last `period` where `sample` is None.
-
-        With `since`, a list from before that time is renewed: it lacks pods that were bound until then. Where a list
-        fails, return the last known pods of the node; None where none are known.
+        With `since`, a list from before that time is renewed: it lacks pods that were bound until then.
         """
-        name, uid = node.metadata.name, node.metadata.uid
-        known = self._listed.get(name)
-        if known is not None and known.uid != uid:
-            known = None
-        if known is not None:
-            is_recent = known.sample == sample if sample is not None else now - self._period < known.at <= now
-            is_from_before = since is not None and known.at < since <= now
-            if is_recent and not is_from_before:
-                return known.found
-        found = known.found._replace(is_old=True) if known and known.found else None
-        try:
-            found = await of_node(self._api, name, self._newly_evicted)
-        except errors.ApiServerError as error:
-            log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", name, error)
-        self._listed[name] = _Listed(uid, sample, now, found)
-        return found
-
-    def forget(self, name: str) -> None:
-        """Drop the list of a node that is gone."""
-        self._listed.pop(name, None)
+        is_recent = self.sample == sample if sample is not None else now - period < self.at <= now
+        return is_recent and not (since is not None and self.at < since <= now)
 
 
-async def of_node(
+async def list_node(
     api: session.Session, node: str, newly_evicted: Callable[[], Collection[str]] = frozenset
 ) -> NodePods:
     """List a node's pods once, from the apiserver's cache. Raises errors.ApiServerError.
@@ -126,13 +93,15 @@ def summed(bound: Iterable[pods.Pod], evicted: Collection[str] = ()) -> NodePods
 
 
 def _bound_at(pod: pods.Pod) -> dt.datetime | None:
-    bound = (each for each in pod.status.conditions or () if (each.type, each.status) == ("PodScheduled", "True"))
-    return next((times.parse_rfc3339_or_none(each.last_transition_time) for each in bound), None)
+    for condition in pod.status.conditions or ():
+        if (condition.type, condition.status) == ("PodScheduled", "True"):
+            return times.parse_rfc3339_or_none(condition.last_transition_time)
+    return None
 
 
 def _sum(requests: Iterable[pods.Resources]) -> pods.Resources:
     total = dict.fromkeys(names.MID_RESOURCES, 0)
-    for each in requests:
-        for name, amount in each.items():
+    for amounts in requests:
+        for name, amount in amounts.items():
             total[name] += amount
     return total

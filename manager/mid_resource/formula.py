@@ -1,4 +1,4 @@
-"""Values to publish on a node: calculated, kept or withdrawn, as decided. Pure.
+"""Values to publish on a node: calculated, kept or withdrawn, as decided; and the time since which they shrink. Pure.
 
 In normal operation zero is published as zero: the key shows that the node takes part and has nothing to give now, as
 in Koordinator. Keys are removed only by a withdrawal that leaves no Mid pod behind.
@@ -11,17 +11,27 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from api_types import names
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, times
-from api_types.node_metric import mid_resource
-from api_types.node_metric.mid_resource import MidInputs, MidTerms
-from api_types.node_metric.mid_status import Line, MidStatus
-from manager.mid_resource import status_annotation
-from manager.mid_resource.reasons import Closed, Reason
+from api_types.node_metric import mid_report, mid_resource
+from api_types.node_metric.mid_report import MidPolicy, Requests, UsableReport
+from api_types.node_metric.mid_resource import Terms
+from api_types.node_metric.mid_status import MidStatus
+from manager.cache import store
+from manager.mid_resource.reasons import PUBLISHING, Closed, Reason
 
 UNLIMITED_INCREASE_PERCENT: Final = 100
+FROM_REPORT: Final = "report"
+FROM_PODS: Final = "pods"
+UNKNOWN: Final = "unknown"
+"""Sources of the requests in a target."""
+SET_BACK: Final = dt.timedelta(seconds=5)
+"""A clock that is set back by less than this only counts pods that were bound so much later."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class Target:
 
     values: Mapping[str, int | None]
     reason: Reason
-    lines: Mapping[str, Line] = field(default_factory=dict)
+    lines: Mapping[str, Terms] = field(default_factory=dict)
     floor_before: dt.datetime | None = None
     """Start of the time in which Mid shrinks; None at other times."""
     closed: Closed = Closed.NO
@@ -66,14 +76,14 @@ class Floor:
 def published_on(node: pods.Node) -> Published:
     """Read the Mid resources of a node. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
 
-    def mid_of(wire: pods.QuantityMap | None) -> pods.Resources:
+    def mid(wire: pods.QuantityMap | None) -> pods.Resources:
         return pods.units({name: value for name, value in (wire or {}).items() if name in names.MID_RESOURCES})
 
-    return Published(mid_of(node.status.capacity), mid_of(node.status.allocatable))
+    return Published(mid(node.status.capacity), mid(node.status.allocatable))
 
 
 def calculated(
-    inputs: Mapping[str, MidInputs],
+    terms: Mapping[str, Terms],
     published: Published,
     max_increase_percent: int,
     *,
@@ -82,35 +92,33 @@ def calculated(
     reserved: Mapping[str, int] = MappingProxyType({}),
     closed: Closed = Closed.NO,
 ) -> Target:
-    """Evaluate the formula for both resources, by native name, and bound the rise over the published values.
+    """Return the target by the terms of both resources, by native name; bound the rise over the published values.
 
     A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one. A key that
     is missing rises from the value of the last status annotation, so that a lost key returns to it at once.
-    `reserved`, by native name, is only recorded: `inputs` are net of it. A `closed` node has room for no new pod.
+    `reserved`, by native name, is only recorded: the terms are net of it. A `closed` node has room for no new pod.
     """
     before = _published_or_written(published, written)
     values: dict[str, int | None] = {}
     lines = {}
     reason = Reason.CALCULATED
     for native, mid in mid_resource.MID_OF_NATIVE.items():
-        terms = mid_resource.calculate(inputs[native])
-        step = 0 if same_sample else mid_resource.share(inputs[native].allocatable, max_increase_percent)
-        limit = max((before[mid] or 0) + step, terms.floor)
-        wanted = _without_room(inputs[native], terms) if closed else terms.value
-        limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < wanted
-        value = limit if limited else wanted
-        values[mid] = value
-        lines[mid] = status_annotation.line(
-            inputs[native], terms, value, rise_limit=limit if limited else None, reserved=reserved.get(native)
+        term = terms[native]
+        step = 0 if same_sample else mid_resource.share(term.allocatable or 0, max_increase_percent)
+        limit = max((before[mid] or 0) + step, term.floor or 0)
+        # a node that accepts no new pod publishes at most what its pods request, no less than the floor
+        target = max(min(term.calculated or 0, term.counted_mid), term.floor or 0) if closed else term.value
+        is_limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < target
+        values[mid] = limit if is_limited else target
+        lines[mid] = msgspec.structs.replace(
+            term,
+            published=values[mid],
+            rise_limit=limit if is_limited else None,
+            reserved=reserved.get(native),
+            bound_before=None if term.floor is None else term.bound_before,
         )
-        reason = _REASON_OF_SOURCE[terms.source]
+        reason = _REASON_OF_SOURCE[term.source]
     return Target(values, reason, lines, closed=closed)
-
-
-def _without_room(inputs: MidInputs, terms: MidTerms) -> int:
-    """Return the value of a node that accepts no new pod: at most what its pods request, no less than the floor."""
-    requested = inputs.allocated_mid if inputs.bound_before is None else inputs.bound_before
-    return max(min(terms.calculated, requested), terms.floor)
 
 
 def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) -> Target:
@@ -125,7 +133,7 @@ def _published_or_written(published: Published, written: MidStatus | None) -> di
     return {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
 
 
-_REASON_OF_SOURCE: Final = {
+_REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {
     mid_resource.Source.PEAK: Reason.CALCULATED,
     mid_resource.Source.REPORTED: Reason.CALCULATED_FROM_RECLAIMABLE,
     mid_resource.Source.STATIC: Reason.STATIC,
@@ -154,7 +162,7 @@ def withdrawn(floor: Floor | None, reason: Reason, floor_before: dt.datetime | N
         return Target(dict.fromkeys(names.MID_RESOURCES), reason, floor_before=floor_before)
     values = {mid: floor.values.get(mid, 0) for mid in names.MID_RESOURCES}
     lines = {
-        mid: Line(
+        mid: Terms(
             published=value,
             capacity=floor.capacity.get(mid),
             allocated_mid=floor.allocated.get(mid),
@@ -164,3 +172,73 @@ def withdrawn(floor: Floor | None, reason: Reason, floor_before: dt.datetime | N
         for mid, value in values.items()
     }
     return Target(values, reason, lines, floor_before)
+
+
+def evaluated(
+    node: store.Node,
+    report: UsableReport,
+    policy: MidPolicy,
+    requests: Requests,
+    *,
+    sample: dt.datetime | None,
+    max_increase_percent: int | None,
+    bound_before: Mapping[str, int] | None = None,
+    closed: Closed = Closed.NO,
+) -> Target:
+    """Return the target of a node by a report. `sample` is its time; `requests` as in `mid_report.terms`."""
+    written = node.mid_status
+    terms = mid_report.terms(
+        report,
+        policy,
+        node_reservation.allocatable(node).resources,
+        pods.units(node.status.capacity),
+        requests,
+        bound_before=bound_before,
+    )
+    published_sample = written.sample if written and written.reason in PUBLISHING else ""
+    if not policy.publishes or max_increase_percent is None:  # nothing is published that it could rise from
+        max_increase_percent = UNLIMITED_INCREASE_PERCENT
+    return calculated(
+        terms,
+        published_on(node),
+        max_increase_percent,
+        same_sample=sample is not None and times.format_rfc3339(sample) == published_sample,
+        written=written,
+        reserved=node_reservation.annotated(pods.annotations_of(node.metadata)).resources,
+        closed=closed,
+    )
+
+
+def requests_unknown(node: store.Node, mid: Mapping[str, int]) -> Requests:
+    """Return requests where they could not be counted: nothing is unallocated, and `mid` is the last known floor."""
+    return Requests(node_reservation.allocatable(node).resources, mid)
+
+
+class Period(NamedTuple):
+    """Time in which Mid shrinks on one node: of a withdrawal, or since less is calculated than is requested.
+
+    The floor protects running Mid pods from a restart of the kubelet and must not make room for new ones, so in that
+    time it counts only pods that were bound before it began. The time is in the status annotation, for the next leader.
+    """
+
+    since: dt.datetime
+    sample: dt.datetime | None
+    """Sample that began it; None where it began otherwise, or where an earlier leader recorded it. One sample that is
+    short by noise costs neither a pod list nor a write: all Mid pods of it were bound before, so both come with the
+    next sample that is still short."""
+
+
+def continue_or_begin(
+    period: Period | None, written: MidStatus | None, now: dt.datetime, sample: dt.datetime | None
+) -> Period:
+    """Return the open period of a node; begin one where there is none, or where it begins in the future.
+
+    The clock was set back then, and pods that are bound now would count as bound before. `written` is the annotation of
+    an earlier leader, None where this one has ended a period.
+    """
+    if period is not None:
+        return period if period.since <= now + SET_BACK else Period(now, sample)
+    recorded = times.parse_rfc3339_or_none(written.floor_before if written else None)
+    if recorded is not None and recorded <= now + SET_BACK:
+        return Period(recorded, None)
+    return Period(now, sample)

@@ -6,8 +6,8 @@ import datetime as dt
 import itertools
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from api_types import names
 from api_types.kubernetes import pods, times
@@ -18,27 +18,21 @@ from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
-from manager.mid_resource import departure
-from manager.mid_resource.eviction import shortage
+from manager.mid_resource import decision
+from manager.mid_resource.events import Event
+from manager.mid_resource.eviction import messages, shortage
+from manager.mid_resource.eviction.nodes import OPENED_AGAIN, NodeTurn, Turns
 from manager.mid_resource.eviction.pace import MOST_RECENT, WINDOW
+from manager.mid_resource.eviction.pods import EvictablePods
 from manager.mid_resource.eviction.shortage import Trigger
-from manager.mid_resource.eviction.turns import OPENED_AGAIN, NodeTurn, Turns
-from manager.mid_resource.node_events import Event
 
 log = logging.getLogger(__name__)
 
 REPORTED_AGAIN: Final = dt.timedelta(hours=1)
 """Time after which the same Event about the same subject is recorded again."""
+SLOW_AFTER: Final = dt.timedelta(minutes=10)
+"""Time after which a pod that still terminates is named."""
 _MOST_REMEMBERED: Final = 20_000
-_Key = TypeVar("_Key", bound=Hashable)
-
-
-def remember(known: OrderedDict[_Key, dt.datetime], key: _Key, now: dt.datetime) -> None:
-    """Store the time of a key, the newest last, and drop the oldest of too many."""
-    known.pop(key, None)
-    known[key] = now
-    if len(known) > _MOST_REMEMBERED:
-        known.popitem(last=False)
 
 
 class NodeRecords:
@@ -67,7 +61,7 @@ class NodeRecords:
         """Yield the name and the annotation of each node that has one, of whichever leader."""
         for name in self._cache.nodes.names():
             node = self._cache.nodes.get(name)
-            record = mid_eviction.of(node) if node else None
+            record = mid_eviction.eviction_record(node) if node else None
             if record is not None:
                 yield name, record
 
@@ -78,7 +72,7 @@ class NodeRecords:
         """
         for name, record in self.all():
             node, last = self._cache.nodes.get(name), times.parse_rfc3339_or_none(record.time)
-            leaves = record.trigger == Trigger.LEAVING or (node is not None and departure.of(node).is_leaving)
+            leaves = record.trigger == Trigger.LEAVING or (node is not None and decision.classify(node).is_leaving)
             if record.pod and leaves is of_leaving and last is not None and last <= now:
                 yield from itertools.repeat(last, 1 + min(max(record.recent, 0), MOST_RECENT))
 
@@ -88,7 +82,7 @@ class NodeRecords:
         time = times.format_rfc3339(now)
         since, before = (turn.record.since, turn.record.trigger) if turn.record else (time, "")
         cause = shortage.recorded(before, trigger)
-        recent = tuple(each for each in turn.recent if now - WINDOW < each <= now)
+        recent = tuple(time for time in turn.recent if now - WINDOW < time <= now)
         record = MidEvictionRecord(time, since, pod, uid, cause, len(recent))
         await self._annotate(turn, mid_eviction.encode(record))
         turn.recent = (*recent, now) if pod else recent
@@ -109,9 +103,9 @@ class NodeRecords:
     async def _annotate(self, turn: NodeTurn, text: str | None) -> None:
         body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
         with self._telemetry.write("node_eviction"):
-            seen = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
-        if self._cache.nodes.has(seen):
-            self._cache.nodes.update(seen)
+            patched = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
+        if self._cache.nodes.has(patched):
+            self._cache.nodes.update(patched)
 
     async def event(self, turn: NodeTurn, event: Event) -> None:
         """Record an Event on a node."""
@@ -122,5 +116,19 @@ class NodeRecords:
         now, key = self._clock(), (turn.uid, event.reason, about)
         last = self._reported.get(key)
         if last is None or not dt.timedelta() <= now - last < REPORTED_AGAIN:
-            remember(self._reported, key, now)
+            self._reported.pop(key, None)
+            self._reported[key] = now
+            if len(self._reported) > _MOST_REMEMBERED:
+                self._reported.popitem(last=False)
             await self.event(turn, event)
+
+    async def name_slow_pods(self, turn: NodeTurn, pods: EvictablePods) -> None:
+        """Name pods that count as freed and still run: a long grace period keeps their resources from Prod."""
+        now = self._clock()
+        for pod in pods.leaving:
+            if pod.leaving_since is not None and now - pod.leaving_since > SLOW_AFTER:
+                text = (
+                    f"the Mid pod {pod.key} terminates since {times.format_rfc3339(pod.leaving_since)} and still runs; "
+                    "its resources count as freed, so no other pod goes in its place"
+                )
+                await self.event_once(turn, Event("Warning", messages.SLOW, text), pod.uid)
