@@ -216,10 +216,10 @@ def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> Stat
         answer = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, RecursionError):
         answer = Status(message=body[:LONGEST_FOREIGN_TEXT].decode(errors="replace"))
-    return refusal_of(call, status, answer, retry_after)
+    return read_refusal(call, status, answer, retry_after)
 
 
-def refusal_of(call: Call, status: int, answer: Status, retry_after: str = "") -> StatusError:
+def read_refusal(call: Call, status: int, answer: Status, retry_after: str = "") -> StatusError:
     """Convert a Status to its exception: an ERROR event of a watch has one without an HTTP answer."""
     kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
     if kind is None and status == 404:

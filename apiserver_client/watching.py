@@ -273,7 +273,7 @@ class _Watch(Generic[T]):
         received = decoding.decode(call, line, decoding.WatchEvent)
         if received.type == "ERROR":
             status = decoding.decode(call, received.object, errors.Status)
-            raise errors.refusal_of(call, status.code, status)
+            raise errors.read_refusal(call, status.code, status)
         identity = decoding.identify(received.object, self.resource.kind)
         self.version = identity.metadata.resource_version or self.version
         number = decoding.version_number(identity.metadata.resource_version)

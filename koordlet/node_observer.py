@@ -134,7 +134,7 @@ class NodeObserver:
             snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
         self.pods_in_system = snapshot.pods_in_system
-        self.newest = series.series_of(snapshot, bound.classes if bound.synced else None, _reserved(cluster))
+        self.newest = series.snapshot_series(snapshot, bound.classes if bound.synced else None, _reserved(cluster))
         self.cache.append(snapshot, self.newest)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds

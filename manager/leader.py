@@ -106,8 +106,8 @@ async def lead(
             await _read_config(api, settings, parts)
             await parts.evictor.check_rights()
             writing = [
-                group.create_task(each)
-                for each in (
+                group.create_task(work)
+                for work in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
                     parts.schema.run(_SCHEMA_SECONDS), parts.evictor.run(),
                     config_watch.read_hourly(
@@ -128,10 +128,10 @@ def object_watches(
 ) -> tuple[ObjectWatch, NodeMetricWatch]:
     """Wire the watches of Nodes and of NodeMetrics."""
     nodes = ObjectWatch(
-        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, seen=count_event,
+        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, on_event=count_event,
         show_problem=leadership.show,
     )  # fmt: skip
-    reports = NodeMetricWatch(api, parts.cache, sink=parts.sink, seen=count_event, show_problem=leadership.show)
+    reports = NodeMetricWatch(api, parts.cache, sink=parts.sink, on_event=count_event, show_problem=leadership.show)
     return nodes, reports
 
 

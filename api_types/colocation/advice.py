@@ -28,28 +28,28 @@ def strategy_advice(
             if isinstance(mark, slo.AtMostAdvised) and value is not None and value > mark.value:
                 yield _advice((*path, camel_case(field)), value, f"at most {mark.value:g}")
     if strategy.metric_memory_collect_policy == slo.HOT_PAGE_CACHE:
-        wanted = "usageWithPageCache or usageWithoutPageCache; hot pages are not measured, the latter is in force"
-        yield _advice((*path, "metricMemoryCollectPolicy"), strategy.metric_memory_collect_policy, wanted)
-    own = strategy.node_predict_policy
-    of_preset = presets.PRESETS[strategy.preset].node_predict_policy if strategy.preset else None
+        advised = "usageWithPageCache or usageWithoutPageCache; hot pages are not measured, the latter is in force"
+        yield _advice((*path, "metricMemoryCollectPolicy"), strategy.metric_memory_collect_policy, advised)
+    policy = strategy.node_predict_policy
+    preset_policy = presets.PRESETS[strategy.preset].node_predict_policy if strategy.preset else None
     evicts = _mode(strategy, mode_below) == "evict"
-    if own is not None and own.predictor is not None:
-        if presets.is_gated(own) and not evicts:
-            yield _advice((*path, "nodePredictPolicy", "predictor"), own.predictor, _GATED)
-    elif of_preset is not None and presets.is_gated(of_preset) and not evicts:
+    if policy is not None and policy.predictor is not None:
+        if presets.is_gated(policy) and not evicts:
+            yield _advice((*path, "nodePredictPolicy", "predictor"), policy.predictor, _GATED)
+    elif preset_policy is not None and presets.is_gated(preset_policy) and not evicts:
         yield _advice((*path, "preset"), strategy.preset, _GATED)
     threshold = strategy.mid_eviction.memory_threshold_percent if strategy.mid_eviction else None
     if threshold is not None and strategy.metric_memory_collect_policy == _WITH_PAGE_CACHE:
-        wanted = f"another metricMemoryCollectPolicy: with {_WITH_PAGE_CACHE} the memory of a node evicts no pod"
-        yield _advice((*path, "midEviction", "memoryThresholdPercent"), threshold, wanted)
+        advised = f"another metricMemoryCollectPolicy: with {_WITH_PAGE_CACHE} the memory of a node evicts no pod"
+        yield _advice((*path, "midEviction", "memoryThresholdPercent"), threshold, advised)
     if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
         yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")
 
 
 def _mode(strategy: slo.ColocationStrategy, below: str) -> str:
     """Return `midEviction.mode` of a layer and its preset."""
-    of_preset = presets.PRESETS[strategy.preset].mid_eviction if strategy.preset else None
-    modes = (each.mode for each in (strategy.mid_eviction, of_preset) if each is not None)
+    preset_eviction = presets.PRESETS[strategy.preset].mid_eviction if strategy.preset else None
+    modes = (eviction.mode for eviction in (strategy.mid_eviction, preset_eviction) if eviction is not None)
     return next((mode for mode in modes if mode is not None), below)
 
 
@@ -65,19 +65,19 @@ def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 def preset_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
     """Yield advice on entries with a preset of which the cluster strategy sets keys: these win over every preset."""
-    of_cluster = dict(_leaves(config.to_wire()))
+    cluster_values = dict(_leaves(config.to_wire()))
     for position, entry in enumerate(config.node_configs or ()):
         if entry.preset is None:
             continue
-        own = dict(_leaves(entry.to_wire()))
+        entry_values = dict(_leaves(entry.to_wire()))
         void = [
             key
             for key, value in _leaves(presets.PRESETS[entry.preset].to_wire())
-            if key not in own and of_cluster.get(key, value) != value
+            if key not in entry_values and cluster_values.get(key, value) != value
         ]
         if void:
-            wanted = f"{', '.join(void)} in this entry too: the cluster strategy sets them, and wins over a preset"
-            yield _advice(("nodeConfigs", position, "preset"), entry.preset, wanted)
+            advised = f"{', '.join(void)} in this entry too: the cluster strategy sets them, and wins over a preset"
+            yield _advice(("nodeConfigs", position, "preset"), entry.preset, advised)
 
 
 def _leaves(wire: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -95,8 +95,8 @@ def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
         selector = entry.node_selector
         if selector is None or node_selector.is_empty(selector):
             meaning = "none is selected" if selector is None else "every node is selected"
-            wanted = f"a selector that is not empty ({meaning})"
-            yield _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), wanted)
+            advised = f"a selector that is not empty ({meaning})"
+            yield _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), advised)
 
 
 def overlap_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
@@ -118,8 +118,8 @@ def overlap(config: slo.ColocationConfig, winners: Sequence[int], position: int,
     selector = (config.node_configs or [])[position].node_selector
     others = ", ".join(f"nodeConfigs[{winner}]" for winner in winners)
     example = f", as on node {node}" if node else ""
-    wanted = f"nodes outside {others}: the first entry that matches wins{example}"
-    return _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), wanted)
+    advised = f"nodes outside {others}: the first entry that matches wins{example}"
+    return _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), advised)
 
 
 def idle_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
@@ -138,5 +138,5 @@ def name_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
         taken.add(entry.name or "")
 
 
-def _advice(path: KeyPath, seen: object, wanted: str) -> Problem:
-    return Problem(path, quoted(seen), wanted, Effect.ADVICE)
+def _advice(path: KeyPath, value: object, advised: str) -> Problem:
+    return Problem(path, quoted(value), advised, Effect.ADVICE)

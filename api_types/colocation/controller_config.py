@@ -99,8 +99,8 @@ LONGEST_PREDICTOR_NAME: Final = 128
 
 def _predictor_name(name: str) -> str:
     if len(name) > LONGEST_PREDICTOR_NAME or not re.fullmatch(PREDICTOR_NAME_PATTERN, name):
-        wanted = f"want one of {', '.join(PREDICTOR_NAMES)}, or vendor/name of a package"
-        raise pydantic_core.PydanticCustomError("predictor_name", wanted)
+        message = f"want one of {', '.join(PREDICTOR_NAMES)}, or vendor/name of a package"
+        raise pydantic_core.PydanticCustomError("predictor_name", message)
     return name
 
 
@@ -328,8 +328,8 @@ def nested_model(annotation: Any) -> type[pydantic.BaseModel] | None:
     """Return the model of which a field of this annotation holds one or several; None for other fields."""
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return annotation
-    found = (nested_model(part) for part in typing.get_args(annotation))
-    return next((model for model in found if model), None)
+    nested = (nested_model(part) for part in typing.get_args(annotation))
+    return next((model for model in nested if model), None)
 
 
 def with_defaults(model: type[ModelT]) -> ModelT:
@@ -372,10 +372,10 @@ def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
 
 def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
     """Return the keys that are set and have no effect here: wire name -> purpose."""
-    known = type(strategy).model_fields
+    fields = type(strategy).model_fields
     unused = {}
     for field in sorted(strategy.model_fields_set):
-        key, value = Key(wire_model.camel_case(field), known[field]), getattr(strategy, field)
+        key, value = Key(wire_model.camel_case(field), fields[field]), getattr(strategy, field)
         if key.unused:
             unused[key.path] = key.unused
         elif isinstance(value, MidEviction):

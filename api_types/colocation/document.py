@@ -49,19 +49,19 @@ class _Problems(list[Problem]):
         self._worst = Effect.ADVICE
         self._suggestions = MOST_SUGGESTIONS
 
-    def add(self, path: KeyPath, seen: Any, wanted: str, effect: Effect) -> None:
+    def add(self, path: KeyPath, value: Any, expected: str, effect: Effect) -> None:
         """Add a problem of a value as it was parsed."""
         if self._most is None or len(self) < self._most:
-            self.append(Problem(path, config_problem.quoted(seen), wanted, effect))
+            self.append(Problem(path, config_problem.quoted(value), expected, effect))
         else:
             self._others += 1
             if effect is not Effect.ADVICE:
                 self._worst = effect
 
-    def similar(self, key: str, known: Iterable[str]) -> list[str]:
+    def similar(self, key: str, keys: Iterable[str]) -> list[str]:
         """Return the known key that is most similar to an unknown one; none where too many were searched."""
         self._suggestions -= 1
-        return difflib.get_close_matches(key, known, n=1) if self._suggestions >= 0 else []
+        return difflib.get_close_matches(key, keys, n=1) if self._suggestions >= 0 else []
 
     def with_rest(self) -> tuple[Problem, ...]:
         """Return the problems, and one more for those that are only counted."""
@@ -110,14 +110,16 @@ def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Probl
     The problems are `MOST_PROBLEMS` and a last one that counts the others; advice on values comes after them.
     """
     if pods.is_too_long(text):
-        wanted = f"at most {pods.MOST_ANNOTATION_BYTES}"
-        seen = f"more than {pods.MOST_ANNOTATION_BYTES} bytes"
-        return None, (Problem((), seen, wanted, Effect.LAYER_IGNORED),)
-    found = _Problems(MOST_PROBLEMS)
-    document = _object(text, slo.ColocationStrategy, found)
-    problems = found.with_rest()
+        expected = f"at most {pods.MOST_ANNOTATION_BYTES}"
+        actual = f"more than {pods.MOST_ANNOTATION_BYTES} bytes"
+        return None, (Problem((), actual, expected, Effect.LAYER_IGNORED),)
+    collected = _Problems(MOST_PROBLEMS)
+    document = _object(text, slo.ColocationStrategy, collected)
+    problems = collected.with_rest()
     if config_problem.refuses(problems):
-        return None, tuple(dataclasses.replace(each, effect=_without_document(each.effect)) for each in problems)
+        return None, tuple(
+            dataclasses.replace(problem, effect=_without_document(problem.effect)) for problem in problems
+        )
     strategy = slo.ColocationStrategy.model_validate(document)
     return strategy, (*problems, *colocation_advice.strategy_advice(strategy))
 
@@ -145,9 +147,9 @@ def _is_too_deep(value: Any) -> bool:
     """Return whether the nesting is deeper than any valid document; later code here and elsewhere is recursive."""
     level = [value]
     for _ in range(_DEEPEST):
-        containers = [each for each in level if isinstance(each, (dict, list))]
-        level = [child for each in containers for child in (each.values() if isinstance(each, dict) else each)]
-    return any(isinstance(each, (dict, list)) for each in level)
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+    return any(isinstance(item, (dict, list)) for item in level)
 
 
 class _JsonObject(dict[str, Any]):
@@ -183,29 +185,29 @@ def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: 
         return value
     fields = {camel_case(field): info for field, info in model.model_fields.items()}
     result: dict[str, Any] = {}
-    for key, item in _resolve_aliases(_own_keys(value, fields, path, problems), fields, path, problems):
+    for key, item in _resolve_aliases(_model_keys(value, fields, path, problems), fields, path, problems):
         nested = slo.nested_model(fields[key].annotation)
         result[key] = _fold(item, nested, (*path, key), problems) if nested else item
     return result
 
 
-def _own_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: _Problems) -> dict[str, Any]:
-    known = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
-    by_lower_case = {key.lower(): key for key in known}
+def _model_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: _Problems) -> dict[str, Any]:
+    spellings = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
+    by_lower_case = {key.lower(): key for key in spellings}
     result: dict[str, Any] = {}
     for key, item in value.items():
-        own = by_lower_case.get(key.lower())
-        if own is None:
-            similar = problems.similar(key, known)
-            wanted = f"a known key; is {similar[0]} meant?" if similar else "a known key"
-            problems.add((*path, key), item, wanted, _effect_in(path))
+        field = by_lower_case.get(key.lower())
+        if field is None:
+            similar = problems.similar(key, spellings)
+            expected = f"a known key; is {similar[0]} meant?" if similar else "a known key"
+            problems.add((*path, key), item, expected, _effect_in(path))
         elif item is None:
-            result.pop(own, None)
+            result.pop(field, None)
         else:
-            result[own] = item
+            result[field] = item
     for key in sorted(getattr(value, "repeated", ())):
-        if own := by_lower_case.get(key):
-            problems.add((*path, own), result.get(own), "the key once: the last one counts", Effect.ADVICE)
+        if field := by_lower_case.get(key):
+            problems.add((*path, field), result.get(field), "the key once: the last one counts", Effect.ADVICE)
     return result
 
 
@@ -215,8 +217,8 @@ def _resolve_aliases(
     for key, item in value.items():
         meant = slo.ALIASES.get(key, key)
         if meant != key and value.get(meant, item) != item:
-            wanted = f"the same as {meant}, or one of the two alone"
-            problems.add((*path, key), item, wanted, _effect_in(path))
+            expected = f"the same as {meant}, or one of the two alone"
+            problems.add((*path, key), item, expected, _effect_in(path))
         if meant in fields:
             yield meant, item
 
@@ -235,16 +237,16 @@ def _add_type_and_range_problems(document: Any, model: type[pydantic.BaseModel],
         model.model_validate(document)
     except pydantic.ValidationError as error:
         for item in error.errors(include_url=False, include_context=False):
-            _add_problem_of(item, model, problems)
+            _add_problem(item, model, problems)
 
 
-def _add_problem_of(error: Any, model: type[pydantic.BaseModel], problems: _Problems) -> None:
+def _add_problem(error: Any, model: type[pydantic.BaseModel], problems: _Problems) -> None:
     path: KeyPath = error["loc"]
     wrong_type = error["type"].endswith("_type")
     effect = Effect.DOCUMENT_REFUSED if wrong_type else _effect_in(path)
     custom = error["type"].startswith(("duration_", "predictor_"))  # custom errors, whose text names the wanted value
-    wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
-    problems.add(path, error["input"], wanted, effect)
+    expected = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
+    problems.add(path, error["input"], expected, effect)
 
 
 def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
@@ -256,9 +258,12 @@ def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
         except (pydantic.ValidationError, LookupError, TypeError):
             continue  # absent, or already reported
         if fault := node_selector.fault(selector):
-            inside, seen, wanted = fault
+            inner_path, value, expected = fault
             yield Problem(
-                (_ENTRIES, position, _SELECTOR, inside), config_problem.quoted(seen), wanted, Effect.LAYER_IGNORED
+                (_ENTRIES, position, _SELECTOR, inner_path),
+                config_problem.quoted(value),
+                expected,
+                Effect.LAYER_IGNORED,
             )
 
 
@@ -277,8 +282,8 @@ def _without_bad_entries(document: dict[str, Any], problems: Iterable[Problem]) 
 
 
 def _shell(entry: dict[str, Any], drop_selector: bool) -> dict[str, Any]:
-    kept = ("name",) if drop_selector else ("name", _SELECTOR)
-    return {key: entry[key] for key in kept if key in entry}
+    keys = ("name",) if drop_selector else ("name", _SELECTOR)
+    return {key: entry[key] for key in keys if key in entry}
 
 
 def _unused(config: slo.ColocationConfig) -> Iterator[str]:

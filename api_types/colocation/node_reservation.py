@@ -39,60 +39,60 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
     if not text:
         return Amounts({}, ())
     if pods.is_too_long(text):
-        seen, wanted = (
+        actual, expected = (
             f"more than {pods.MOST_ANNOTATION_BYTES} bytes",
             f"a JSON object of at most {pods.MOST_ANNOTATION_BYTES} bytes",
         )
-        return Amounts({}, (Problem(_PATH, seen, wanted, Effect.LAYER_IGNORED),))
+        return Amounts({}, (Problem(_PATH, actual, expected, Effect.LAYER_IGNORED),))
     try:
-        given = json.loads(text)
+        reservation = json.loads(text)
     except (ValueError, RecursionError):
         return Amounts({}, (_problem((), text, "a JSON object"),))
-    if not isinstance(given, dict):
-        return Amounts({}, (_problem((), given, "an object"),))
-    found, problems = _quantities(given.get("resources"))
-    cpus, wrong_cpus = _cpu_millis(given.get("reservedCPUs"))
+    if not isinstance(reservation, dict):
+        return Amounts({}, (_problem((), reservation, "an object"),))
+    resources, problems = _quantities(reservation.get("resources"))
+    cpus, wrong_cpus = _cpu_millis(reservation.get("reservedCPUs"))
     if cpus is not None:
-        found[names.CPU] = cpus
+        resources[names.CPU] = cpus
     problems += wrong_cpus
-    return Amounts({} if problems else found, tuple(problems[:_MOST_PROBLEMS]))
+    return Amounts({} if problems else resources, tuple(problems[:_MOST_PROBLEMS]))
 
 
 def allocatable(node: pods.Node) -> Amounts:
     """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
     by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
-    found = annotated(pods.annotations_of(node.metadata))
-    left = {name: capacity[name] - value for name, value in found.resources.items() if name in capacity}
-    resources = {name: max(min(value, left.get(name, value)), 0) for name, value in by_kubelet.items()}
-    return Amounts(resources, found.problems)
+    reserved = annotated(pods.annotations_of(node.metadata))
+    unreserved = {name: capacity[name] - value for name, value in reserved.resources.items() if name in capacity}
+    resources = {name: max(min(value, unreserved.get(name, value)), 0) for name, value in by_kubelet.items()}
+    return Amounts(resources, reserved.problems)
 
 
-def _quantities(given: Any) -> tuple[pods.Resources, list[Problem]]:
-    if given is None:
+def _quantities(document: Any) -> tuple[pods.Resources, list[Problem]]:
+    if document is None:
         return {}, []
-    if not isinstance(given, dict):
-        return {}, [_problem(("resources",), given, "an object of quantities")]
-    found: pods.Resources = {}
+    if not isinstance(document, dict):
+        return {}, [_problem(("resources",), document, "an object of quantities")]
+    resources: pods.Resources = {}
     problems = []
-    for name, value in given.items():
+    for name, value in document.items():
         try:
             units = quantities.resource_units(name, value)
         except quantities.InvalidQuantity:
             units = -1
         if not 0 <= units <= quantities.MOST:
             problems.append(_problem(("resources", name), value, "a quantity of at least 0, like 500m or 4Gi"))
-        found[name] = units
-    return found, problems
+        resources[name] = units
+    return resources, problems
 
 
-def _cpu_millis(given: Any) -> tuple[int | None, list[Problem]]:
-    if given is None or given == "":
+def _cpu_millis(cpus: Any) -> tuple[int | None, list[Problem]]:
+    if cpus is None or cpus == "":
         return None, []
     try:
-        return cpu_list.count(given) * 1000, []
+        return cpu_list.count(cpus) * 1000, []
     except (AttributeError, TypeError, ValueError):
-        return None, [_problem(("reservedCPUs",), given, "a list of CPUs like 0-3,8")]
+        return None, [_problem(("reservedCPUs",), cpus, "a list of CPUs like 0-3,8")]
 
 
-def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
-    return Problem((*_PATH, *path), problem.quoted(seen), wanted, Effect.LAYER_IGNORED)
+def _problem(path: KeyPath, value: Any, expected: str) -> Problem:
+    return Problem((*_PATH, *path), problem.quoted(value), expected, Effect.LAYER_IGNORED)

@@ -26,22 +26,22 @@ class Problem:
     """One problem. `str()` is one line for Events, logs and `koordctl config check`."""
 
     path: KeyPath
-    seen: str
-    wanted: str
+    actual: str
+    expected: str
     effect: Effect
 
     def __str__(self) -> str:
         """Return the key path, the value seen and the value wanted."""
-        return f"{format_path(self.path)}: seen {self.seen}, want {self.wanted}"
+        return f"{format_path(self.path)}: seen {self.actual}, want {self.expected}"
 
     def with_effect(self) -> str:
         """Return the problem with its effect."""
         return f"{self} ({self.effect.value})"
 
 
-def problem(path: KeyPath, seen: Any, wanted: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
+def problem(path: KeyPath, value: Any, expected: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
     """Return the problem of a value as it was parsed."""
-    return Problem(path, quoted(seen), wanted, effect)
+    return Problem(path, quoted(value), expected, effect)
 
 
 def format_path(path: KeyPath) -> str:

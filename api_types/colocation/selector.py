@@ -117,17 +117,19 @@ def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int
     The result is approximate: it depends on the document alone, and on the beginning of a huge one. `matching`
     evaluates a real node.
     """
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     checked: set[frozenset[tuple[str, str]]] = set()
-    for labels in itertools.chain.from_iterable(_virtual_nodes(each) for each in selectors if each is not None):
+    for labels in itertools.chain.from_iterable(
+        _virtual_nodes(selector) for selector in selectors if selector is not None
+    ):
         virtual_node = frozenset(labels.items())
         if virtual_node in checked:
             continue
         checked.add(virtual_node)
-        found.update(itertools.islice(itertools.combinations(matching(selectors, labels), 2), _MOST_OVERLAPS))
-        if len(checked) * len(selectors) >= _MOST_MATCHES or len(found) >= _MOST_OVERLAPS:
+        pairs.update(itertools.islice(itertools.combinations(matching(selectors, labels), 2), _MOST_OVERLAPS))
+        if len(checked) * len(selectors) >= _MOST_MATCHES or len(pairs) >= _MOST_OVERLAPS:
             break
-    return sorted(found)
+    return sorted(pairs)
 
 
 def matching(selectors: Iterable[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, ...]:

@@ -59,7 +59,9 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if "items" in schema:
         result["items"] = _structural(schema["items"], definitions)
     if "properties" in schema:
-        result["properties"] = {name: _structural(each, definitions) for name, each in schema["properties"].items()}
+        result["properties"] = {
+            name: _structural(property_schema, definitions) for name, property_schema in schema["properties"].items()
+        }
     return result
 
 

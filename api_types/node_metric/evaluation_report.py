@@ -79,11 +79,19 @@ class Packed(NamedTuple):
 
 def pack(entries: Sequence[WireEvaluation]) -> Packed:
     """Return what counts of the evaluation of one node."""
-    found = {
-        each.predictor: each for each in entries[:MOST_ENTRIES] if 0 < len(each.predictor) <= LONGEST_PREDICTOR_NAME
+    evaluations = {
+        evaluation.predictor: evaluation
+        for evaluation in entries[:MOST_ENTRIES]
+        if 0 < len(evaluation.predictor) <= LONGEST_PREDICTOR_NAME
     }
-    scores = [_values(of) for each in found.values() for of in (each.cpu, each.memory)]
-    return Packed(_shared(tuple(found)), struct.pack(f"{3 * len(scores)}f", *itertools.chain.from_iterable(scores)))
+    scores = [
+        _values(resource_scores)
+        for evaluation in evaluations.values()
+        for resource_scores in (evaluation.cpu, evaluation.memory)
+    ]
+    return Packed(
+        _shared(tuple(evaluations)), struct.pack(f"{3 * len(scores)}f", *itertools.chain.from_iterable(scores))
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -100,20 +108,22 @@ def _values(scores: WireScores | None) -> tuple[float, float, float]:
 
 def combined(reports: Iterable[Packed]) -> Mapping[tuple[str, str], Fleet]:
     """Return (predictor, resource) -> the scores over all nodes. Each report is that of one node."""
-    found: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+    scores_by_predictor: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
     for report in reports:
         scores = struct.iter_unpack("3f", report.scores)
         for name in report.predictors:
-            of = found.setdefault(name, {names.CPU: [], names.MEMORY: []})
+            scores_by_resource = scores_by_predictor.setdefault(name, {names.CPU: [], names.MEMORY: []})
             for resource in (names.CPU, names.MEMORY):
                 forecasts, violation_percent, savings_percent = next(scores)
                 if not math.isnan(forecasts):
-                    of[resource].append((forecasts, violation_percent, savings_percent))
-    nodes = collections.Counter({name: max(map(len, of.values())) for name, of in found.items()})
+                    scores_by_resource[resource].append((forecasts, violation_percent, savings_percent))
+    nodes = collections.Counter(
+        {name: max(map(len, by_resource.values())) for name, by_resource in scores_by_predictor.items()}
+    )
     return {
         (name, resource): _fleet(scores)
         for name, _ in nodes.most_common(MOST_PREDICTORS)
-        for resource, scores in found[name].items()
+        for resource, scores in scores_by_predictor[name].items()
         if scores
     }
 

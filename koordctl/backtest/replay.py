@@ -182,7 +182,7 @@ def _measured(
     system = None if missing else system
     classes = {pod.uid: pod.priority_class for pod in pods}
     snapshot = Snapshot(at_seconds, of_node, system, measured, unmeasured_pods=missing)
-    return series.series_of(snapshot, classes, _reserved(node))
+    return series.snapshot_series(snapshot, classes, _reserved(node))
 
 
 def _reserved(node: NodeHistory) -> Reserved:

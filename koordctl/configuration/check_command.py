@@ -54,7 +54,7 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
     """Return the answer: no where a part of the document is refused."""
     is_refused = config_problem.refuses(reading.problems)
     rows = [
-        (_sign(each.effect), config_problem.format_path(each.path), each.seen, each.wanted, each.effect.value)
+        (_sign(each.effect), config_problem.format_path(each.path), each.actual, each.expected, each.effect.value)
         for each in reading.problems
     ]
     columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
@@ -63,7 +63,7 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
     if not is_refused:
         lines.append("the document would be accepted" if reading.problems else "the document is good")
     problems = [
-        ConfigProblem(config_problem.format_path(each.path), each.seen, each.wanted, each.effect.name)
+        ConfigProblem(config_problem.format_path(each.path), each.actual, each.expected, each.effect.name)
         for each in reading.problems
     ]
     return Answer(

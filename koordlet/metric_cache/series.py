@@ -40,7 +40,7 @@ def counted_class(priority_class: PriorityClass | None) -> PriorityClass:
     return priority_class or PriorityClass.PROD
 
 
-def series_of(
+def snapshot_series(
     snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass] | None, reserved: Reserved | None
 ) -> dict[SeriesKey, UsageSample]:
     """Return all series of one instant.

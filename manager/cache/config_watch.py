@@ -29,7 +29,7 @@ _PLURAL: Final = resources.CONFIG_MAPS.plural
 
 
 class ConfigWatch:
-    """`sink` gets each change, `seen` is called for each event; `identity` is that of this manager."""
+    """`sink` gets each change, `on_event` is called for each event; `identity` is that of this manager."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ConfigWatch:
         self._to = to
         self._settings = settings
         self._sink = sink
-        self._seen = on_event
+        self._on_event = on_event
         self._identity = identity
         self._thread: KopfThread | None = None
 
@@ -75,7 +75,7 @@ class ConfigWatch:
             await asyncio.to_thread(thread.join, _EXIT_SECONDS)
 
     def _deliver(self, kind: str | None, wire: Mapping[str, Any]) -> None:
-        self._seen(_PLURAL)
+        self._on_event(_PLURAL)
         metadata = wire["metadata"]
         if kind == "DELETED":
             self._sink.deleted(_PLURAL, metadata["name"], metadata.get("uid"))

@@ -36,7 +36,7 @@ class VersionsWentBack(Exception):
 class ObjectWatch:
     """Watch of the objects of one kind, `decode` their type; `follow` watches until it is cancelled.
 
-    `sink` gets each change, `seen` is called for it; `show_problem` gets why the watch fails, None where it works.
+    `sink` gets each change, `on_event` is called for it; `show_problem` gets why the watch fails, None where it works.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ObjectWatch:
         store: Store[Any],
         decode: type,
         sink: EventSink,
-        seen: Callable[[str], None],
+        on_event: Callable[[str], None],
         show_problem: Callable[[str, str | None], None],
     ) -> None:
         self._api = api
@@ -55,7 +55,7 @@ class ObjectWatch:
         self._store = store
         self._decode = decode
         self._sink = sink
-        self._seen = seen
+        self._on_event = on_event
         self._show_problem = show_problem
         self.listed = asyncio.Event()
         """Set once a whole list is in the store."""
@@ -94,7 +94,7 @@ class ObjectWatch:
             self._list_ended(event)
             return
         plural = self._resource.plural
-        self._seen(plural)
+        self._on_event(plural)
         if isinstance(event, watching.Changed):
             self._sink.updated(plural, event.object)
         elif isinstance(event, watching.Deleted):

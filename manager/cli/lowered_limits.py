@@ -142,7 +142,7 @@ class LoweredLimits:
 
     async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
-        found = {}
+        pods_by_uid = {}
         items = objects.list_items(
             self._api,
             resources.PODS,
@@ -165,8 +165,8 @@ class LoweredLimits:
                     log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))
                     continue
                 if mid is not None and mid.is_lowered:
-                    found[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
-        return found
+                    pods_by_uid[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
+        return pods_by_uid
 
     async def _restore(self, uid: str, namespace: str, name: str, mid: MidPod) -> None:
         body = cpu_limits.patch(uid, mid, mid.originals())

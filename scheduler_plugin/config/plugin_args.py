@@ -75,7 +75,7 @@ def completed(
             completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
         return None
     problems += [
-        Problem((*path, *finding.path), finding.seen, finding.wanted, finding.effect)
+        Problem((*path, *finding.path), finding.actual, finding.expected, finding.effect)
         for finding in entry.problems(effective)
     ]
     return effective if isinstance(effective, pydantic.BaseModel) else None

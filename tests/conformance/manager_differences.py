@@ -33,7 +33,7 @@ def _annotation_out_of_range(case: Mapping[str, Any]) -> bool:
         return False
     found, problems = colocation_document.read_strategy(text)
     said_no = ("a known key", "at least", "above", "at most", "one of")
-    return found is None and all(any(each in problem.wanted for each in said_no) for problem in problems)
+    return found is None and all(any(each in problem.expected for each in said_no) for problem in problems)
 
 
 def _not_static(case: Mapping[str, Any]) -> bool:
@@ -66,7 +66,7 @@ def _share_is_binary(case: Mapping[str, Any]) -> bool:
 
 def _has_unknown_key(case: Mapping[str, Any]) -> bool:
     found = colocation_document.read_config(evaluation.document_text(case["input"]["configmap_data"]))
-    return any(problem.wanted.startswith("a known key") for problem in found.problems)
+    return any(problem.expected.startswith("a known key") for problem in found.problems)
 
 
 def _config_map_is_gone(case: Mapping[str, Any]) -> bool:

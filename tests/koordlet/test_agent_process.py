@@ -46,7 +46,7 @@ def learnt_before(path):
     for step in range(120):
         at = now - 30 * (120 - step)
         snapshot = Snapshot(at, UsageSample(1.0, 2e9), UsageSample(1.0, 2e9))
-        server.train(at, series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
+        server.train(at, series.snapshot_series(snapshot, {}, Reserved(0.0, 0.0)))
     assert checkpoint.save(path, Checkpoint(NODE, now - 30, server.export())) is None
 
 

@@ -114,7 +114,7 @@ def test_lists_of_an_annotation_are_bounded():
         assert document.read_strategy(text % "")[0] is not None
         found, [problem] = document.read_strategy(text % (f",{quoted}" * 16))
         assert found is None
-        assert "at most" in problem.wanted
+        assert "at most" in problem.expected
 
 
 def test_a_cached_strategy_holds_nothing_that_no_controller_reads():

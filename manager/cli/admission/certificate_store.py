@@ -55,13 +55,13 @@ class CertificateStore:
 
     async def check(self) -> None:
         """Renew the certificate where that is due, and serve the one of the Secret. Raises errors.ApiServerError."""
-        pair = await self._of_secret()
+        pair = await self._read_or_renew()
         await self._trust(pair.bundle)
         if pair != self._served:
             self._serve(pair)
             self._served = pair
 
-    async def _of_secret(self) -> Pair:
+    async def _read_or_renew(self) -> Pair:
         name, namespace = self._settings.secret, self._settings.namespace
         secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
         pair = _pair(secret.get("data") or {})
@@ -78,13 +78,13 @@ class CertificateStore:
 
     def _now(self) -> dt.datetime:
         """Return the clock of the API server, which checks the certificate: replicas agree, whatever their clocks."""
-        own = self._clock()
-        now = self._api.server_time or own
-        if abs(now - own) > _CLOCK_DIFFERENCE:
+        local_time = self._clock()
+        now = self._api.server_time or local_time
+        if abs(now - local_time) > _CLOCK_DIFFERENCE:
             log.warning(
                 "the clock of this node is %s, that of the API server %s, which is used for the certificate; want less"
                 " than %s between them: set the clock of the node",
-                f"{own:%Y-%m-%d %H:%M}",
+                f"{local_time:%Y-%m-%d %H:%M}",
                 f"{now:%Y-%m-%d %H:%M}",
                 _CLOCK_DIFFERENCE,
             )

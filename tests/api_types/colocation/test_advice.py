@@ -94,7 +94,7 @@ def test_of_many_problems_of_an_annotation_the_first_20_are_named_and_the_others
     assert strategy is None
     assert len(found) == min(count, 20) + (counted is not None)
     assert [each.path for each in found[:20]] == [(f"unknown{number}",) for number in range(20)]
-    assert [each.seen for each in found[20:]] == ([f"{counted} more problems"] if counted else [])
+    assert [problem.actual for problem in found[20:]] == ([f"{counted} more problems"] if counted else [])
 
 
 def test_a_similar_key_is_searched_for_the_first_five_unknown_ones():

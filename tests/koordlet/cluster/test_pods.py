@@ -221,7 +221,7 @@ def predicted(*bound):
     for step in range(200):
         used = {"aaaa": UsageSample(7.0 + step % 2 / 5, 2.0**33), "bbbb": UsageSample(0.3, 2.0**28)}
         snapshot = Snapshot(1e9 + 30 * step, UsageSample(8.0, 9 * 2.0**30), UsageSample(0.5, 2.0**29), used)
-        server.train(1e9 + 30 * step, series.series_of(snapshot, classes, Reserved(0.5, 2.0**30)))
+        server.train(1e9 + 30 * step, series.snapshot_series(snapshot, classes, Reserved(0.5, 2.0**30)))
     return server.predict(1e9 + 6000, table.active(), WholeAmounts(10_000, 2**36))
 
 

@@ -49,7 +49,7 @@ class Node:
         parts = [*usage.values(), *([system] if system else [])]
         node = UsageSample(sum(each[0] for each in parts), sum(each[1] for each in parts))
         snapshot = Snapshot(self.now, node, system, usage)
-        self.server.train(self.now, class_series.series_of(snapshot, {}, Reserved(1.0, 4.0 * GIB)), self.boot)
+        self.server.train(self.now, class_series.snapshot_series(snapshot, {}, Reserved(1.0, 4.0 * GIB)), self.boot)
         if self.is_calibrated:
             self.server.calibrate(self.now, pods, CAPACITY, capped=capped)
         return self
@@ -221,7 +221,7 @@ def test_without_a_sample_of_the_system_nothing_is_recorded():
 
 def test_a_capacity_of_0_is_no_unit():
     server = PredictionServer(CALIBRATED)
-    server.train(START, class_series.series_of(Snapshot(START, SYSTEM, SYSTEM, {}), {}, Reserved(1.0, 4.0 * GIB)))
+    server.train(START, class_series.snapshot_series(Snapshot(START, SYSTEM, SYSTEM, {}), {}, Reserved(1.0, 4.0 * GIB)))
     server.calibrate(START, [], WholeAmounts(0, 0))
     assert server.calibration.export() is None
     server.calibrate(START, [], CAPACITY)

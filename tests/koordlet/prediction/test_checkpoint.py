@@ -39,7 +39,7 @@ def train(server, at_seconds, usage_of_pod, system_cores=0.5):
     node = UsageSample(system[0] + sum(p[0] for p in pods.values()), system[1] + sum(p[1] for p in pods.values()))
     snapshot = Snapshot(at_seconds, node, system, pods)
     classes = {"b": PriorityClass.BATCH}
-    server.train(at_seconds, series.series_of(snapshot, classes, Reserved(0.1, 1e8)))
+    server.train(at_seconds, series.snapshot_series(snapshot, classes, Reserved(0.1, 1e8)))
 
 
 def trained_server(rounds, parameters=DEFAULTS, start=START):

@@ -34,7 +34,7 @@ class Server:
             usage = UsageSample(cores, cores * GIB)
             system = UsageSample(0.2, GIB)
             snapshot = Snapshot(self.now, UsageSample(cores + 0.2, 2.0 * GIB), system, {"db": usage})
-            samples = class_series.series_of(snapshot, {"db": PriorityClass.PROD}, Reserved(0.5, GIB))
+            samples = class_series.snapshot_series(snapshot, {"db": PriorityClass.PROD}, Reserved(0.5, GIB))
             self.server.starts.not_started, self.server.starts.waiting = frozenset(not_started), frozenset(waiting)
             self.server.train(self.now, samples)
             self.server.calibrate(self.now, [DATABASE], CAPACITY)

@@ -185,7 +185,7 @@ def cpu_peaks(history, pods=BOTH, parameters=PARAMETERS):
         now = START + STEP_SECONDS * step
         used = {uid: UsageSample(cores, 1e9) for uid, cores in zip("ab", pair, strict=True)}
         snapshot = Snapshot(now, UsageSample(sum(pair), 2e9), UsageSample(0.0, 0.0), used)
-        server.train(now, class_series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
+        server.train(now, class_series.snapshot_series(snapshot, {}, Reserved(0.0, 0.0)))
     found = {}
     for name in EVERY_PREDICTOR:
         server.configure(parameters.for_predictor(name))

@@ -35,7 +35,9 @@ class Machine:
             usage = UsageSample(cores, 2.0**30)
             snapshot = Snapshot(self.wall, UsageSample(cores + 0.2, 2.0**31), UsageSample(0.2, 2.0**29), {"a": usage})
             classes = {"a": PriorityClass.PROD}
-            self.server.train(self.wall, class_series.series_of(snapshot, classes, Reserved(0.5, 2.0**30)), self.boot)
+            self.server.train(
+                self.wall, class_series.snapshot_series(snapshot, classes, Reserved(0.5, 2.0**30)), self.boot
+            )
 
     def restart(self, away_seconds=0.0, wall_seconds=None, rebooted=False):
         data = checkpoint.encode(Checkpoint("n", self.wall, self.server.export()))

@@ -42,7 +42,7 @@ def snapshot(at_seconds, pods):
 
 def train(server, at_seconds, pods, classes=()):
     reserved = Reserved(0.25, 1.0 * GIB)
-    return server.train(at_seconds, class_series.series_of(snapshot(at_seconds, pods), dict(classes), reserved))
+    return server.train(at_seconds, class_series.snapshot_series(snapshot(at_seconds, pods), dict(classes), reserved))
 
 
 def trained_server(parameters=LONG_MEMORY, seconds=FOUR_HOURS, max_pods=1000):
@@ -132,7 +132,7 @@ def node_peak(pods, last_round=("a", "b", "c"), resource=Resource.CPU):
         at_seconds = START + 30 * step
         usage = in_turn(at_seconds, {"c": UsageSample(1.0, math.nan)})
         measured = {uid: usage[uid] for uid in (last_round if step == 240 else usage)}
-        series = class_series.series_of(snapshot(at_seconds, {}), {}, Reserved(0.0, 0.0))
+        series = class_series.snapshot_series(snapshot(at_seconds, {}), {}, Reserved(0.0, 0.0))
         server.train(at_seconds, series | {SeriesKey(SeriesKind.POD, uid): u for uid, u in measured.items()})
     prediction = server.predict(START + 7200, pods, ALLOCATABLE)
     return prediction.node[resource].peak
@@ -186,7 +186,7 @@ def test_a_system_that_was_never_measured_is_named():
 
 def test_one_resource_without_samples_is_enough_for_no_prediction():
     server = PredictionServer(LONG_MEMORY)
-    series = class_series.series_of(snapshot(START, {"a": 1.0}), {}, Reserved(0.0, 0.0))
+    series = class_series.snapshot_series(snapshot(START, {"a": 1.0}), {}, Reserved(0.0, 0.0))
     server.train(START, {key: UsageSample(usage.cpu_cores, math.nan) for key, usage in series.items()})
     assert isinstance(server.predict(START, [Pod("a")], ALLOCATABLE), NoPrediction)
 

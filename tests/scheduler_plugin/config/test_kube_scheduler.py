@@ -28,7 +28,7 @@ def of(*names):
 def test_those_that_are_in_force_are_named(plugins, spreading):
     found = list(kube_scheduler.spreading({"profiles": [{"plugins": plugins}]}))
     assert [each.path for each in found] == [("profiles", 0, "plugins", "score", "disabled")] * bool(spreading)
-    assert [each.wanted.partition(" too: ")[0] for each in found] == [" and ".join(spreading)] * bool(spreading)
+    assert [problem.expected.partition(" too: ")[0] for problem in found] == [" and ".join(spreading)] * bool(spreading)
 
 
 def extender(port, **verbs):
@@ -51,7 +51,7 @@ def test_filter_calls_of_another_extender_are_not_called_needless(extenders, pat
 
 def test_the_advice_on_weights_is_ten_times_kube_schedulers_defaults():
     document = {"extenders": [extender(10261)], "profiles": [{"plugins": {}}]}
-    (wanted,) = [each.wanted for each in kube_scheduler.problems(document) if each.path[0] == "profiles"]
+    (wanted,) = [problem.expected for problem in kube_scheduler.problems(document) if problem.path[0] == "profiles"]
     defaults = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
     defaults |= {FIT: 1, BALANCED: 1, "ImageLocality": 1}
     for name, weight in defaults.items():
