@@ -67,7 +67,11 @@ class Filter(Plugin, Protocol):
         """Return a reason code per candidate; None to accept all. The caller may change the array."""
 
     def reject_unknown(
-        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None  # noqa: ARG002  # overridden where it matters
+        self,
+        pod: PodInfo,  # noqa: ARG002
+        count: int,  # noqa: ARG002
+        vectors: NodeColumns,  # noqa: ARG002
+        pending: Pending | None = None,  # noqa: ARG002
     ) -> ReasonCodes | None:
         """Do the same for `count` nodes without a row, in the order of `pending`, for what holds on any node."""
         return None
