@@ -60,7 +60,7 @@ class Seen:
     @functools.cached_property
     def findings(self) -> list[Finding]:
         """Return all findings, the worst first."""
-        return findings.of(self.snapshot) if self.snapshot else []
+        return findings.find(self.snapshot) if self.snapshot else []
 
     @functools.cached_property
     def evaluations(self) -> Mapping[tuple[str, str], evaluation_report.Fleet]:

@@ -71,7 +71,7 @@ class FindingKind(NamedTuple):
     category: Category
 
 
-def _of_reasons() -> Iterator[FindingKind]:
+def _reason_kinds() -> Iterator[FindingKind]:
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     reports, configuration, prediction = Category.REPORTS, Category.CONFIGURATION, Category.PREDICTION
     lease = "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager"
@@ -92,11 +92,11 @@ def _of_reasons() -> Iterator[FindingKind]:
         (Reason.SHADOW, note, _CONFIG, _FEWER, configuration),
     )
     return (
-        FindingKind(each.value, severity, TEXTS[each], fix, page, about) for each, severity, fix, page, about in rows
+        FindingKind(code.value, severity, TEXTS[code], fix, page, about) for code, severity, fix, page, about in rows
     )
 
 
-def _of_nodes() -> Iterator[FindingKind]:
+def _node_kinds() -> Iterator[FindingKind]:
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     reports, scheduling, prediction = Category.REPORTS, Category.SCHEDULING, Category.PREDICTION
     rows = (
@@ -126,7 +126,7 @@ def _of_nodes() -> Iterator[FindingKind]:
     return (FindingKind(*row) for row in rows)
 
 
-def _of_condition_reasons() -> Iterator[FindingKind]:
+def _condition_kinds() -> Iterator[FindingKind]:
     """Yield the reasons of the agents' conditions; a finding about a node has them in its detail."""
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     reports, scheduling, prediction = Category.REPORTS, Category.SCHEDULING, Category.PREDICTION
@@ -174,7 +174,7 @@ def _of_condition_reasons() -> Iterator[FindingKind]:
     return (FindingKind(*row) for row in rows)
 
 
-def _of_events() -> Iterator[FindingKind]:
+def _event_kinds() -> Iterator[FindingKind]:
     """Yield the reasons of Events of the manager that are not the code of another finding."""
     warning, note = Severity.WARNING, Severity.NOTE
     configuration, scheduling = Category.CONFIGURATION, Category.SCHEDULING
@@ -216,7 +216,7 @@ def _of_events() -> Iterator[FindingKind]:
     return (FindingKind(*row) for row in rows)
 
 
-def _of_cluster() -> Iterator[FindingKind]:
+def _cluster_kinds() -> Iterator[FindingKind]:
     error, warning = Severity.ERROR, Severity.WARNING
     rights = "the chart creates a role with them: viewer.create=true"
     rows = (
@@ -234,7 +234,7 @@ def _of_cluster() -> Iterator[FindingKind]:
     return (FindingKind(*row) for row in rows)
 
 
-def _of_installation() -> Iterator[FindingKind]:
+def _installation_kinds() -> Iterator[FindingKind]:
     error, warning = Severity.ERROR, Severity.WARNING
     installation, reports, scheduling = Category.INSTALLATION, Category.REPORTS, Category.SCHEDULING
     rows = (
@@ -264,7 +264,7 @@ def _of_installation() -> Iterator[FindingKind]:
     return (FindingKind(*row) for row in rows)
 
 
-def _of_configuration() -> Iterator[FindingKind]:
+def _configuration_kinds() -> Iterator[FindingKind]:
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     rows = (
         (condition.REJECTED, error, "the configuration is rejected, the last good one stays in force", _DESCRIBE),
@@ -278,13 +278,13 @@ def _of_configuration() -> Iterator[FindingKind]:
 KINDS: Final[Mapping[str, FindingKind]] = {
     kind.code: kind
     for kinds in (
-        _of_cluster(),
-        _of_installation(),
-        _of_configuration(),
-        _of_events(),
-        _of_nodes(),
-        _of_condition_reasons(),
-        _of_reasons(),
+        _cluster_kinds(),
+        _installation_kinds(),
+        _configuration_kinds(),
+        _event_kinds(),
+        _node_kinds(),
+        _condition_kinds(),
+        _reason_kinds(),
     )
     for kind in kinds
 }

@@ -46,24 +46,24 @@ class Finding:
         return self.kind.fix.replace("NODE", self.objects[0]) if self.objects else self.kind.fix
 
 
-def of(snapshot: FleetSnapshot) -> list[Finding]:
+def find(snapshot: FleetSnapshot) -> list[Finding]:
     """Return all findings, the worst first; notes are left out."""
-    found = [*of_nodes(snapshot.nodes or ())]
+    everything = [*fleet_findings(snapshot.nodes or ())]
     if snapshot.installation:
-        found += of_installation(snapshot.installation, snapshot)
-    return by_severity(each for each in found if each.kind.severity is not Severity.NOTE)
+        everything += installation_findings(snapshot.installation, snapshot)
+    return by_severity(finding for finding in everything if finding.kind.severity is not Severity.NOTE)
 
 
-def by_severity(found: Iterable[Finding]) -> list[Finding]:
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Sort by severity; among equals the order is kept."""
-    return sorted(found, key=lambda each: ORDER[each.kind.severity])
+    return sorted(findings, key=lambda finding: ORDER[finding.kind.severity])
 
 
-def of_nodes(nodes: Iterable[NodeState]) -> list[Finding]:
+def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
     """Return the findings about nodes; more than a few of one kind are one finding."""
     groups: dict[str, list[Finding]] = defaultdict(list)
     for node in nodes:
-        for finding in of_node(node):
+        for finding in node_findings(node):
             groups[finding.kind.code].append(finding)
     return [finding for group in groups.values() for finding in _grouped(group)]
 
@@ -71,10 +71,10 @@ def of_nodes(nodes: Iterable[NodeState]) -> list[Finding]:
 def _grouped(group: Sequence[Finding]) -> Sequence[Finding]:
     if len(group) <= _MOST_OF_A_KIND:
         return group
-    return [Finding(group[0].kind, tuple(each.objects[0] for each in group))]
+    return [Finding(group[0].kind, tuple(finding.objects[0] for finding in group))]
 
 
-def of_node(node: NodeState) -> Iterator[Finding]:
+def node_findings(node: NodeState) -> Iterator[Finding]:
     """Yield the findings about one node, notes among them."""
     about = (node.name,)
     if node.has_node and (kind := KINDS.get(node.reason)):
@@ -83,36 +83,38 @@ def of_node(node: NodeState) -> Iterator[Finding]:
         yield Finding(kind, about)
     if node.clock_fault:
         yield Finding(KINDS["NodeClockWrong"], about, node.clock_fault)
-    for each in node.conditions:
-        code = "NotReady" if each.type == "Ready" else each.type
+    for node_condition in node.conditions:
+        code = "NotReady" if node_condition.type == "Ready" else node_condition.type
         if kind := KINDS.get(code):
-            yield Finding(kind, about, ": ".join(part for part in (each.reason, each.message) if part))
+            yield Finding(
+                kind, about, ": ".join(part for part in (node_condition.reason, node_condition.message) if part)
+            )
 
 
-def of_installation(found: Installation, snapshot: FleetSnapshot) -> Iterator[Finding]:
+def installation_findings(installation: Installation, snapshot: FleetSnapshot) -> Iterator[Finding]:
     """Yield the findings about the installation that a snapshot shows; `check` has more."""
-    agent, manager, scheduler = (found.workloads.get(name) for name in (AGENT, MANAGER, SCHEDULER))
+    agent, manager, scheduler = (installation.workloads.get(name) for name in (AGENT, MANAGER, SCHEDULER))
     if agent and not 0 < agent.wanted == agent.ready:
-        ready, wanted = agent.ready, agent.wanted
-        yield Finding(KINDS["AgentsReady"], detail=f"ready on {ready} of {wanted} nodes")
+        ready, desired = agent.ready, agent.wanted
+        yield Finding(KINDS["AgentsReady"], detail=f"ready on {ready} of {desired} nodes")
     if manager and not manager.ready:
         yield Finding(KINDS["ManagerReady"], detail=f"0 of {manager.wanted} ready")
     if scheduler and not scheduler.ready:
         yield Finding(KINDS["SchedulerReady"], detail=f"0 of {scheduler.wanted} ready")
-    if manager and not found.leader and not snapshot.is_unread(f"leases/{MANAGER}"):
+    if manager and not installation.leader and not snapshot.is_unread(f"leases/{MANAGER}"):
         yield Finding(KINDS["Leader"], detail=f"the Lease {MANAGER} has no holder")
-    versions = found.versions()
+    versions = installation.versions()
     if len(set(versions.values())) > 1:
         detail = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
         yield Finding(KINDS["VersionSkew"], detail=detail)
-    yield from of_configuration(found.outcome)
+    yield from configuration_findings(installation.outcome)
 
 
-def of_configuration(outcome: evaluation.Outcome | None) -> Iterator[Finding]:
+def configuration_findings(outcome: evaluation.Outcome | None) -> Iterator[Finding]:
     """Yield the findings about the document."""
     if outcome is None:
         return
-    problems = [each.with_effect() for each in outcome.problems]
+    problems = [problem.with_effect() for problem in outcome.problems]
     code = condition.reason(outcome)
     if code in (condition.REJECTED, condition.IGNORED):
         yield Finding(KINDS[code], detail="; ".join(problems[:_MOST_OF_A_KIND]))

@@ -20,7 +20,7 @@ def layers(outcome: Outcome | None, node: store.Node) -> Mapping[str, str]:
     """Return the layer that sets each key of a node's strategy; empty where no configuration was read."""
     if outcome is None or outcome.configuration is None:
         return NO_LAYERS
-    labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
+    labels, annotations = pods.label_map(node.metadata), pods.annotation_map(node.metadata)
     chosen = strategy.node_strategy(outcome.configuration, labels, annotations)
     return {value.key: value.layer for value in explanation.explain_values(chosen.layers)}
 

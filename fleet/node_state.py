@@ -78,7 +78,7 @@ def percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100 * part / whole
 
 
-def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | None, now: dt.datetime) -> NodeState:
+def combine(name: str, node: store.Node | None, metric: wire.WireNodeMetric | None, now: dt.datetime) -> NodeState:
     """Combine a Node and its NodeMetric; each may be missing, but not both."""
     report = (metric.status if metric else None) or wire.WireReport()
     written = node.mid_status if node else None
@@ -89,13 +89,13 @@ def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | N
     return NodeState(
         name=name,
         allocatable=_allocatable(node),
-        used=amounts_of(report.node_metric.node_usage.resources if report.node_metric else None),
-        prod_used=amounts_of(usage.prod if usage else None),
-        mid_used=amounts_of(usage.mid if usage else None),
-        prod_requests=amounts_of(allocated.prod) if allocated else _of_lines(written, "allocated_prod"),
-        prod_peak=amounts_of(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
+        used=native_amounts(report.node_metric.node_usage.resources if report.node_metric else None),
+        prod_used=native_amounts(usage.prod if usage else None),
+        mid_used=native_amounts(usage.mid if usage else None),
+        prod_requests=native_amounts(allocated.prod) if allocated else _line_amounts(written, "allocated_prod"),
+        prod_peak=native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
         mid=_mid(formula.published_on(node).allocatable) if node else UNKNOWN,
-        mid_requests=_mid(_checked(allocated.mid)) if allocated else _of_lines(written, "allocated_mid"),
+        mid_requests=_mid(_checked(allocated.mid)) if allocated else _line_amounts(written, "allocated_mid"),
         sample=sample,
         sample_age_seconds=(now - sample).total_seconds() if sample else None,
         reason=reason,
@@ -117,11 +117,11 @@ def state_of(name: str, node: store.Node | None, metric: wire.WireNodeMetric | N
 
 def _report_interval(metric: wire.WireNodeMetric | None) -> float | None:
     policy = (metric.spec or {}).get("metricCollectPolicy") if metric else None
-    found = policy.get("reportIntervalSeconds") if isinstance(policy, dict) else None
-    return float(found) if isinstance(found, int | float) else None
+    seconds = policy.get("reportIntervalSeconds") if isinstance(policy, dict) else None
+    return float(seconds) if isinstance(seconds, int | float) else None
 
 
-class _ReasonOf(NamedTuple):
+class _ReasonTexts(NamedTuple):
     reason: str
     text: str
     detail: str
@@ -130,57 +130,57 @@ class _ReasonOf(NamedTuple):
 
 def _reason(
     node: store.Node | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
-) -> _ReasonOf:
+) -> _ReasonTexts:
     """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
     decided = decision.decide_by_spec(node, metric, now) if node else None
     if decided is None:
         if written:
-            return _ReasonOf(written.reason, written.text, written.detail, written.status)
-        return _ReasonOf("", "", "", "") if node is None else _of(Reason.NO_CONFIGURATION, "")
+            return _ReasonTexts(written.reason, written.text, written.detail, written.status)
+        return _ReasonTexts("", "", "", "") if node is None else _reason_texts(Reason.NO_CONFIGURATION, "")
     if written and STATUS[decided.reason] is Status.CALCULATED and written.status == Status.CALCULATED:
-        return _ReasonOf(written.reason, written.text, written.detail, written.status)
-    return _of(decided.reason, decided.detail)
+        return _ReasonTexts(written.reason, written.text, written.detail, written.status)
+    return _reason_texts(decided.reason, decided.detail)
 
 
-def _of(reason: Reason, detail: str) -> _ReasonOf:
-    return _ReasonOf(reason.value, TEXTS[reason], detail, STATUS[reason].value)
+def _reason_texts(reason: Reason, detail: str) -> _ReasonTexts:
+    return _ReasonTexts(reason.value, TEXTS[reason], detail, STATUS[reason].value)
 
 
 def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondition]:
-    for each in conditions:
-        is_fault = "False" if each.type == "Ready" else "True"
-        if each.type.endswith(("Ready", "Degraded", "Throttled")) and each.status == is_fault:
-            yield each
+    for node_condition in conditions:
+        is_fault = "False" if node_condition.type == "Ready" else "True"
+        if node_condition.type.endswith(("Ready", "Degraded", "Throttled")) and node_condition.status == is_fault:
+            yield node_condition
 
 
 def _allocatable(node: store.Node | None) -> Amounts:
     try:
-        found = pods.allocatable(node) if node else {}
+        amounts = pods.allocatable(node) if node else {}
     except quantities.InvalidQuantity:
-        found = {}
-    return Amounts(found.get(names.CPU), found.get(names.MEMORY))
+        amounts = {}
+    return Amounts(amounts.get(names.CPU), amounts.get(names.MEMORY))
 
 
-def _checked(given: Mapping[str, Any] | None) -> Mapping[str, int]:
+def _checked(document: Mapping[str, Any] | None) -> Mapping[str, int]:
     """Return the amounts of a report; none where one is impossible, which the reason `ReportRefused` states."""
     try:
-        return mid_report.amounts(dict(given or {}), "")
+        return mid_report.amounts(dict(document or {}), "")
     except mid_report.BadReport:
         return {}
 
 
-def amounts_of(given: Mapping[str, Any] | None) -> Amounts:
+def native_amounts(document: Mapping[str, Any] | None) -> Amounts:
     """Return the native amounts of a report; unknown where one is absent or impossible."""
-    found = _checked(given)
-    return Amounts(found.get(names.CPU), found.get(names.MEMORY))
+    amounts = _checked(document)
+    return Amounts(amounts.get(names.CPU), amounts.get(names.MEMORY))
 
 
-def _mid(found: Mapping[str, int]) -> Amounts:
-    return Amounts(found.get(names.MID_CPU), found.get(names.MID_MEMORY))
+def _mid(amounts: Mapping[str, int]) -> Amounts:
+    return Amounts(amounts.get(names.MID_CPU), amounts.get(names.MID_MEMORY))
 
 
-def _of_lines(written: MidStatus | None, term: str) -> Amounts:
+def _line_amounts(written: MidStatus | None, term: str) -> Amounts:
     """Return a term of the status annotation for both resources."""
     lines = written.resources if written else {}
-    found = {native: getattr(lines[mid], term) if mid in lines else None for native, mid in MID_OF_NATIVE.items()}
-    return Amounts(found[names.CPU], found[names.MEMORY])
+    values = {native: getattr(lines[mid], term) if mid in lines else None for native, mid in MID_OF_NATIVE.items()}
+    return Amounts(values[names.CPU], values[names.MEMORY])

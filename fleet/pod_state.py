@@ -38,7 +38,7 @@ def _minus(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one - other
 
 
-def state_of(pod: pods.Pod, used: Amounts) -> PodState:
+def combine(pod: pods.Pod, used: Amounts) -> PodState:
     """Combine a pod and its usage."""
     band = priority_class(pod)
     requests, mid = _requests(pod, band)
@@ -57,12 +57,12 @@ def state_of(pod: pods.Pod, used: Amounts) -> PodState:
 def _requests(pod: pods.Pod, band: PriorityClass) -> tuple[Amounts, Amounts]:
     """Return the requests in the resources of a class, and those in Mid resources."""
     try:
-        found = pods.requests(pod.spec)
+        amounts = pods.requests(pod.spec)
     except quantities.InvalidQuantity:
         return UNKNOWN, UNKNOWN
     named = (translated_resource(band, names.CPU), translated_resource(band, names.MEMORY))
-    cpu, memory = (found.get(name, 0) if name else 0 for name in named)
-    return Amounts(cpu, memory), Amounts(found.get(names.MID_CPU, 0), found.get(names.MID_MEMORY, 0))
+    cpu, memory = (amounts.get(name, 0) if name else 0 for name in named)
+    return Amounts(cpu, memory), Amounts(amounts.get(names.MID_CPU, 0), amounts.get(names.MID_MEMORY, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,10 @@ class _Sum:
     def total(self) -> Amounts:
         """Return the sum."""
         return Amounts(
-            *(value if known or not self.count else None for value, known in zip(self._sums, self._known, strict=True))
+            *(
+                value if measured or not self.count else None
+                for value, measured in zip(self._sums, self._known, strict=True)
+            )
         )
 
 
@@ -128,11 +131,11 @@ class _NamespaceSums:
 
     def state(self, name: str, quota: Amounts | None, *, is_default: bool) -> NamespaceState:
         """Return the sums; a quota is None where it is malformed."""
-        pods = sum(each.count for each in self.used.values())
+        pods = sum(total_of_band.count for total_of_band in self.used.values())
         return NamespaceState(
             name=name,
             pods=pods,
-            unmeasured=pods - sum(each.measured for each in self.used.values()),
+            unmeasured=pods - sum(total_of_band.measured for total_of_band in self.used.values()),
             prod_requests=self.requests["prod"].total(),
             prod_used=self.used["prod"].total(),
             mid_requests=self.requests["mid"].total(),
@@ -152,43 +155,43 @@ class NamespaceSums:
     """Sums of the pods of each namespace. Pods and usages are added one by one and not kept."""
 
     def __init__(self) -> None:
-        self._found: dict[str, _NamespaceSums] = defaultdict(_NamespaceSums)
-        self._of_pods: dict[int, _Sum] = {}
+        self._by_namespace: dict[str, _NamespaceSums] = defaultdict(_NamespaceSums)
+        self._unmeasured: dict[int, _Sum] = {}
         """Where the usage of a pod counts, by the hash of its node and name: a fifth of the memory of the names."""
 
     def add(self, pod: PodState) -> None:
         """Add a pod with its usage, or with one that is not known yet."""
         band = pod.band if pod.band in _BANDS else "other"
-        found = self._found[pod.namespace]
-        found.requests[band].count += 1
-        found.requests[band].add_known(pod.requests)
-        found.mid_held.count += 1
-        found.mid_held.add_known(pod.mid_held)
-        found.used[band].count += 1
-        found.used[band].add_known(pod.used)
+        sums = self._by_namespace[pod.namespace]
+        sums.requests[band].count += 1
+        sums.requests[band].add_known(pod.requests)
+        sums.mid_held.count += 1
+        sums.mid_held.add_known(pod.mid_held)
+        sums.used[band].count += 1
+        sums.used[band].add_known(pod.used)
         if pod.used == UNKNOWN:
-            self._of_pods[hash((pod.node, pod.namespace, pod.name))] = found.used[band]
+            self._unmeasured[hash((pod.node, pod.namespace, pod.name))] = sums.used[band]
 
     def add_usage(self, node: str, namespace: str, name: str, used: Amounts) -> None:
         """Add the usage of a pod that was added without one; that of any other pod is ignored."""
-        found = self._of_pods.pop(hash((node, namespace, name)), None)
-        if found is not None:
-            found.add_known(used)
+        awaiting = self._unmeasured.pop(hash((node, namespace, name)), None)
+        if awaiting is not None:
+            awaiting.add_known(used)
 
     def states(self, quotas: Mapping[str, Amounts | None], default: Amounts = UNKNOWN) -> list[NamespaceState]:
         """Return the namespaces in the order of their names; a quota is None where it is malformed."""
         return [
-            found.state(name, quotas.get(name, default), is_default=name not in quotas and default != UNKNOWN)
-            for name, found in sorted(self._found.items())
+            sums.state(name, quotas.get(name, default), is_default=name not in quotas and default != UNKNOWN)
+            for name, sums in sorted(self._by_namespace.items())
         ]
 
 
-def total(given: Iterable[Amounts]) -> Amounts:
+def total(summands: Iterable[Amounts]) -> Amounts:
     """Sum the known amounts; not known where none of several is."""
-    amounts = list(given)
-    return Amounts(_total([each.cpu for each in amounts]), _total([each.memory for each in amounts]))
+    amounts = list(summands)
+    return Amounts(_total([amount.cpu for amount in amounts]), _total([amount.memory for amount in amounts]))
 
 
-def _total(given: Sequence[int | None]) -> int | None:
-    known = [each for each in given if each is not None]
-    return sum(known) if known or not given else None
+def _total(values: Sequence[int | None]) -> int | None:
+    measured = [value for value in values if value is not None]
+    return sum(measured) if measured or not values else None

@@ -91,8 +91,8 @@ class Forward:
         except TimeoutError as error:
             raise CannotForward(f"{self._to}: {path} did not answer within {timeout_seconds:g} s") from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            seen = _last_line(self._written) or str(error) or type(error).__name__
-            raise CannotForward(f"{self._to}: no answer: {seen}") from error
+            last_line = _last_line(self._written) or str(error) or type(error).__name__
+            raise CannotForward(f"{self._to}: no answer: {last_line}") from error
         return ForwardedPage(answer.status_code, bytes(body))
 
 
@@ -144,20 +144,20 @@ def _in_time(to: PodPort, seconds: float, written: bytearray) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        seen = _last_line(written)
+        last_line = _last_line(written)
         raise CannotForward(
-            f"{to}: kubectl port-forward did not begin within {seconds:g} s{seen and f': {seen}'}"
+            f"{to}: kubectl port-forward did not begin within {seconds:g} s{last_line and f': {last_line}'}"
         ) from error
 
 
 async def _local_port(process: Process) -> int | None:
     """Return the local port; None where kubectl ends before."""
     assert process.stdout is not None
-    seen = b""
+    output = b""
     while piece := await process.stdout.read(_KEPT_BYTES):
-        seen = (seen + piece)[-_KEPT_BYTES:]
-        if found := _FORWARDING.search(seen):
-            return int(found[1])
+        output = (output + piece)[-_KEPT_BYTES:]
+        if match := _FORWARDING.search(output):
+            return int(match[1])
     return None
 
 

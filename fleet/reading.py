@@ -70,10 +70,10 @@ class Reader:
     async def nodes(self, label_selector: str | None = None) -> tuple[NodeState, ...] | None:
         """Return the state of every node that the selector matches; None where neither kind may be read."""
         pairs = self.pairs(label_selector)
-        found = [node_state.state_of(name, node, metric, self._now) async for name, node, metric in pairs]
+        states = [node_state.combine(name, node, metric, self._now) async for name, node, metric in pairs]
         if self._is_unread("nodes") and self._is_unread("nodemetrics"):
             return None
-        return tuple(sorted(found, key=lambda each: each.name))
+        return tuple(sorted(states, key=lambda state: state.name))
 
     async def pairs(
         self, label_selector: str | None = None
@@ -101,25 +101,25 @@ class Reader:
         self, namespace: str | None, node: str | None = None, label_selector: str | None = None
     ) -> tuple[pod_state.PodState, ...] | None:
         """Return the state of the pods that have not ended, with the usage that the reports have of them."""
-        found = list[pods.Pod]()
+        running = list[pods.Pod]()
         with self.attempt("pods"):
-            found = [pod async for pod in self._running(namespace, node, label_selector)]
+            running = [pod async for pod in self._running(namespace, node, label_selector)]
         if self._is_unread("pods"):
             return None
         used: dict[tuple[str, str, str], Amounts] = {}
         with self.attempt("nodemetrics"):
-            wanted = {each.spec.node_name for each in found}
+            node_names = {pod.spec.node_name for pod in running}
             async for metric in self._reports(node):
                 on = metric.metadata.name
-                if on not in wanted:
+                if on not in node_names:
                     continue
-                for each in (metric.status.pods_metric if metric.status else None) or ():
-                    if namespace in (None, each.namespace):
-                        key = (on, each.namespace, each.name)
-                        used[key] = node_state.amounts_of(each.pod_usage.resources)
+                for pod_metric in (metric.status.pods_metric if metric.status else None) or ():
+                    if namespace in (None, pod_metric.namespace):
+                        key = (on, pod_metric.namespace, pod_metric.name)
+                        used[key] = node_state.native_amounts(pod_metric.pod_usage.resources)
         return tuple(
-            pod_state.state_of(pod, used.get((pod.spec.node_name, pod.metadata.namespace, pod.metadata.name), UNKNOWN))
-            for pod in found
+            pod_state.combine(pod, used.get((pod.spec.node_name, pod.metadata.namespace, pod.metadata.name), UNKNOWN))
+            for pod in running
         )
 
     async def namespaces(
@@ -138,29 +138,29 @@ class Reader:
         sums = pod_state.NamespaceSums()
         with self.attempt("pods"):
             async for pod in self._running(namespace, node, label_selector):
-                state = pod_state.state_of(pod, UNKNOWN)
+                state = pod_state.combine(pod, UNKNOWN)
                 if band in (None, state.band):
                     sums.add(state)
         if self._is_unread("pods"):
             return None
         with self.attempt("nodemetrics"):
             async for metric in self._reports(node):
-                for each in (metric.status.pods_metric if metric.status else None) or ():
-                    used = node_state.amounts_of(each.pod_usage.resources)
-                    sums.add_usage(metric.metadata.name, each.namespace, each.name, used)
+                for pod_metric in (metric.status.pods_metric if metric.status else None) or ():
+                    used = node_state.native_amounts(pod_metric.pod_usage.resources)
+                    sums.add_usage(metric.metadata.name, pod_metric.namespace, pod_metric.name, used)
         quotas = await self.mid_quotas(namespace, config.default_quota) if config.namespace_quotas else {}
         return tuple(sums.states(quotas, config.default_quota))
 
     async def scheduler_config(self, suite_namespace: str) -> SchedulerConfig:
         """Read the configuration of the scheduler plugin: the first ConfigMap that there is."""
         for name in scheduler_config.CONFIG_MAPS:
-            found = None
+            config_map = None
             with self.attempt(f"configmaps/{name}", is_optional=True):
-                found = await objects.get(
+                config_map = await objects.get(
                     self._api, resources.CONFIG_MAPS, name, namespace=suite_namespace, decode=store.ConfigMap
                 )
-            if found is not None:
-                return scheduler_config.read((found.data or {}).get(scheduler_config.KEY, ""))
+            if config_map is not None:
+                return scheduler_config.read((config_map.data or {}).get(scheduler_config.KEY, ""))
         return SchedulerConfig()
 
     async def usage_limit(self, suite_namespace: str) -> float | None:
@@ -170,18 +170,18 @@ class Reader:
 
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
-        found: dict[str, Amounts | None] = {}
+        quotas: dict[str, Amounts | None] = {}
         with self.attempt("namespaces"):
             selector = objects.selectors(f"metadata.name={namespace}" if namespace else None, None)
-            async for each in self._each(resources.NAMESPACES, wire.WireNamespace, parameters=selector):
-                text = pods.annotations_of(each.metadata).get(names.ANNOTATION_MID_QUOTA)
+            async for item in self._each(resources.NAMESPACES, wire.WireNamespace, parameters=selector):
+                text = pods.annotation_map(item.metadata).get(names.ANNOTATION_MID_QUOTA)
                 if text is None:
                     continue
                 try:
-                    found[each.metadata.name] = Amounts(*quota.read(text, quota.MidQuota(*default)))
+                    quotas[item.metadata.name] = Amounts(*quota.read(text, quota.MidQuota(*default)))
                 except quota.MalformedQuota:
-                    found[each.metadata.name] = None
-        return found
+                    quotas[item.metadata.name] = None
+        return quotas
 
     async def _running(self, namespace: str | None, node: str | None, label_selector: str | None) -> AsyncIterator[Pod]:
         """Yield the pods that have not ended."""
@@ -204,13 +204,13 @@ class Reader:
         workloads: dict[str, wire.WireWorkload] = {}
         for name, resource in WORKLOADS.items():
             with self.attempt(f"{resource.plural}/{name}"):
-                found = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.WireWorkload)
-                workloads[name] = found
+                workload = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.WireWorkload)
+                workloads[name] = workload
         with self.attempt(f"leases/{MANAGER}"):
             record = await objects.get(self._api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
             holder = record.spec.holder_identity or ""
             renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
-        config_map = _config_map_of(workloads.get(MANAGER))
+        config_map = _config_map_name(workloads.get(MANAGER))
         return Installation(
             namespace=namespace,
             kubernetes=await self.kubernetes(),
@@ -225,18 +225,18 @@ class Reader:
     async def kubernetes(self) -> str:
         """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""
         with self.attempt("version"):
-            found = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.WireVersion)
-            return found.git_version.removeprefix("v")
+            version = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.WireVersion)
+            return version.git_version.removeprefix("v")
         return ""
 
     async def config_map(self, namespace: str) -> str:
         """Read the name of the ConfigMap that the manager reads, an argument of its Deployment."""
-        found = None
+        config_map = None
         with self.attempt(_MANAGER, is_optional=True):
-            found = await objects.get(
+            config_map = await objects.get(
                 self._api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.WireWorkload
             )
-        return _config_map_of(found)
+        return _config_map_name(config_map)
 
     async def configuration(self, namespace: str, config_map: str) -> evaluation.Outcome | None:
         """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read.
@@ -244,8 +244,8 @@ class Reader:
         None as well where it is not there, and its name is only a guess.
         """
         current, stored = [await self._config_map(namespace, name) for name in (config_map, LAST_GOOD_CONFIG)]
-        is_guess = any(each.what == _MANAGER and each.is_right for each in self.unread)
-        if any(each.what == f"configmaps/{config_map}" and (each.is_right or is_guess) for each in self.unread):
+        is_guess = any(gap.what == _MANAGER and gap.is_right for gap in self.unread)
+        if any(gap.what == f"configmaps/{config_map}" and (gap.is_right or is_guess) for gap in self.unread):
             return None
         before = evaluation.restore(stored.data if stored else None)
         return evaluation.evaluate(before, current.data if current else None, exists=current is not None)
@@ -258,7 +258,7 @@ class Reader:
         return None
 
     def _is_unread(self, what: str) -> bool:
-        return any(each.what == what for each in self.unread)
+        return any(gap.what == what for gap in self.unread)
 
     async def _each(
         self,
@@ -297,6 +297,6 @@ class Reader:
             self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why or left_out[-1]))
 
 
-def _config_map_of(manager: wire.WireWorkload | None) -> str:
+def _config_map_name(manager: wire.WireWorkload | None) -> str:
     """Return the ConfigMap that a manager reads; the chart's default where its Deployment does not state it."""
     return (manager.argument("--config-map") if manager else "") or names.SLO_CONTROLLER_CONFIG

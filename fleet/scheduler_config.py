@@ -48,7 +48,7 @@ def read(text: str) -> SchedulerConfig:
             return SchedulerConfig()
         profile = _profile(document)
         quotas = _args(profile, _QUOTAS)
-        default = Amounts(*quota.of_document(quotas.get("defaultQuota") or {}))
+        default = Amounts(*quota.from_document(quotas.get("defaultQuota") or {}))
         return SchedulerConfig(default, _usage_limit(profile), quotas.get("namespaceQuotas") is not False)
     except (yaml.YAMLError, ValueError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
         return SchedulerConfig()
@@ -59,8 +59,8 @@ def _profile(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "profiles" not in document:
         return document
     profiles = document["profiles"] or [{}]
-    found: Mapping[str, Any] = next(filter(_names_a_plugin, profiles), profiles[0])
-    return found
+    chosen: Mapping[str, Any] = next(filter(_names_a_plugin, profiles), profiles[0])
+    return chosen
 
 
 def _names_a_plugin(value: Any) -> bool:
@@ -70,9 +70,9 @@ def _names_a_plugin(value: Any) -> bool:
 
 
 def _args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
-    for each in profile.get("pluginConfig") or ():
-        if each["name"] == plugin:
-            return each.get("args") or {}
+    for entry in profile.get("pluginConfig") or ():
+        if entry["name"] == plugin:
+            return entry.get("args") or {}
     return {}
 
 
@@ -87,7 +87,7 @@ def _usage_limit(profile: Mapping[str, Any]) -> float | None:
 def _is_filter(plugins: Mapping[str, Any]) -> bool:
     """Check whether LoadAwareScheduling filters: where it is enabled, else by default, unless it is disabled."""
     enabled, disabled = (
-        {(point, each["name"]) for point, lists in plugins.items() for each in (lists or {}).get(key) or ()}
+        {(point, entry["name"]) for point, lists in plugins.items() for entry in (lists or {}).get(key) or ()}
         for key in ("enabled", "disabled")
     )
     points = {point for point, name in enabled if name == _LOAD}

@@ -47,8 +47,10 @@ class Installation:
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of each workload, by the label of the chart."""
-        found = {name: (each.metadata.labels or {}).get(VERSION_LABEL, "") for name, each in self.workloads.items()}
-        return {name: version for name, version in found.items() if version}
+        versions = {
+            name: (workload.metadata.labels or {}).get(VERSION_LABEL, "") for name, workload in self.workloads.items()
+        }
+        return {name: version for name, version in versions.items() if version}
 
 
 @dataclass(frozen=True)
@@ -64,4 +66,4 @@ class FleetSnapshot:
 
     def is_unread(self, what: str) -> bool:
         """Check whether objects could not be read."""
-        return any(each.what == what for each in self.unread)
+        return any(gap.what == what for gap in self.unread)

@@ -65,14 +65,14 @@ class NodeChange:
     def is_short(self) -> bool:
         """Check whether the change would leave less than the Mid pods of the node request."""
         pairs = zip(self.after.mid, self.mid_requests, strict=True)
-        return self.takes and any(None not in (after, asked) and after < asked for after, asked in pairs)  # type: ignore[operator]
+        return self.takes and any(None not in (after, requested) and after < requested for after, requested in pairs)  # type: ignore[operator]
 
 
 def _minus(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one - other
 
 
-def change_of(
+def compare(
     name: str,
     node: store.Node,
     metric: wire.WireNodeMetric | None,
@@ -80,7 +80,7 @@ def change_of(
     now: dt.datetime,
 ) -> NodeChange:
     """Compare a node under its present strategy and under another one."""
-    state = node_state.state_of(name, node, metric, now)
+    state = node_state.combine(name, node, metric, now)
     before, after = (_outcome(node, metric, state, strategy, now) for strategy in strategies)
     old, new = (spec.wire_for_node(strategy, may_evict=True).get("predictPolicy") for strategy in strategies)
     return NodeChange(

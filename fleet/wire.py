@@ -122,8 +122,12 @@ class WireWorkload(msgspec.Struct, frozen=True):
 
     def argument(self, flag: str) -> str:
         """Return the value of `flag=value` among the arguments, of the last one as programs do; empty without one."""
-        arguments = [each for one in self.spec.template.spec.containers or () for each in one.args or ()]
-        return next((each.partition("=")[2] for each in reversed(arguments) if each.startswith(f"{flag}=")), "")
+        arguments = [
+            argument for container in self.spec.template.spec.containers or () for argument in container.args or ()
+        ]
+        return next(
+            (argument.partition("=")[2] for argument in reversed(arguments) if argument.startswith(f"{flag}=")), ""
+        )
 
 
 class WirePriorityClass(msgspec.Struct, frozen=True):

@@ -94,13 +94,13 @@ class Reconciler:
     def _strategy(self, node: pods.Node | None) -> NodeStrategy | None:
         if node is None or self._config.strategies is None:
             return None
-        return self._config.strategies.merged(pods.labels_of(node.metadata), pods.annotations_of(node.metadata))
+        return self._config.strategies.merged(pods.label_map(node.metadata), pods.annotation_map(node.metadata))
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""
         name = node.metadata.name
         texts = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
-        reserved = node_reservation.annotated(pods.annotations_of(node.metadata))
+        reserved = node_reservation.annotated(pods.annotation_map(node.metadata))
         texts |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
         uid, reported = self._reported.get(name, ("", ()))
         for text, reason in texts.items():

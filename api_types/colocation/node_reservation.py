@@ -61,7 +61,7 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
 def allocatable(node: pods.Node) -> Amounts:
     """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
     by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
-    reserved = annotated(pods.annotations_of(node.metadata))
+    reserved = annotated(pods.annotation_map(node.metadata))
     unreserved = {name: capacity[name] - value for name, value in reserved.resources.items() if name in capacity}
     resources = {name: max(min(value, unreserved.get(name, value)), 0) for name, value in by_kubelet.items()}
     return Amounts(resources, reserved.problems)

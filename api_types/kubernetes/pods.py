@@ -164,19 +164,19 @@ class Node(msgspec.Struct, rename="camel", frozen=True):
     spec: NodeSpec = NodeSpec()
 
 
-def labels_of(meta: ObjectMeta) -> Mapping[str, str]:
+def label_map(meta: ObjectMeta) -> Mapping[str, str]:
     """Return the labels; empty where the object has none."""
     return meta.labels or {}
 
 
-def annotations_of(meta: ObjectMeta) -> Mapping[str, str]:
+def annotation_map(meta: ObjectMeta) -> Mapping[str, str]:
     """Return the annotations; empty where the object has none."""
     return meta.annotations or {}
 
 
-def annotation(given: Mapping[str, str], name: str) -> str | None:
+def annotation(annotations: Mapping[str, str], name: str) -> str | None:
     """Return the text of an annotation to decode; None where it is absent or longer than MOST_ANNOTATION_BYTES."""
-    text = given.get(name)
+    text = annotations.get(name)
     return text if text is not None and not is_too_long(text) else None
 
 
@@ -231,13 +231,13 @@ def _effective(main: Iterable[_Exact], init: Iterable[tuple[_Exact, bool]]) -> _
     Source: Kubernetes documentation, "Sidecar containers", resource sharing within containers.
     """
     total: _Exact = {}
-    for wanted in main:
-        _add(total, wanted)
+    for amounts in main:
+        _add(total, amounts)
     sidecars: _Exact = {}
     init_peak: _Exact = {}
-    for wanted, is_sidecar in init:
+    for amounts, is_sidecar in init:
         # What it does not want is not above the final sum. To copy it for each of thousands of sidecars takes seconds.
-        running = {name: sidecars.get(name, 0) + value for name, value in wanted.items()}
+        running = {name: sidecars.get(name, 0) + value for name, value in amounts.items()}
         if is_sidecar:
             sidecars.update(running)
         _raise_to(init_peak, running)
@@ -279,16 +279,16 @@ def requests_in_force(pod: Pod) -> Resources:
         return requests(pod.spec)
     is_infeasible = _is_resize_infeasible(pod)
 
-    def wanted(container: Container) -> ResourceRequirements:
+    def in_force(container: Container) -> ResourceRequirements:
         status = running.get(container.name)
         if status is None or status.resources is None:
             return container.resources
-        given = [status.resources.requests, status.allocated_resources]
+        quantities_in_force = [status.resources.requests, status.allocated_resources]
         if not is_infeasible:
-            given.append(container.resources.requests)
-        return ResourceRequirements(requests=_largest(given))
+            quantities_in_force.append(container.resources.requests)
+        return ResourceRequirements(requests=_largest(quantities_in_force))
 
-    return requests(_with_resources(pod.spec, wanted))
+    return requests(_with_resources(pod.spec, in_force))
 
 
 def cpu_limit_millis(pod: Pod) -> int | None:
@@ -298,59 +298,70 @@ def cpu_limit_millis(pod: Pod) -> int | None:
     """
     running = _statuses(pod)
 
-    def wanted(container: Container) -> ResourceRequirements:
+    def in_force(container: Container) -> ResourceRequirements:
         status = running.get(container.name)
         if status is None or status.resources is None:
             return container.resources
         either = [container.resources.limits or {}, status.resources.limits or {}]
-        is_limited = all(units(each).get(names.CPU) for each in either)  # 0 is no limit
+        is_limited = all(units(wire).get(names.CPU) for wire in either)  # 0 is no limit
         return ResourceRequirements(limits=_largest(either) if is_limited else None)
 
-    limited = _with_resources(pod.spec, wanted) if running else pod.spec
-    of_pod = pod.spec.resources.limits if pod.spec.resources else None
+    limited = _with_resources(pod.spec, in_force) if running else pod.spec
+    pod_limits = pod.spec.resources.limits if pod.spec.resources else None
     every = (*limited.containers, *(limited.init_containers or ()))
-    if not units(of_pod).get(names.CPU) and not all(units(each.resources.limits).get(names.CPU) for each in every):
+    if not units(pod_limits).get(names.CPU) and not all(
+        units(container.resources.limits).get(names.CPU) for container in every
+    ):
         return None
     return limits(limited).get(names.CPU)
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
-    return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions or ())
+    return any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in pod.status.conditions or ()
+    )
 
 
 def _statuses(pod: Pod) -> Mapping[str, ContainerStatus]:
     """Return the statuses of containers that may be resized and differ from the spec, by name."""
-    resources_of = {each.name: each.resources for each in pod.spec.containers}
-    resources_of.update((each.name, each.resources) for each in pod.spec.init_containers or () if _is_sidecar(each))
-    found = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
+    spec_resources = {container.name: container.resources for container in pod.spec.containers}
+    spec_resources.update(
+        (container.name, container.resources) for container in pod.spec.init_containers or () if _is_sidecar(container)
+    )
+    statuses = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
     return {
-        each.name: each
-        for each in found
-        if each.resources is not None
-        and (container := resources_of.get(each.name)) is not None
-        and (each.resources != container or each.allocated_resources != container.requests)
+        status.name: status
+        for status in statuses
+        if status.resources is not None
+        and (in_spec := spec_resources.get(status.name)) is not None
+        and (status.resources != in_spec or status.allocated_resources != in_spec.requests)
     }
 
 
-def _largest(given: Iterable[QuantityMap | None]) -> QuantityMap:
+def _largest(lists: Iterable[QuantityMap | None]) -> QuantityMap:
     """Return the largest quantity of each resource."""
     largest: QuantityMap = {}
     sizes: dict[str, int | Decimal] = {}
-    for wire in given:
+    for wire in lists:
         for name, size in _exact(wire).items():
             if name not in sizes or size > sizes[name]:
                 sizes[name], largest[name] = size, (wire or {})[name]
     return largest
 
 
-def _with_resources(spec: PodSpec, resources_of: Callable[[Container], ResourceRequirements]) -> PodSpec:
+def _with_resources(spec: PodSpec, replacement: Callable[[Container], ResourceRequirements]) -> PodSpec:
     """Return the spec with other resources of its containers and sidecars."""
     return msgspec.structs.replace(
         spec,
-        containers=[msgspec.structs.replace(each, resources=resources_of(each)) for each in spec.containers],
+        containers=[
+            msgspec.structs.replace(container, resources=replacement(container)) for container in spec.containers
+        ],
         init_containers=[
-            msgspec.structs.replace(each, resources=resources_of(each)) if _is_sidecar(each) else each
-            for each in spec.init_containers or ()
+            msgspec.structs.replace(container, resources=replacement(container))
+            if _is_sidecar(container)
+            else container
+            for container in spec.init_containers or ()
         ],
     )
 
@@ -378,7 +389,7 @@ def allocatable(node: Node) -> Resources:
     `status.allocatable`.
     """
     result = units(node.status.allocatable)
-    text = annotation(annotations_of(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
+    text = annotation(annotation_map(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
     if text:
         raw = raw_allocatable(text)
         if raw:

@@ -77,7 +77,7 @@ def class_of_priority(priority: int | None) -> PriorityClass:
 
 def raw_priority_class(pod: pods.Pod) -> PriorityClass:
     """Return the class of the label, NONE for an unknown one; without a label the class of the numeric priority."""
-    label = pods.labels_of(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
+    label = pods.label_map(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
     if label is None:
         return class_of_priority(pod.spec.priority)
     try:
@@ -89,7 +89,7 @@ def raw_priority_class(pod: pods.Pod) -> PriorityClass:
 def raw_qos_class(pod: pods.Pod) -> QoSClass:
     """Return the QoS class of the pod's label; NONE for a missing or unknown label."""
     try:
-        return QoSClass(pods.labels_of(pod.metadata).get(names.LABEL_QOS, ""))
+        return QoSClass(pods.label_map(pod.metadata).get(names.LABEL_QOS, ""))
     except ValueError:
         return QoSClass.NONE
 

@@ -61,10 +61,10 @@ def duration_seconds(text: str) -> float:
 def format_duration(seconds: int) -> str:
     """Format whole seconds as Go prints a duration: 300 -> "5m0s", 5400 -> "1h30m0s", 45 -> "45s"."""
     hours, rest = divmod(seconds, 3600)
-    minutes, left = divmod(rest, 60)
+    minutes, remainder = divmod(rest, 60)
     if hours:
-        return f"{hours}h{minutes}m{left}s"
-    return f"{minutes}m{left}s" if minutes else f"{left}s"
+        return f"{hours}h{minutes}m{remainder}s"
+    return f"{minutes}m{remainder}s" if minutes else f"{remainder}s"
 
 
 def rounded_age(seconds: float) -> tuple[int, str]:

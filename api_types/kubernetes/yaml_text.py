@@ -75,7 +75,7 @@ def _size(node: yaml.Node, sizes: dict[int, float]) -> float:
     """Return the number of values of a node, each counted as often as it is referred to; infinite in a circle."""
     if id(node) not in sizes:
         sizes[id(node)] = math.inf
-        sizes[id(node)] = 1 + sum(_size(each, sizes) for each in _children(node))
+        sizes[id(node)] = 1 + sum(_size(child, sizes) for child in _children(node))
     return sizes[id(node)]
 
 

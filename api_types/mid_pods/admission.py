@@ -22,7 +22,7 @@ class Admitted(NamedTuple):
 def admitted(
     pod: Mapping[str, Any],
     namespace_labels: Mapping[str, str],
-    known: Iterable[Profile],
+    candidates: Iterable[Profile],
     scheduler_name: str = "",
     *,
     native_limits: bool = True,
@@ -33,13 +33,13 @@ def admitted(
     skips them, and where the rules refuse them. Raises Refused for labels or annotations of another shape.
     """
     labels = mapping(mapping(pod.get("metadata"), "metadata").get("labels"), "metadata.labels")
-    chosen = [each for each in known if profiles.selects(each, labels, namespace_labels)]
-    made = dict(pod)
-    for each in sorted(chosen, key=lambda one: one.name):
-        made = profiles.applied(each, made)
-    if any(each.skips_resources for each in chosen):
-        return Admitted(made)
+    chosen = [profile for profile in candidates if profiles.selects(profile, labels, namespace_labels)]
+    changed = dict(pod)
+    for profile in sorted(chosen, key=lambda profile: profile.name):
+        changed = profiles.applied(profile, changed)
+    if any(profile.skips_resources for profile in chosen):
+        return Admitted(changed)
     try:
-        return Admitted(template.limited(made, scheduler_name, native_limits=native_limits))
+        return Admitted(template.limited(changed, scheduler_name, native_limits=native_limits))
     except Refused as refused:
-        return Admitted(made, str(refused))
+        return Admitted(changed, str(refused))

@@ -124,34 +124,38 @@ class MidPod:
     @property
     def is_lowered(self) -> bool:
         """Return whether a limit is below its original."""
-        return any(each.limit_millis < each.original_millis for each in self.containers)
+        return any(container.limit_millis < container.original_millis for container in self.containers)
 
     def originals(self) -> dict[str, int]:
         """Return the original of each lowered limit, by the key of its container."""
-        return {each.key: each.original_millis for each in self.containers if each.limit_millis < each.original_millis}
+        return {
+            container.key: container.original_millis
+            for container in self.containers
+            if container.limit_millis < container.original_millis
+        }
 
 
-def of_pod(pod: pods.Pod) -> MidPod | None:
+def resizable_pod(pod: pods.Pod) -> MidPod | None:
     """Return what may be resized; None for a pod whose priority is not Mid. Raises quantities.InvalidQuantity.
 
     Labels do not count: their author may change them while the pod runs.
     """
     if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
         return None
-    mirrored = names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata)
+    mirrored = names.ANNOTATION_MIRROR_POD in pods.annotation_map(pod.metadata)
     whole = pod.spec.resources
     resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
     resizable = resizable and kube_qos(pod) is not KubeQoS.BEST_EFFORT  # a limit would change its QoS class
     lowered = _lowered(pod.metadata) if resizable else {}
-    found = (
-        _container(f"{kind}{index}", each, lowered.get(f"{kind}:{each.name}"))
+    containers = (
+        _container(f"{kind}{index}", container, lowered.get(f"{kind}:{container.name}"))
         for kind, listed in (("c", pod.spec.containers), ("i", pod.spec.init_containers or ()))
-        for index, each in enumerate(listed if resizable else ())
-        if kind == "c" or each.restart_policy == "Always"
+        for index, container in enumerate(listed if resizable else ())
+        if kind == "c" or container.restart_policy == "Always"
     )
     return MidPod(
         pod.metadata.resource_version,
-        tuple(each for each in found if each is not None),
+        tuple(container for container in containers if container is not None),
         _resize_problem(pod),
         _autoscaler(pod.metadata),
     )
@@ -162,14 +166,15 @@ def is_in_force(pod: pods.Pod) -> bool:
 
     A container without a status, and a kubelet that reports no resources, leave nothing to wait for.
     """
-    mid = of_pod(pod)
+    mid = resizable_pod(pod)
     if mid is None or mid.resize_problem == INFEASIBLE:
         return True
     listed = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
-    running = {each.name: (each.resources.limits or {}) if each.resources else {} for each in listed}
+    running = {status.name: (status.resources.limits or {}) if status.resources else {} for status in listed}
     return all(
-        (seen := running.get(each.name, {}).get(names.CPU)) is None or _limit_millis(seen) == each.limit_millis
-        for each in mid.containers
+        (limit := running.get(container.name, {}).get(names.CPU)) is None
+        or _limit_millis(limit) == container.limit_millis
+        for container in mid.containers
     )
 
 
@@ -179,9 +184,9 @@ def field_manager(containers: Iterable[MidContainer]) -> str:
     An original that has no room in the name is forgotten: it becomes Mid CPU.
     """
     name = FIELD_MANAGER
-    for each in containers:
-        part = f",{each.key}={each.original_millis}"
-        if each.original_millis < each.mid_millis and len(name) + len(part) <= _LONGEST_FIELD_MANAGER:
+    for container in containers:
+        part = f",{container.key}={container.original_millis}"
+        if container.original_millis < container.mid_millis and len(name) + len(part) <= _LONGEST_FIELD_MANAGER:
             name += part
     return name
 
@@ -193,18 +198,18 @@ def patch(uid: str, mid: MidPod, limits: Mapping[str, int]) -> dict[str, Any]:
     changed in between, are never overwritten.
     """
     spec: dict[str, list[dict[str, Any]]] = {}
-    for each in mid.containers:
-        if each.key in limits:
-            limit = quantities.format_cpu_millis(limits[each.key])
-            listed = spec.setdefault("initContainers" if each.is_sidecar else "containers", [])
-            listed.append({"name": each.name, "resources": {"limits": {"cpu": limit}}})
+    for container in mid.containers:
+        if container.key in limits:
+            limit = quantities.format_cpu_millis(limits[container.key])
+            listed = spec.setdefault("initContainers" if container.is_sidecar else "containers", [])
+            listed.append({"name": container.name, "resources": {"limits": {"cpu": limit}}})
     return {"metadata": {"uid": uid, "resourceVersion": mid.resource_version}, "spec": spec}
 
 
 def refusing_quota(server_message: str) -> str:
     """Return the name of the ResourceQuota that an answer of the API server names as exceeded; empty without one."""
-    found = _QUOTA.search(server_message)
-    return found.group(1) if found else ""
+    match = _QUOTA.search(server_message)
+    return match.group(1) if match else ""
 
 
 def quota_advice(quota: str, namespace: str) -> str:
@@ -246,7 +251,7 @@ def _limit_millis(limit: quantities.Quantity) -> int:
 def _restarts(container: pods.Container) -> bool:
     """Return whether a new CPU limit restarts the container."""
     policies: Sequence[ResizePolicy] = getattr(container, "resize_policy", None) or ()
-    return any(each.resource_name == names.CPU and each.restart_policy == _RESTART for each in policies)
+    return any(policy.resource_name == names.CPU and policy.restart_policy == _RESTART for policy in policies)
 
 
 def _original(manager: str, key: str, mid_millis: int) -> int:
@@ -260,17 +265,17 @@ def _original(manager: str, key: str, mid_millis: int) -> int:
 
 def _lowered(metadata: pods.ObjectMeta) -> Mapping[str, str]:
     """Return list and name of each container whose CPU limit the agent wrote last -> the name it wrote under."""
-    found: dict[str, str] = {}
+    writers: dict[str, str] = {}
     managers: Sequence[FieldManager] = getattr(metadata, "managed_fields", None) or ()
-    for each in managers:
-        if each.subresource != _RESIZE or each.manager.partition(",")[0] != FIELD_MANAGER:
+    for entry in managers:
+        if entry.subresource != _RESIZE or entry.manager.partition(",")[0] != FIELD_MANAGER:
             continue
-        spec = _part(_decoded(each.fields_v1), "f:spec")
+        spec = _part(_decoded(entry.fields_v1), "f:spec")
         for kind, listed in (("c", "f:containers"), ("i", "f:initContainers")):
             for key, fields in _part(spec, listed).items():
                 if f"f:{names.CPU}" in _part(_part(fields, "f:resources"), "f:limits"):
-                    found[f"{kind}:{_name(key)}"] = each.manager
-    return found
+                    writers[f"{kind}:{_name(key)}"] = entry.manager
+    return writers
 
 
 def _decoded(fields: msgspec.Raw) -> Any:
@@ -297,7 +302,7 @@ def _name(key: str) -> str:
 
 def _autoscaler(metadata: pods.ObjectMeta) -> str:
     """Return the autoscaler that sets CPU. An author may write these annotations: the effect is a text in an Event."""
-    annotations = pods.annotations_of(metadata)
+    annotations = pods.annotation_map(metadata)
     named = _VPA_NAME.match(annotations.get(_VPA_UPDATES, ""))
     changed = named.group(2) if named else ""
     if "cpu" not in changed and (changed.strip() or annotations.get(_VPA_IN_PLACE) != "true"):
@@ -309,8 +314,8 @@ def _resize_problem(pod: pods.Pod) -> str:
     return next(
         (
             problem
-            for each in pod.status.conditions or ()
-            if each.status == "True" and (problem := _PROBLEMS.get((each.type, each.reason)))
+            for condition in pod.status.conditions or ()
+            if condition.status == "True" and (problem := _PROBLEMS.get((condition.type, condition.reason)))
         ),
         "",
     )

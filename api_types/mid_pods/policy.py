@@ -64,14 +64,14 @@ def limits_of_mid_pods(
     """Return the policy for every Mid pod, and its binding. The other arguments are those of `template.limited`."""
     spec = {
         "matchConstraints": _match(),
-        "matchConditions": [dict(each) for each in CONDITIONS],
+        "matchConditions": [dict(condition) for condition in CONDITIONS],
         "variables": _variables("true"),
         "mutations": [_mutation(_limits(scheduler_name, native_limits=native_limits))],
     }
     return _objects(name, spec, version)
 
 
-def of_profile(profile: Profile, scheduler_name: str = "", version: str = "v1") -> list[dict[str, Any]]:
+def profile_objects(profile: Profile, scheduler_name: str = "", version: str = "v1") -> list[dict[str, Any]]:
     """Return the policy that does what a profile does for the pods that it selects, and its binding.
 
     Raises Refused.
@@ -82,7 +82,7 @@ def of_profile(profile: Profile, scheduler_name: str = "", version: str = "v1") 
     mutations = [_mutation(fields)] if fields else []
     variables = []
     if not profile.skips_resources:
-        variables = _variables(" && ".join(f"({each['expression']})" for each in CONDITIONS))
+        variables = _variables(" && ".join(f"({condition['expression']})" for condition in CONDITIONS))
         mutations.append(_mutation(_limits(scheduler_name)))
     spec = {
         "matchConstraints": _match(
@@ -125,10 +125,10 @@ def _variables(condition: str) -> list[dict[str, str]]:
         for name, field in (("containers", "containers"), ("initContainers", "?initContainers.orValue([])"))
     )
     stated = ", ".join(f"'{pair.native}': dyn({_stated(pair)})" for pair in PAIRS)
-    kept = "'path': dyn(c.path), 'requests': dyn(c.requests), 'limits': dyn(c.limits)"
+    fields_in_cel = "'path': dyn(c.path), 'requests': dyn(c.requests), 'limits': dyn(c.limits)"
     return [
         {"name": "given", "expression": f"{condition} ? {of_lists} : []"},
-        {"name": "stated", "expression": f"variables.given.map(c, dyn({{{kept}, {stated}}}))"},
+        {"name": "stated", "expression": f"variables.given.map(c, dyn({{{fields_in_cel}, {stated}}}))"},
     ]
 
 
@@ -152,11 +152,11 @@ def _is_stated(pair: Pair) -> str:
 
 def _native_limit(pair: Pair) -> str:
     """Return an expression of the native limit: the author's, where it is above 0 and at most the Mid limit."""
-    own = f"quantity(string(e.limits['{pair.native}']))"
+    author_limit = f"quantity(string(e.limits['{pair.native}']))"
     cap = _TO_NATIVE[pair.native].format(_amount(pair, _LIMIT))
     return (
-        f"'{pair.native}' in e.limits && {own}.isGreaterThan(quantity('0')) && "
-        f"!{own}.isGreaterThan(quantity({cap})) ? string(e.limits['{pair.native}']) : {cap}"
+        f"'{pair.native}' in e.limits && {author_limit}.isGreaterThan(quantity('0')) && "
+        f"!{author_limit}.isGreaterThan(quantity({cap})) ? string(e.limits['{pair.native}']) : {cap}"
     )
 
 
@@ -164,12 +164,12 @@ def _limits(scheduler_name: str, *, native_limits: bool = True) -> Iterator[str]
     """Yield the patches that set the limits of all containers, and the name of the scheduler."""
     stated = " || ".join(map(_is_stated, PAIRS))
     for where in (REQUESTS, LIMITS):
-        yield _of_containers(f"e.{where}.size() == 0 && ({stated})", where, "{}")
+        yield _container_patches(f"e.{where}.size() == 0 && ({stated})", where, "{}")
     for pair in PAIRS:
         native = ((REQUESTS, pair.native, "'0'"), (LIMITS, pair.native, _native_limit(pair)))
         mid = ((REQUESTS, pair.mid, _amount(pair, _REQUEST)), (LIMITS, pair.mid, _amount(pair, _LIMIT)))
         for where, name, value in (*native, *mid) if native_limits else mid:
-            yield _of_containers(_is_stated(pair), f"{where}/{_escaped(name)}", value)
+            yield _container_patches(_is_stated(pair), f"{where}/{_escaped(name)}", value)
         for where, name, _ in () if native_limits else native:
             yield _without(f"{_is_stated(pair)} && '{name}' in e.{where}", f"{where}/{name}")
     if scheduler_name:
@@ -195,7 +195,7 @@ def _fields(profile: Profile) -> Iterator[str]:
         yield f"[{_add(_literal('/spec/preemptionPolicy'), policy)}]"
 
 
-def _of_containers(condition: str, path: str, value: str) -> str:
+def _container_patches(condition: str, path: str, value: str) -> str:
     patch = _add(f"string(e.path) + '{path}'", value)
     return f"variables.stated.filter(e, {condition}).map(e, {patch})"
 

@@ -68,7 +68,7 @@ def read(document: Mapping[str, Any]) -> Profile:
     metadata, spec = mapping(document.get("metadata"), "metadata"), mapping(document.get("spec"), "spec")
     if refusals := list(_refusals(spec)):
         raise Refused("; ".join(refusals))
-    own = {
+    class_labels = {
         names.LABEL_QOS: text(spec.get("qosClass"), "spec.qosClass"),
         LABEL_PRIORITY: _number(spec.get("koordinatorPriority")),
     }
@@ -76,7 +76,7 @@ def read(document: Mapping[str, Any]) -> Profile:
         name=text(metadata.get("name"), "metadata.name"),
         namespace_selector=_selector(spec, "namespaceSelector"),
         selector=_selector(spec, "selector"),
-        labels={**_texts(spec, "labels"), **{key: value for key, value in own.items() if value}},
+        labels={**_texts(spec, "labels"), **{key: value for key, value in class_labels.items() if value}},
         annotations=_texts(spec, "annotations"),
         scheduler_name=text(spec.get("schedulerName"), "spec.schedulerName"),
         priority_class_name=text(spec.get("priorityClassName"), "spec.priorityClassName"),
@@ -114,11 +114,11 @@ def _refusals(spec: Mapping[str, Any]) -> Iterator[str]:
     probability = spec.get("probability")
     if probability is not None and probability not in _ALWAYS:
         yield f"spec.probability: seen {probability!r}, want 100%: no pod is selected at random"
-    of_class = spec.get("priorityClassName")
-    if of_class and of_class not in list(PRIORITIES):
-        wanted = ", ".join(PRIORITIES)
-        yield f"spec.priorityClassName: seen {of_class!r}, want one of {wanted}: other numbers are unknown"
-    if of_class == PriorityClass.BATCH.value:
+    priority_class = spec.get("priorityClassName")
+    if priority_class and priority_class not in list(PRIORITIES):
+        classes = ", ".join(PRIORITIES)
+        yield f"spec.priorityClassName: seen {priority_class!r}, want one of {classes}: other numbers are unknown"
+    if priority_class == PriorityClass.BATCH.value:
         yield "spec.priorityClassName: koord-batch: no Batch resources are published; want Koordinator's webhook"
 
 
@@ -131,23 +131,23 @@ def _number(value: object) -> str:
 
 
 def _texts(spec: Mapping[str, Any], name: str) -> dict[str, str]:
-    given = mapping(spec.get(name), f"spec.{name}")
-    return {key: text(value, f"spec.{name}.{key}") for key, value in given.items()}
+    texts = mapping(spec.get(name), f"spec.{name}")
+    return {key: text(value, f"spec.{name}.{key}") for key, value in texts.items()}
 
 
 def _selector(spec: Mapping[str, Any], name: str) -> NodeSelector | None:
     if spec.get(name) is None:
         return None
-    given = mapping(spec[name], f"spec.{name}")
+    document = mapping(spec[name], f"spec.{name}")
     try:
-        found = NodeSelector.model_validate(given)
+        selector = NodeSelector.model_validate(document)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(map(str, first["loc"]))
         raise Refused(f"spec.{name}.{path}: seen {first['input']!r}, want a label selector: {first['msg']}") from None
-    if fault := selectors.fault(found):
-        path, seen, wanted = fault
-        raise Refused(f"spec.{name}.{path}: seen {seen!r}, want {wanted}")
-    if unknown := ", ".join(sorted(set(given) - {"matchLabels", "matchExpressions"})):
+    if fault := selectors.fault(selector):
+        path, value, expected = fault
+        raise Refused(f"spec.{name}.{path}: seen {value!r}, want {expected}")
+    if unknown := ", ".join(sorted(set(document) - {"matchLabels", "matchExpressions"})):
         raise Refused(f"spec.{name}: unknown key {unknown}; want matchLabels and matchExpressions")
-    return found
+    return selector

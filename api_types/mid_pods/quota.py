@@ -70,10 +70,10 @@ def read(text: str, default: MidQuota) -> MidQuota:
         raise MalformedQuota(f"seen {text!r}, want {WANTED}") from error
     if not isinstance(document, dict):
         raise MalformedQuota(f"seen {text!r}, want {WANTED}")
-    return of_document(document, default)
+    return from_document(document, default)
 
 
-def of_document(document: Mapping[str, Any], default: MidQuota = UNLIMITED) -> MidQuota:
+def from_document(document: Mapping[str, Any], default: MidQuota = UNLIMITED) -> MidQuota:
     """Return the quota of a mapping. Raises MalformedQuota."""
     unknown = sorted(document.keys() - {names.CPU, names.MEMORY})
     if unknown:

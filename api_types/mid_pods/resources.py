@@ -45,12 +45,12 @@ def limited(resources: object, place: str, *, native_limits: bool = True) -> dic
     Without `native_limits` it gets Mid resources alone. `place` is the path of the container, for the text of an error.
     Raises Refused.
     """
-    given = mapping(resources, f"{place}.resources")
-    requests = dict(mapping(given.get(REQUESTS), f"{place}.resources.requests"))
-    limits = dict(mapping(given.get(LIMITS), f"{place}.resources.limits"))
+    document = mapping(resources, f"{place}.resources")
+    requests = dict(mapping(document.get(REQUESTS), f"{place}.resources.requests"))
+    limits = dict(mapping(document.get(LIMITS), f"{place}.resources.limits"))
     for pair in PAIRS:
         _limit(pair, requests, limits, f"{place}.resources", native_limits=native_limits)
-    return {**given, **({REQUESTS: requests} if requests else {}), **({LIMITS: limits} if limits else {})}
+    return {**document, **({REQUESTS: requests} if requests else {}), **({LIMITS: limits} if limits else {})}
 
 
 def states_an_amount(resources: object, pair: Pair) -> bool:

@@ -75,20 +75,22 @@ def advice(template: Mapping[str, Any]) -> Iterator[str]:
     """Yield what remains without a limit in a Mid pod under the rules, and how to limit it. Raises Refused."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(sequence(_spec(template).get(field), f"spec.{field}")):
-            own = mapping(container, f"spec.{field}[{index}]")
-            missing = [each for each in resources.PAIRS if not resources.states_an_amount(own.get("resources"), each)]
+            document = mapping(container, f"spec.{field}[{index}]")
+            missing = [
+                pair for pair in resources.PAIRS if not resources.states_an_amount(document.get("resources"), pair)
+            ]
             if missing:
                 native, mid = (" and ".join(name) for name in zip(*missing, strict=True))
                 yield (
-                    f"container {own.get('name', index)} has no limit of {native}, so the pod has none: "
+                    f"container {document.get('name', index)} has no limit of {native}, so the pod has none: "
                     f"set requests and limits of {mid}"
                 )
 
 
 def _limited_container(container: object, place: str, *, native_limits: bool) -> dict[str, Any]:
-    given = mapping(container, place)
-    own = resources.limited(given.get("resources"), place, native_limits=native_limits)
-    return {**given, "resources": own} if own else dict(given)
+    document = mapping(container, place)
+    limited_resources = resources.limited(document.get("resources"), place, native_limits=native_limits)
+    return {**document, "resources": limited_resources} if limited_resources else dict(document)
 
 
 def _metadata(template: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ def encode(record: MidEvictionRecord) -> str:
 
 def eviction_record(node: pods.Node) -> MidEvictionRecord | None:
     """Return the eviction annotation of a node; None where it is absent, or not one that the manager writes."""
-    text = pods.annotation(pods.annotations_of(node.metadata), names.ANNOTATION_MID_EVICTION)
+    text = pods.annotation(pods.annotation_map(node.metadata), names.ANNOTATION_MID_EVICTION)
     if text is None:
         return None
     return _decoded(text) if len(text) <= _LONGEST_KEPT else _decoded.__wrapped__(text)

@@ -74,4 +74,4 @@ def decode(text: str | None) -> MidStatus | None:
 
 def text_of(node: pods.Node) -> str | None:
     """Return the text of a node's status annotation."""
-    return pods.annotations_of(node.metadata).get(names.ANNOTATION_MID_STATUS)
+    return pods.annotation_map(node.metadata).get(names.ANNOTATION_MID_STATUS)

@@ -110,11 +110,11 @@ class History:
             self._rows[name] = self._free.pop() if self._free else len(self._rows)
         return self._rows[name]
 
-    def of_fleet(self, resource: str) -> list[HistoryPoint]:
+    def fleet_points(self, resource: str) -> list[HistoryPoint]:
         """Return the sums over all nodes, the oldest first."""
         return _joined(self._of_fleet, _FLEET, resource)
 
-    def of_node(self, name: str, resource: str) -> list[HistoryPoint]:
+    def node_points(self, name: str, resource: str) -> list[HistoryPoint]:
         """Return the points of a node, the oldest first; none for a node without a history."""
         row = self._rows.get(name)
         return [] if row is None else _joined(self._of_nodes, row, resource)

@@ -114,7 +114,7 @@ def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:
     whole = node.allocatable.cpu
     return {
         "name": node.name,
-        "bar": shown.bar_of(node),
+        "bar": shown.usage_bar(node),
         "used": numbers.percent(node.used_percent("cpu")),
         "requests": numbers.percent(percent(node.prod_requests.cpu, whole)),
         "peak": numbers.percent(percent(node.prod_peak.cpu, whole)),
@@ -122,5 +122,5 @@ def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:
         "mid_requests": requested,
         "memory": numbers.percent(node.used_percent("memory")),
         "age": numbers.age(node.sample_age_seconds),
-        "sign": shown.sign_of(node),
+        "sign": shown.mid_sign(node),
     }

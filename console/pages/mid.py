@@ -35,8 +35,8 @@ def context(
     """Return the values of the template."""
     nodes = seen.nodes
     mid, requested, used = (seen.totals[name] for name in ("mid", "mid_requests", "mid_used"))
-    states = Counter(shown.sign_of(node)[:3] for node in nodes)
-    points = history.of_fleet("cpu")
+    states = Counter(shown.mid_sign(node)[:3] for node in nodes)
+    points = history.fleet_points("cpu")
     listed = sorted(sums.items or (), key=lambda each: (-(each.mid_held.cpu or 0), each.name))
     return {
         "headline": f"{numbers.cores(mid.cpu)} cores and {numbers.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",

@@ -15,7 +15,7 @@ from console.pages.shown import part
 from console.seen import Seen
 from fleet import findings, mid_terms
 from fleet.mid_terms import TermsByName
-from fleet.node_state import Amounts, NodeState, amounts_of, percent
+from fleet.node_state import Amounts, NodeState, native_amounts, percent
 from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation, Term
 
@@ -52,26 +52,30 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
     return {
         "node": node,
         "headline": _headline(node, found.explanation),
-        "sign": shown.sign_of(node),
+        "sign": shown.mid_sign(node),
         "closed": found.explanation.closed if found.explanation else "",
         "newest": _newest(found.explanation),
         "eviction": found.explanation.eviction if found.explanation else (),
         "findings": shown.items(
-            (each for each in findings.by_severity(findings.of_node(node)) if not shown.is_fine(each)), namespace
+            (each for each in findings.by_severity(findings.node_findings(node)) if not shown.is_fine(each)), namespace
         ),
-        "bar": shown.bar_of(node),
+        "bar": shown.usage_bar(node),
         "limit": seen.usage_limit_percent,
         "facts": _facts(node),
         "sums": list(_sums(node, found)),
         "charts": [
-            {"id": resource, "unit": unit, "points": shown.thinned(history.of_node(node.name, resource), _MOST_POINTS)}
+            {
+                "id": resource,
+                "unit": unit,
+                "points": shown.thinned(history.node_points(node.name, resource), _MOST_POINTS),
+            }
             for resource, unit in (("cpu", "cores"), ("memory", "GiB"))
         ],
         "windows": list(_windows(node, report)),
         "statistics": _STATISTICS,
         "peak_terms": _peak_terms(report),
         "prediction": report.prediction,
-        "scores": prediction.of_node(evaluation_report.pack(report.prediction.evaluation))
+        "scores": prediction.node_scores(evaluation_report.pack(report.prediction.evaluation))
         if report.prediction and report.prediction.evaluation
         else [],
         "pods": _pods(_largest(found.pods or ())),
@@ -153,7 +157,7 @@ def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, lis
     found = report.node_metric.aggregated_node_usages if report.node_metric else None
     for window in (found or ())[:8]:
         usage = window.usage or {}
-        cells = [amounts_of(usage[name].resources).cpu if name in usage else None for name in _STATISTICS]
+        cells = [native_amounts(usage[name].resources).cpu if name in usage else None for name in _STATISTICS]
         yield (
             window.duration or numbers.UNKNOWN,
             [numbers.percent(percent(cell, node.allocatable.cpu)) for cell in cells],
@@ -163,7 +167,7 @@ def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, lis
 def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
     prod = report.prediction.prod if report.prediction else None
     known = [(text, value) for field, text in _PEAK_TERMS if (value := getattr(prod, field, None))]
-    amounts = [amounts_of(value) for _, value in known]
+    amounts = [native_amounts(value) for _, value in known]
     cpu = numbers.column([each.cpu for each in amounts])
     memory = numbers.column([each.memory for each in amounts], "memory")
     return list(zip((text for text, _ in known), cpu, memory, strict=True))

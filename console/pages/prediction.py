@@ -67,7 +67,7 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
     """Return the values of the template."""
     evaluated = seen.by_violations
     in_force = Counter(node.predictor for node in evaluated)
-    scores = list(_of_fleet(seen.evaluations, in_force))
+    scores = list(_fleet_scores(seen.evaluations, in_force))
     columns = [each.predictor for each in scores if each.resource == names.CPU][:_MOST_COLUMNS]
     pages = max(-(-len(evaluated) // PAGE_SIZE), 1)
     number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
@@ -92,7 +92,7 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
     }
 
 
-def _of_fleet(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
+def _fleet_scores(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
     scores = [
         PredictorScore(
             predictor, resource, of.nodes, of.forecasts, 100 * of.violation_ratio, 100 * of.savings_ratio,
@@ -136,7 +136,7 @@ def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> 
     return f"Use {best.predictor}: {shares}, the most of the predictors with {limits}{than}."
 
 
-def of_node(packed: Packed) -> list[PredictorScore]:
+def node_scores(packed: Packed) -> list[PredictorScore]:
     """Return the scores of one node; the first predictor is the one in force."""
     values = struct.iter_unpack("3f", packed.scores)
     found = []
@@ -150,6 +150,6 @@ def of_node(packed: Packed) -> list[PredictorScore]:
 
 def _cells(node: NodeState, columns: Sequence[str]) -> list[PredictorScore | None]:
     """Return the scores of CPU of some predictors; None for one that the node does not evaluate."""
-    scores = of_node(node.evaluation) if node.evaluation else []
+    scores = node_scores(node.evaluation) if node.evaluation else []
     found = {each.predictor: each for each in scores if each.resource == names.CPU}
     return [found.get(name) for name in columns]

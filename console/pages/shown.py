@@ -35,7 +35,7 @@ _SHORT: Final = {"Calculated": "Calculated", "CalculatedFromReclaimable": "Calcu
 _TEXTS: Final = {reason.value: text for reason, text in TEXTS.items()}
 
 
-def sign_of(node: NodeState) -> Sign:
+def mid_sign(node: NodeState) -> Sign:
     """Return the state of a node's Mid resources."""
     if node.reason in _SHORT:
         return Sign("ok", "✔", _SHORT[node.reason], node.text)
@@ -90,7 +90,7 @@ class Bar(NamedTuple):
     label: str
 
 
-def bar_of(node: NodeState) -> Bar:
+def usage_bar(node: NodeState) -> Bar:
     """Return the bar of a node. Without the usage of the classes, the usage of the node is one part."""
     whole = node.allocatable.cpu
     used = percent(node.used.cpu, whole)

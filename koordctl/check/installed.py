@@ -147,7 +147,7 @@ def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator
     if installed.outcome is None:
         yield skipped(condition.APPLIED, "not read")
         return
-    bad = list(findings.of_configuration(installed.outcome))
+    bad = list(findings.configuration_findings(installed.outcome))
     if not bad:
         yield passed(condition.APPLIED, condition.summary(installed.outcome, kept_in=installed.kept_in))
     yield from map(_of_finding, bad)
@@ -159,7 +159,7 @@ def _of_finding(finding: Finding) -> Result:
 
 
 def _of_nodes(snapshot: FleetSnapshot, category: Category) -> Iterator[Result]:
-    for finding in findings.by_severity(findings.of_nodes(snapshot.nodes or ())):
+    for finding in findings.by_severity(findings.fleet_findings(snapshot.nodes or ())):
         if finding.kind.category is category and finding.kind.severity is not Severity.NOTE:
             yield _of_finding(finding)
 

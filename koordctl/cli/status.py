@@ -82,7 +82,7 @@ _TOTALS = Totals.__struct_fields__
 def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
     installed = snapshot.installation or Installation("")
-    found = findings.of(snapshot)
+    found = findings.find(snapshot)
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
     head = [

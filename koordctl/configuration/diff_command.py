@@ -95,9 +95,9 @@ async def _compare(
     async for name, node, metric in reader.pairs(options.selector):
         if node is None:
             continue
-        labels, annotations = pods.labels_of(node.metadata), pods.annotations_of(node.metadata)
+        labels, annotations = pods.label_map(node.metadata), pods.annotation_map(node.metadata)
         before, after = (side.merged(labels, annotations) for side in sides)
-        changes.append(what_if.change_of(name, node, metric, (before, after), reader.now))
+        changes.append(what_if.compare(name, node, metric, (before, after), reader.now))
         gated += what_if.is_gated(after)
         evicting += what_if.is_gated(after) and what_if.evicts(after)
     if not changes and any(each.what == "nodes" for each in reader.unread):

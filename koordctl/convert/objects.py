@@ -55,7 +55,9 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
         return _items(value, options, around)
     try:
         if kind == profile.KIND:
-            return Converted(policy.of_profile(profile.read(value), options.scheduler_name, options.policy_version))
+            return Converted(
+                policy.profile_objects(profile.read(value), options.scheduler_name, options.policy_version)
+            )
         if kind not in _TEMPLATES:
             return Converted([value])
         path = _TEMPLATES[kind]

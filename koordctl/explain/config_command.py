@@ -61,8 +61,8 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
             metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=store.NodeMetric)
     explained = explanation.explain(
         node.metadata.name,
-        pods.labels_of(node.metadata),
-        pods.annotations_of(node.metadata),
+        pods.label_map(node.metadata),
+        pods.annotation_map(node.metadata),
         outcome,
         source=file or f"ConfigMap {namespace}/{config_map}",
         kept_in=LAST_GOOD_CONFIG,

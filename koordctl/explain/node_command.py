@@ -32,6 +32,6 @@ async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
         metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.WireNodeMetric)
     found = await mid_explanation.explain(reader.api, seen, metric, reader.now)
     outcome = await reader.configuration(namespace, await reader.config_map(namespace))
-    state = node_state.state_of(name, seen, metric, reader.now)
+    state = node_state.combine(name, seen, metric, reader.now)
     explained = node.Explained(state, found, mid_terms.layers(outcome, seen))
     return node.answer(explained, command.notes(each for each in reader.unread if each.is_right))

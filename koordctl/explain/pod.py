@@ -72,7 +72,7 @@ class Explained:
 
     def __post_init__(self) -> None:
         """Derive the state."""
-        object.__setattr__(self, "state", pod_state.state_of(self.pod, UNKNOWN))
+        object.__setattr__(self, "state", pod_state.combine(self.pod, UNKNOWN))
 
     @property
     def newest(self) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ async def read(reader: Reader) -> Gain | None:
     """Read nodes, reports and pods; None where neither nodes nor reports may be read."""
     nodes, reports = list[NodeState](), list[evaluation_report.Packed]()
     async for name, node, metric in reader.pairs():
-        nodes.append(node_state.state_of(name, node, metric, reader.now))
+        nodes.append(node_state.combine(name, node, metric, reader.now))
         prediction = metric.status.prediction if metric and metric.status else None
         if prediction is not None:
             reports.append(evaluation_report.pack(prediction.evaluation or ()))

@@ -75,7 +75,7 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
         ),
         static_uid=_static_uid(pod, node_name),
         is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
-        mid=cpu_limits.of_pod(pod),
+        mid=cpu_limits.resizable_pod(pod),
         has_started=_has_started(pod),
         is_waiting=_is_waiting(pod),
     )
@@ -103,7 +103,7 @@ def _static_uid(pod: pods.Pod, node_name: str) -> str | None:
     The kubelet creates a mirror pod with its Node as owner, both annotations equal, and reports a start time only for a
     mirror pod of a static pod that it has.
     """
-    annotations = pods.annotations_of(pod.metadata)
+    annotations = pods.annotation_map(pod.metadata)
     claimed = annotations.get(names.ANNOTATION_MIRROR_POD)
     is_mirror = bool(claimed) and annotations.get(names.ANNOTATION_STATIC_POD_HASH) == claimed
     owners = pod.metadata.owner_references or ()

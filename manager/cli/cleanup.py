@@ -165,7 +165,7 @@ def carries_traces(node: pods.Node) -> bool:
     """Check whether a node has a Mid resource, a status annotation under any key, or an eviction annotation."""
     published = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
     has_mid = any(mid in published for mid in names.MID_RESOURCES)
-    is_closed = names.ANNOTATION_MID_EVICTION in pods.annotations_of(node.metadata)
+    is_closed = names.ANNOTATION_MID_EVICTION in pods.annotation_map(node.metadata)
     return has_mid or is_closed or mid_status.text_of(node) is not None
 
 

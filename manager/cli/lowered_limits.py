@@ -157,7 +157,7 @@ class LoweredLimits:
                 key = decoding.identify(item, resources.PODS.kind).key
                 try:
                     pod = decoding.decode_object(item, resources.PODS.kind, key, cpu_limits.WrittenPod)
-                    mid = cpu_limits.of_pod(pod)
+                    mid = cpu_limits.resizable_pod(pod)
                 except (errors.DecodeError, quantities.InvalidQuantity) as error:
                     log.warning(_UNREAD, "/".join(key), error)
                     continue

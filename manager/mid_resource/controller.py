@@ -289,7 +289,7 @@ def _detail(case: Case) -> str:
     if case.strategy.enabled and (departure := decision.classify(case.node)).closed:
         details.append(f"{departure.closed}: {departure.cause}")
     if case.decision.action is Action.CALCULATE:
-        problems = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
+        problems = node_reservation.annotated(pods.annotation_map(case.node.metadata)).problems
         details += [f"{RESERVATION_IGNORED}: {problem}" for problem in problems]
     return "; ".join(details)
 

@@ -182,7 +182,7 @@ def why_kept(node: pods.Node, autoscaler: str) -> str:
 
     `autoscaler` is `karpenter`, which removes only nodes that it made, or any other one.
     """
-    annotations, labels = pods.annotations_of(node.metadata), pods.labels_of(node.metadata)
+    annotations, labels = pods.annotation_map(node.metadata), pods.label_map(node.metadata)
     for name in _KEPT_BY_ANNOTATION:
         if annotations.get(name) == "true":
             return f"its annotation {name} is true"

@@ -204,7 +204,7 @@ def evaluated(
         max_increase_percent,
         same_sample=sample is not None and times.format_rfc3339(sample) == published_sample,
         written=written,
-        reserved=node_reservation.annotated(pods.annotations_of(node.metadata)).resources,
+        reserved=node_reservation.annotated(pods.annotation_map(node.metadata)).resources,
         closed=closed,
     )
 

@@ -73,7 +73,7 @@ def claim_names(pod: RequestedPod) -> list[str]:
 
 def slim(pod: RequestedPod) -> RequestedPod:
     """Drop what is not read after filter: labels and annotations of a megabyte, volumes without a claim."""
-    labels, annotations = pods.labels_of(pod.metadata), pods.annotations_of(pod.metadata)
+    labels, annotations = pods.label_map(pod.metadata), pods.annotation_map(pod.metadata)
     texts = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
     metadata = msgspec.structs.replace(
         pod.metadata,

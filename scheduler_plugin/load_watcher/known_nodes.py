@@ -41,7 +41,7 @@ def known_node(
 ) -> KnownNode:
     """Read capacity, location, tags (label -> value) and addresses of a Node. Raises quantities.InvalidQuantity."""
     capacity = pods.units(node.status.capacity)
-    labels = pods.labels_of(node.metadata)
+    labels = pods.label_map(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
     tags = {label: labels[label] for label in tag_labels if label in labels}
     addresses = tuple({address.address: None for address in node.status.addresses or ()})

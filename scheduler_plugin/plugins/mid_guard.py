@@ -297,7 +297,7 @@ def calculated_mid(
             return None
         if usable.requests is None and policy.unallocated_percent and not is_static:
             return None
-        if names.ANNOTATION_NODE_RESERVATION in pods.annotations_of(node.metadata):
+        if names.ANNOTATION_NODE_RESERVATION in pods.annotation_map(node.metadata):
             allocatable = node_reservation.allocatable(node).resources
         capacity = pods.units(node.status.capacity)
         bound = usable.requests or _NO_REQUESTS

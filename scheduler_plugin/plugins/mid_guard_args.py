@@ -33,7 +33,7 @@ class MidGuardArgs(pydantic.BaseModel):
 
     def quota(self) -> MidQuota:
         """Return the default quota. Raises MalformedQuota."""
-        return quota.of_document(self.default_quota or {})
+        return quota.from_document(self.default_quota or {})
 
 
 def problems(args: MidGuardArgs) -> list[Problem]:

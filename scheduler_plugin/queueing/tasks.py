@@ -158,7 +158,7 @@ class QueueingTasks:
                 )
             except errors.NotFound:
                 continue
-            node = pods.annotations_of(answer.metadata).get(names.ANNOTATION_SELECTED_NODE)
+            node = pods.annotation_map(answer.metadata).get(names.ANNOTATION_SELECTED_NODE)
             if node and not answer.spec.volume_name:
                 return node
             of_bound = expected if node == expected else of_bound

@@ -143,7 +143,7 @@ def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floa
 
 
 def _hints(pod: pods.Pod) -> _Hints:
-    text = pods.annotations_of(pod.metadata).get(ANNOTATION)
+    text = pods.annotation_map(pod.metadata).get(ANNOTATION)
     if text is None:
         return _Hints()
     try:

@@ -329,7 +329,7 @@ class Cluster:
 
 def slim(node: pods.Node) -> pods.Node:
     """Drop labels, taints, and all annotations that no plugin reads or that are too long: kilobytes on every node."""
-    annotations = pods.annotations_of(node.metadata)
+    annotations = pods.annotation_map(node.metadata)
     texts = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
     return msgspec.structs.replace(
         node,

@@ -70,7 +70,7 @@ def scaling_factors(pod: pods.Pod, args: EstimatorArgs) -> Mapping[str, int]:
     if not args.allow_customize:
         return args.scaling_factors_percent
     factors = integer_map(
-        pods.annotation(pods.annotations_of(pod.metadata), names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
+        pods.annotation(pods.annotation_map(pod.metadata), names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
     )
     return {**args.scaling_factors_percent, **factors} if factors else args.scaling_factors_percent
 
@@ -120,7 +120,7 @@ def forced_until(pod: pods.Pod, args: EstimatorArgs, assigned_at: float, initial
 
 def _own_seconds(pod: pods.Pod, args: EstimatorArgs, annotation: str, default: int | None) -> int:
     if args.allow_customize:
-        text = pods.annotations_of(pod.metadata).get(annotation, "")
+        text = pods.annotation_map(pod.metadata).get(annotation, "")
         if _WHOLE_SECONDS.fullmatch(text):
             return int(text)
     return default or 0

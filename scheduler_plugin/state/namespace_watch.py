@@ -53,7 +53,7 @@ class NamespaceWatch:
         quotas = self._quotas
         if isinstance(event, watching.Changed):
             key = names.ANNOTATION_MID_QUOTA
-            text = pods.annotations_of(event.object.metadata).get(key)
+            text = pods.annotation_map(event.object.metadata).get(key)
             if problem := quotas.namespace_changed(event.key.name, text):
                 log.warning("namespace %s: annotation %s: %s; it gets no new Mid pod", event.key.name, key, problem)
         elif isinstance(event, watching.Deleted):

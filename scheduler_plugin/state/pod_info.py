@@ -118,7 +118,7 @@ def is_pinned(pod: pods.Pod) -> bool:
 def is_exempt(pod: pods.Pod) -> bool:
     """Return whether load limits do not apply to a pod: a system-critical one, or one that opts out by its label."""
     is_critical = (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
-    return is_critical or pods.labels_of(pod.metadata).get(names.LABEL_SKIP_LOAD_AWARE) == "true"
+    return is_critical or pods.label_map(pod.metadata).get(names.LABEL_SKIP_LOAD_AWARE) == "true"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -132,7 +132,7 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
 
     A pod that requests Mid always does: an annotation, which its author writes, must not free its share of a quota.
     """
-    is_placeholder = pods.annotations_of(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
+    is_placeholder = pods.annotation_map(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
     return not pods.is_terminal(pod) and (not is_placeholder or _requests_mid(pod.spec))
 
 

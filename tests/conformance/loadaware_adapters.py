@@ -220,7 +220,7 @@ def _is_written(wanted: Any, written: Any) -> bool:
 def _check_raw_allocatable(inputs: Any, expected: Any) -> str | None:
     """Compare annotations: the product ignores malformed and empty ones alike."""
     node = _decode(pods.Node, inputs["node"] or {})
-    text = pods.annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
+    text = pods.annotation_map(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
     came = pods.allocatable(pods.Node(metadata=node.metadata))
     wanted = pods.units({k: v for k, v in (expected.get("allocatable") or {}).items() if isinstance(v, str)})
     wanted |= {k: v for k, v in (expected.get("allocatable") or {}).items() if not isinstance(v, str)}

@@ -21,7 +21,7 @@ def test_a_value_a_minute_then_one_in_five():
     history = History()
     for minute in range(2 * DAY):
         history.record(minute * 60 + 7, [node(cpu=minute)])
-    points = history.of_node("a", "cpu")
+    points = history.node_points("a", "cpu")
     assert points[-1].time_seconds == (2 * DAY - 1) * 60
     steps = np.diff([point.time_seconds for point in points])
     assert set(steps[-119:]) == {60}
@@ -41,7 +41,7 @@ def test_minutes_of_two_hours_are_kept_and_the_first_one_leaves_with_the_next():
 def test_values_are_in_cores_and_gib_and_unknown_is_not_zero():
     history = History()
     history.record(60, [node()])
-    (cpu,), (memory,) = history.of_node("a", "cpu"), history.of_node("a", "memory")
+    (cpu,), (memory,) = history.node_points("a", "cpu"), history.node_points("a", "memory")
     assert cpu.values == (1.5, None, None, None, None)
     assert memory.values[0] == pytest.approx(1.0)
 
@@ -49,16 +49,16 @@ def test_values_are_in_cores_and_gib_and_unknown_is_not_zero():
 def test_the_fleet_is_the_sum():
     history = History()
     history.record(60, [node("a"), node("b"), NodeState("unknown")])
-    assert history.of_fleet("cpu")[0].values[0] == 3.0
+    assert history.fleet_points("cpu")[0].values[0] == 3.0
 
 
 def test_a_node_that_is_gone_is_forgotten_and_its_place_used_again():
     history = History(most_nodes=2)
     history.record(60, [node("a", 1000), node("b")])
     history.record(120, [node("b")])
-    assert history.of_node("a", "cpu") == []
+    assert history.node_points("a", "cpu") == []
     history.record(180, [node("b"), node("c", 9000)])
-    assert [point.values[0] for point in history.of_node("c", "cpu")] == [9.0]
+    assert [point.values[0] for point in history.node_points("c", "cpu")] == [9.0]
 
 
 def test_a_gap_stays_a_gap():
@@ -66,14 +66,14 @@ def test_a_gap_stays_a_gap():
     history.record(0, [node("a"), node("b")])
     history.record(60 * 121, [node("a"), node("b")])  # the slot of minute 1 in the ring
     history.record(60 * 122, [node("a"), dataclasses.replace(node("b"), used=Amounts())])
-    assert [point.time_seconds for point in history.of_node("b", "cpu")] == [0, 60 * 121]
+    assert [point.time_seconds for point in history.node_points("b", "cpu")] == [0, 60 * 121]
 
 
 def test_more_nodes_than_the_bound_leave_the_fleet_only():
     history = History(most_nodes=3)
     history.record(60, [node(str(number)) for number in range(5)])
-    assert [bool(history.of_node(str(number), "cpu")) for number in range(5)] == [True] * 3 + [False] * 2
-    assert history.of_fleet("cpu")[0].values[0] == 7.5
+    assert [bool(history.node_points(str(number), "cpu")) for number in range(5)] == [True] * 3 + [False] * 2
+    assert history.fleet_points("cpu")[0].values[0] == 7.5
 
 
 def test_a_day_of_the_most_nodes_takes_less_than_45_mib():
@@ -88,8 +88,8 @@ def test_the_history_of_a_late_date_is_the_same():
     late = 253_402_300_740  # the last minute of the year 9999: a loop over all minutes before does not end
     for time in (late - 60, late):
         history.record(time, [node()])
-    assert [point.time_seconds for point in history.of_fleet("cpu")] == [late - 60, late]
-    assert [point.time_seconds for point in history.of_node("a", "cpu")] == [late - 60, late]
+    assert [point.time_seconds for point in history.fleet_points("cpu")] == [late - 60, late]
+    assert [point.time_seconds for point in history.node_points("a", "cpu")] == [late - 60, late]
 
 
 def test_with_one_node_more_at_a_time_at_most_twice_the_memory_of_the_nodes_is_kept():

@@ -30,7 +30,7 @@ def test_the_fleet_has_a_value_a_minute_for_two_hours_then_one_in_five():
     history = History()
     for minute in range(2 * DAY):
         history.record(minute * 60 + 59, [NodeState("a", used=Amounts(minute * 1_000))])
-    points = history.of_fleet("cpu")
+    points = history.fleet_points("cpu")
     newest = 2 * DAY - 1
     minutes = [newest - number for number in range(119, -1, -1)]
     assert [(point.time_seconds, point.values[0]) for point in points[-120:]] == [(60 * at, at) for at in minutes]
@@ -44,15 +44,15 @@ def test_five_minutes_that_are_shown_by_the_minute_are_not_shown_twice():
     history = History()
     for minute in range(7, 130):
         history.record(minute * 60, [NodeState("a", used=Amounts(1_000))])
-    for points in (history.of_fleet("cpu"), history.of_node("a", "cpu")):
+    for points in (history.fleet_points("cpu"), history.node_points("a", "cpu")):
         assert [point.time_seconds for point in points] == [300, *(60 * minute for minute in range(10, 130))]
 
 
 def test_the_fleet_is_more_exact_than_a_node():
     history = History()
     history.record(0, [NodeState("a", used=Amounts(4_097_123))])
-    assert history.of_fleet("cpu")[0].values[0] == 4097.123
-    assert history.of_node("a", "cpu")[0].values[0] == pytest.approx(4097, rel=1e-3)
+    assert history.fleet_points("cpu")[0].values[0] == 4097.123
+    assert history.node_points("a", "cpu")[0].values[0] == pytest.approx(4097, rel=1e-3)
 
 
 # Prometheus

@@ -341,7 +341,7 @@ EDGE = NodeState("a", allocatable=Amounts(10_000, 40 * GIB), used=Amounts(4_000,
     ],
 )
 def test_the_sign_of_a_node(reason, detail, sign):
-    assert shown.sign_of(dataclasses.replace(EDGE, reason=reason, detail=detail, text="as calculated")) == sign
+    assert shown.mid_sign(dataclasses.replace(EDGE, reason=reason, detail=detail, text="as calculated")) == sign
 
 
 def test_what_is_not_known_comes_last_in_every_order():
@@ -390,7 +390,7 @@ def packed(*entries):
 
 
 def test_the_first_predictor_of_a_node_is_in_force_and_what_does_not_count_is_left_out():
-    found = prediction.of_node(packed(("max", 24, 0.5, 40), ("none", math.nan, 1, 1), ("peak", 12, 2, 50)))
+    found = prediction.node_scores(packed(("max", 24, 0.5, 40), ("none", math.nan, 1, 1), ("peak", 12, 2, 50)))
     assert found == [
         PredictorScore("max", names.CPU, 1, 24, 0.5, 40, True),
         PredictorScore("peak", names.CPU, 1, 12, 2, 50, False),

@@ -265,11 +265,14 @@ async def test_a_term_has_its_key_and_its_layer_and_a_bound_whether_it_binds():
 
 def test_the_bar_has_what_prod_requests_and_does_not_use():
     node = NodeState("n", Amounts(1000), Amounts(400), Amounts(200), Amounts(100), prod_requests=Amounts(700))
-    found = shown.bar_of(node)
+    found = shown.usage_bar(node)
     assert found.parts == (("prod", 0, 20), ("mid", 20, 10), ("other", 30, 10), ("request", 40, 30))
     assert "40 % used, 70 % requested by Prod" in found.label
-    assert shown.bar_of(dataclasses.replace(node, prod_requests=Amounts(300))).parts[-1] == ("other", 30, 10)
-    assert shown.bar_of(dataclasses.replace(node, mid_used=Amounts())).parts == (("other", 0, 40), ("request", 40, 30))
+    assert shown.usage_bar(dataclasses.replace(node, prod_requests=Amounts(300))).parts[-1] == ("other", 30, 10)
+    assert shown.usage_bar(dataclasses.replace(node, mid_used=Amounts())).parts == (
+        ("other", 0, 40),
+        ("request", 40, 30),
+    )
 
 
 async def test_pages_of_50_rows_and_a_search():

@@ -28,7 +28,7 @@ async def test_a_snapshot_becomes_a_point_of_the_history():
         poller.start()
         try:
             assert await asyncio.to_thread(poller.first.wait, 10)
-            assert len(poller.history.of_node("worker-1", "cpu")) == 1
+            assert len(poller.history.node_points("worker-1", "cpu")) == 1
         finally:
             await asyncio.to_thread(poller.stop)
 

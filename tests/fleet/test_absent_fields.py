@@ -14,7 +14,7 @@ def test_a_priority_class_without_a_value_has_the_priority_zero():
 
 def test_a_prediction_without_counts_of_pods_has_none():
     report = cluster.metric(prediction={"predictor": "max"})
-    state = node_state.state_of("n", None, msgspec.convert(report, wire.WireNodeMetric), NOW)
+    state = node_state.combine("n", None, msgspec.convert(report, wire.WireNodeMetric), NOW)
     assert (state.predictor, state.warm_pods, state.cold_pods) == ("max", 0, 0)
 
 

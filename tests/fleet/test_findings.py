@@ -49,18 +49,18 @@ def test_the_page_of_a_finding_exists(kind):
 
 
 def test_a_finding_names_node_cause_and_next_command():
-    (found,) = findings.of(snapshot([broken("worker-05", "NoPrediction")]))
+    (found,) = findings.find(snapshot([broken("worker-05", "NoPrediction")]))
     assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
     assert found.fix == "koordctl explain node worker-05"
 
 
 def test_the_worst_comes_first_and_notes_are_left_out():
     nodes = [broken("a", "Shadow"), broken("b", "NoPrediction"), broken("c")]
-    assert [each.kind.severity for each in findings.of(snapshot(nodes))] == [Severity.ERROR, Severity.WARNING]
+    assert [each.kind.severity for each in findings.find(snapshot(nodes))] == [Severity.ERROR, Severity.WARNING]
 
 
 def test_many_nodes_with_one_fault_are_one_finding():
-    (found,) = findings.of(snapshot(broken(f"n{number}") for number in range(5_000)))
+    (found,) = findings.find(snapshot(broken(f"n{number}") for number in range(5_000)))
     assert found.subject == "n0 and 4999 more nodes"
 
 
@@ -75,13 +75,13 @@ def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
 def test_a_lease_that_was_not_read_is_no_missing_leader():
     manager = {"koord-manager": wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
     installed = Installation("koordinator-system", workloads=manager)
-    assert [each.kind.code for each in findings.of(snapshot(installation=installed))] == ["Leader"]
+    assert [each.kind.code for each in findings.find(snapshot(installation=installed))] == ["Leader"]
     hidden = (Unread("leases/koord-manager", "403", is_right=True),)
-    assert findings.of(snapshot(installation=installed, unread=hidden)) == []
+    assert findings.find(snapshot(installation=installed, unread=hidden)) == []
 
 
 def test_an_unknown_code_of_a_newer_manager_is_no_error():
-    assert findings.of(snapshot([broken("a", "SomethingNew")])) == []
+    assert findings.find(snapshot([broken("a", "SomethingNew")])) == []
     assert finding_kinds.ORDER[Severity.ERROR] == 0
 
 

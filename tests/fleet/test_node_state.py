@@ -19,7 +19,7 @@ GIB = 2**30
 def state(node=None, metric=None, now=NOW):
     decoded = store.with_mid_status(msgspec.convert(node, type=store.Node)) if node else None
     report = msgspec.convert(metric, type=wire.WireNodeMetric) if metric else None
-    return node_state.state_of("worker-1", decoded, report, now)
+    return node_state.combine("worker-1", decoded, report, now)
 
 
 def test_usage_requests_peak_and_mid_side_by_side():

@@ -28,7 +28,7 @@ def codes(name, wanted, ready, version="1"):
     found = msgspec.convert(cluster.workload(name, version, wanted, ready), wire.WireWorkload)
     installed = Installation("suite", workloads={name: found}, leader="koord-manager-0")
     snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
-    return [(each.kind.code, each.detail) for each in findings.of(snapshot)]
+    return [(each.kind.code, each.detail) for each in findings.find(snapshot)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_workload_without_ready_pods_is_a_finding_and_of_the_agents_each_count
 @pytest.mark.parametrize(("count", "about"), [(1, [1]), (3, [1, 1, 1]), (4, [4])])
 def test_up_to_three_nodes_with_one_fault_have_findings_of_their_own(count, about):
     nodes = [NodeState(f"n{number}", reason="SampleTooOld", detail=f"{number} m") for number in range(count)]
-    found = findings.of_nodes(nodes)
+    found = findings.fleet_findings(nodes)
     assert [len(each.objects) for each in found] == about
     assert [name for each in found for name in each.objects] == [node.name for node in nodes]
     assert [bool(each.detail) for each in found] == [each == 1 for each in about]
@@ -64,7 +64,7 @@ def test_the_findings_about_one_node():
             wire.WireCondition("Ready", "False", "Stopped", "no cgroups"), wire.WireCondition("Unheard", "True"),
         ),
     )  # fmt: skip
-    assert [(each.kind.code, each.objects, each.detail) for each in findings.of_node(node)] == [
+    assert [(each.kind.code, each.objects, each.detail) for each in findings.node_findings(node)] == [
         ("NoPrediction", ("a",), "x"),
         ("SampleTooOld", ("a",), ""),
         ("NodeClockWrong", ("a",), "an hour ahead"),
@@ -80,7 +80,7 @@ def test_two_versions_are_a_skew(versions, detail):
     }
     installed = Installation("suite", workloads=found, leader="koord-manager-0")
     snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
-    skew = [each.detail for each in findings.of(snapshot) if each.kind.code == "VersionSkew"]
+    skew = [each.detail for each in findings.find(snapshot) if each.kind.code == "VersionSkew"]
     assert skew == ([detail] if detail else [])
 
 
@@ -90,7 +90,7 @@ def test_two_versions_are_a_skew(versions, detail):
 )
 def test_a_document_that_is_not_used_is_a_finding_and_a_good_one_none(text, code):
     outcome = None if text is None else evaluation.evaluate(None, {"colocation-config": text}, exists=True)
-    assert [each.kind.code for each in findings.of_configuration(outcome)] == ([code] if code else [])
+    assert [each.kind.code for each in findings.configuration_findings(outcome)] == ([code] if code else [])
 
 
 # threshold
@@ -150,13 +150,13 @@ BATCH = {"kubernetes.io/batch-cpu": "20", "kubernetes.io/batch-memory": "1Mi"}
 )
 def test_the_requests_of_a_pod_are_in_the_resources_of_its_class(priority, given, band, requests):
     pod = msgspec.convert(cluster.pod(priority=priority, requests=given), Pod)
-    found = pod_state.state_of(pod, UNKNOWN)
+    found = pod_state.combine(pod, UNKNOWN)
     assert (found.band, found.requests) == (band, requests)
     held = Amounts(300 * ("kubernetes.io/mid-cpu" in given), 2**30 * ("kubernetes.io/mid-memory" in given))
     assert found.mid_held == held
     assert found.slack == UNKNOWN
-    assert pod_state.state_of(pod, requests).slack == Amounts(0, 0)
-    assert pod_state.state_of(pod, Amounts(None, 1)).slack == Amounts(None, requests.memory - 1)
+    assert pod_state.combine(pod, requests).slack == Amounts(0, 0)
+    assert pod_state.combine(pod, Amounts(None, 1)).slack == Amounts(None, requests.memory - 1)
 
 
 # reading

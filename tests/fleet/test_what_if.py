@@ -75,7 +75,7 @@ def compared(after, before=None, report=None, annotations=None):
     """Compare a node of 16 cores and 64 GiB under two strategies."""
     node = msgspec.convert(cluster.node(annotations=annotations), type=store.Node)
     metric = msgspec.convert(report, type=wire.WireNodeMetric) if report else None
-    return what_if.change_of("worker-1", store.with_mid_status(node), metric, (before or strategy(), after), NOW)
+    return what_if.compare("worker-1", store.with_mid_status(node), metric, (before or strategy(), after), NOW)
 
 
 def test_a_disabled_node_keeps_what_its_mid_pods_request_unless_there_is_no_floor():

@@ -94,7 +94,7 @@ def test_the_work_for_an_annotation_is_bounded(work, number):
 
 def test_the_store_keeps_what_is_read_and_nothing_that_is_too_long():
     node, too_long = stored(0), stored(1)
-    assert set(pods.annotations_of(node.metadata)) == set(hostile_nodes.annotations(0)) - {"example.com/other"}
+    assert set(pods.annotation_map(node.metadata)) == set(hostile_nodes.annotations(0)) - {"example.com/other"}
     assert pods.is_too_long(too_long.metadata.annotations[STRATEGY])
     assert too_long.metadata.annotations[STRATEGY] is stored(3).metadata.annotations[STRATEGY], "one text for all"
 

@@ -49,7 +49,7 @@ def an_annotation_is_an_identity(patch):
     real = pods_on_node.describe
 
     def describe(pod, *more):
-        claimed = pods.annotations_of(pod.metadata).get(names.ANNOTATION_STATIC_POD_HASH)
+        claimed = pods.annotation_map(pod.metadata).get(names.ANNOTATION_STATIC_POD_HASH)
         described = real(pod, *more)
         return dataclasses.replace(described, uid=claimed) if claimed else described
 

@@ -115,7 +115,7 @@ def _policies(version: str) -> Iterator[dict[str, Any]]:
                 each["spec"]["matchResources"] = _only(*INJECTING)
             yield each
     for name in PROFILES:
-        yield from policy.of_profile(_profile(name), SCHEDULER, version)
+        yield from policy.profile_objects(_profile(name), SCHEDULER, version)
 
 
 def _only(*namespaces: str) -> dict[str, Any]:

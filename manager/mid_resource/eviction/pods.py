@@ -130,7 +130,7 @@ def _candidate(
     if not mid_requests and _class(pod) is not PriorityClass.MID:
         return None
     meta, priority = pod.metadata, pod.spec.priority or 0
-    annotations = pods.annotations_of(meta)
+    annotations = pods.annotation_map(meta)
     return Candidate(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -138,7 +138,7 @@ def _candidate(
         requests=mid_requests,
         priority=priority,
         eviction_priority=_number(annotations.get(names.ANNOTATION_EVICTION_PRIORITY), 0),
-        sub_priority=_number(pods.labels_of(meta).get(names.LABEL_PRIORITY), priority),
+        sub_priority=_number(pods.label_map(meta).get(names.LABEL_PRIORITY), priority),
         memory_used=usage.get(f"{meta.namespace}/{meta.name}", 0),
         leaving_since=_leaving_since(meta),
         protected=_protection(pod, node_uid, triggers),
@@ -168,7 +168,7 @@ def _protection(pod: EvictablePod, node_uid: str, triggers: Collection[Trigger])
         return "a static pod: its kubelet starts it again"
     if _is_of_daemon_set(pod):
         return "a pod of a DaemonSet, which starts it again on this node"
-    permitted = _features(pods.annotations_of(pod.metadata).get(names.ANNOTATION_EVICTION_POLICY))
+    permitted = _features(pods.annotation_map(pod.metadata).get(names.ANNOTATION_EVICTION_POLICY))
     needed = {FEATURES[trigger] for trigger in triggers if trigger in FEATURES}
     if permitted is not None and needed and not set(WHOLE_NODE) & set(triggers) and not needed & permitted:
         return f"its annotation {names.ANNOTATION_EVICTION_POLICY} names none of {', '.join(sorted(needed))}"
@@ -176,7 +176,7 @@ def _protection(pod: EvictablePod, node_uid: str, triggers: Collection[Trigger])
 
 
 def _is_static(pod: EvictablePod, node_uid: str) -> bool:
-    return names.ANNOTATION_MIRROR_POD in pods.annotations_of(pod.metadata) and any(
+    return names.ANNOTATION_MIRROR_POD in pods.annotation_map(pod.metadata) and any(
         (owner.kind, owner.uid) == ("Node", node_uid) for owner in pod.metadata.owner_references or ()
     )
 

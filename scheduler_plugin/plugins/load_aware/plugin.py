@@ -137,7 +137,7 @@ class LoadAware(Filter):
     def write(self, entry: NodeEntry) -> None:
         """Copy one node's limits and load into its row."""
         columns, row, load = self._columns, entry.row, entry.load
-        annotations = pods.annotations_of(entry.node.metadata) if entry.node else {}
+        annotations = pods.annotation_map(entry.node.metadata) if entry.node else {}
         profiles = self._limits.profiles(pods.annotation(annotations, names.ANNOTATION_USAGE_THRESHOLDS))
         columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
         columns.is_measured[row] = load.report is not None and load.report.node_usage is not None

@@ -49,7 +49,7 @@ def test_a_limit_of_one_unit_is_a_limit():
 
 def test_a_profile_that_keeps_no_resources_sets_its_fields_and_the_limits():
     read = profile.read({"metadata": {"name": "jobs"}, "spec": {"labels": {"a": "b"}}})
-    made, _ = policy.of_profile(read)
+    made, _ = policy.profile_objects(read)
     fields, limits = (each["jsonPatch"]["expression"] for each in made["spec"]["mutations"])
     assert "/metadata/labels/a" in fields
     for name in ("cpu", "memory", "kubernetes.io~1mid-cpu", "kubernetes.io~1mid-memory"):

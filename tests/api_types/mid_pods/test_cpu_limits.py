@@ -21,7 +21,7 @@ def writer(name, *containers, listed="containers", subresource="resize"):
 
 
 def mid_pod(*containers, **more):
-    return cpu_limits.of_pod(written_pod(*containers, **more))
+    return cpu_limits.resizable_pod(written_pod(*containers, **more))
 
 
 def written_pod(*containers, writers=(), priority=7000, status=None, of_pod=None, **metadata):

@@ -19,25 +19,27 @@ def test_an_error_never_refuses_a_pod_and_the_rules_run_again_after_other_change
 
 
 def test_the_selectors_of_a_profile_select_for_its_policy():
-    made, _ = policy.of_profile(read(selector={"matchLabels": {"a": "b"}}, namespaceSelector={}, labels={"c": "d"}))
+    made, _ = policy.profile_objects(
+        read(selector={"matchLabels": {"a": "b"}}, namespaceSelector={}, labels={"c": "d"})
+    )
     constraints = made["spec"]["matchConstraints"]
     assert constraints["objectSelector"] == {"matchLabels": {"a": "b"}}
     assert "namespaceSelector" not in constraints
 
 
 def test_a_profile_that_skips_resources_has_no_rules_for_them():
-    made, _ = policy.of_profile(read({profile.SKIP_ANNOTATION: ""}, labels={"c": "d"}))
+    made, _ = policy.profile_objects(read({profile.SKIP_ANNOTATION: ""}, labels={"c": "d"}))
     (mutation,) = made["spec"]["mutations"]
     assert "resources" not in mutation["jsonPatch"]["expression"]
 
 
 def test_a_profile_without_any_effect_is_refused():
     with pytest.raises(Refused, match="sets no field"):
-        policy.of_profile(read({profile.SKIP_ANNOTATION: ""}))
+        policy.profile_objects(read({profile.SKIP_ANNOTATION: ""}))
 
 
 def test_texts_of_a_profile_are_literals_and_never_expressions():
-    made, _ = policy.of_profile(read(annotations={"a~b/c": 'x" + string(1) + "\n'}))
+    made, _ = policy.profile_objects(read(annotations={"a~b/c": 'x" + string(1) + "\n'}))
     expression = made["spec"]["mutations"][0]["jsonPatch"]["expression"]
     assert r'"x\" + string(1) + \"\n"' in expression
     assert '"/metadata/annotations/a~0b~1c"' in expression

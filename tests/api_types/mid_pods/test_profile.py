@@ -127,7 +127,7 @@ def test_a_priority_class_comes_with_the_number_of_koordinators_manifest(name, n
     """The API server has calculated the priority before a webhook changes the class, and refuses another number."""
     made = profile.applied(profile.read(document(priorityClassName=name)), {"spec": {"priority": 0}})
     assert (made["spec"]["priorityClassName"], made["spec"]["priority"]) == (name, number)
-    policies, _ = policy.of_profile(profile.read(document(priorityClassName=name)))
+    policies, _ = policy.profile_objects(profile.read(document(priorityClassName=name)))
     expressions = [each["jsonPatch"]["expression"] for each in policies["spec"]["mutations"]]
     assert any(f'path: "/spec/priority", value: {number}}}' in each for each in expressions)
 

@@ -128,4 +128,4 @@ def test_a_text_of_any_amounts_and_spaces_that_the_admission_policy_admits_is_ne
 
 def test_nothing_permits_no_milli_core_and_no_byte_and_unlimited_has_no_limit():
     assert quota.NOTHING == quota.read('{"cpu": "0", "memory": "0"}', DEFAULT) == (0, 0)
-    assert quota.UNLIMITED == quota.of_document({}) == (None, None)
+    assert quota.UNLIMITED == quota.from_document({}) == (None, None)

@@ -90,7 +90,7 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
     nodes = (node("a", 1, has_report=False, reason="NeverReported"),)
     parts = {"koordlet": part(2, 1), "koord-scheduler": part(1, 1, "0.1.0")}
     given = snapshot(nodes, workloads=parts, leader="")
-    wanted, made = findings.of(given), status.answer(given)
+    wanted, made = findings.find(given), status.answer(given)
     assert len({each.kind.severity for each in wanted}) == 2
     table = made.tables[2]
     assert [column.title for column in table.columns] == ["SEVERITY", "CODE", "FINDING, AND WHAT TO DO"]

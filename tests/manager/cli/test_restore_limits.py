@@ -162,14 +162,14 @@ async def test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low
 
 
 async def test_an_unexpected_error_of_one_pod_keeps_no_other_limit_low(server, monkeypatch, caplog):
-    of_pod = cpu_limits.of_pod
+    resizable_pod = cpu_limits.resizable_pod
 
     def failing(pod):
         if pod.metadata.name == "strange":
             raise RuntimeError("boom")
-        return of_pod(pod)
+        return resizable_pod(pod)
 
-    monkeypatch.setattr(cpu_limits, "of_pod", failing)
+    monkeypatch.setattr(cpu_limits, "resizable_pod", failing)
     server.add("pods", lowered_pod("strange"), "shop")
     server.add("pods", lowered_pod("slow"), "shop")
     assert await run(server) == restore_limits.DONE
