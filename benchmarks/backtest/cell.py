@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.backtest import reference
 from benchmarks.backtest.replay import replay
 from koordctl.backtest import placement
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
@@ -53,7 +53,7 @@ class CellReplay:
 class Cell:
     """Pods on machines, and the times of the predictions."""
 
-    machines: Sequence[Sequence[Pod]]
+    machines: Sequence[Sequence[SeriesStay]]
     used: np.ndarray
     """(series, steps) in cores or GiB."""
     requested: Sequence[float]
@@ -148,7 +148,9 @@ def refer_cell(
 
 
 def _on_every_core(
-    work: Callable[[Sequence[Pod]], Result], machines: Sequence[Sequence[Pod]], processes: int | None = None
+    work: Callable[[Sequence[SeriesStay]], Result],
+    machines: Sequence[Sequence[SeriesStay]],
+    processes: int | None = None,
 ) -> list[Result]:
     processes = processes or os.cpu_count() or 1
     if processes == 1:

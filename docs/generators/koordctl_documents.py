@@ -23,7 +23,7 @@ from koordctl.changes.reset_prediction import ResetPrediction
 from koordctl.changes.uninstall import Uninstall
 from koordctl.check.results import Check
 from koordctl.cli.document import API_VERSION
-from koordctl.cli.status import Status
+from koordctl.cli.status import StatusDocument
 from koordctl.cli.top import NamespaceList, NodeList, PodList
 from koordctl.cli.version_command import Version
 from koordctl.configuration.check_command import ConfigCheck
@@ -35,7 +35,7 @@ from koordctl.gain.gains import GainDocument
 from koordctl.scheduler.check_command import SchedulerConfigCheck
 
 DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
-    Status,
+    StatusDocument,
     Check,
     NodeList,
     PodList,

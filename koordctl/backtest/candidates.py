@@ -77,14 +77,14 @@ def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
         for percent in (1, 2)
     ]
     usable = [
-        each
-        for each in [*plain, *calibrated, *of_presets]
-        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(each.parameters)
+        candidate
+        for candidate in [*plain, *calibrated, *of_presets]
+        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(candidate.parameters)
     ]
     watched = min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)
     return [
-        dataclasses.replace(each, parameters=dataclasses.replace(each.parameters, horizon_seconds=watched))
-        for each in usable
+        dataclasses.replace(candidate, parameters=dataclasses.replace(candidate.parameters, horizon_seconds=watched))
+        for candidate in usable
     ]
 
 
@@ -96,8 +96,8 @@ def _candidate(
     name: str, parameters: PredictParameters, strategy: ColocationStrategy, snippet: str
 ) -> BacktestCandidate:
     def value(key: str) -> int:
-        given = getattr(strategy, key)
-        return int(getattr(controller_config.DEFAULTS, key) if given is None else given)
+        chosen = getattr(strategy, key)
+        return int(getattr(controller_config.DEFAULTS, key) if chosen is None else chosen)
 
     return BacktestCandidate(
         name=name,

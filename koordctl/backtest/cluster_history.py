@@ -89,11 +89,11 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
     of_status = _status(server, names, of_node, time_range)
     return NodeDay(
         time_range=time_range,
-        pods=[_labels(each.labels) for each in info],
+        pods=[_labels(row.labels) for row in info],
         is_bound=_stacked(info, time_range) > 0,
-        measured={resource: [_name(each.labels) for each in found] for resource, found in usage.items()},
-        usage={resource: _usable(_stacked(found, time_range)) for resource, found in usage.items()},
-        node_usage={resource: _usable(_only(found, time_range)) for resource, found in of_root.items()},
+        measured={resource: [_name(row.labels) for row in rows] for resource, rows in usage.items()},
+        usage={resource: _usable(_stacked(rows, time_range)) for resource, rows in usage.items()},
+        node_usage={resource: _usable(_only(rows, time_range)) for resource, rows in of_root.items()},
         requests=_requests(server, names, of_node, time_range),
         capacity=of_status[names.metrics["capacity"]],
         allocatable=of_status[names.metrics["allocatable"]],
@@ -109,24 +109,24 @@ def _requests(server: Prometheus, names: Names, of_node: str, time_range: TimeRa
     """Return the largest requests of the time by UID (else namespace and pod, joined) and resource."""
     by = "namespace, pod, uid, resource"
     inner = f"max_over_time({names.select('requests', of_node)}{_window(time_range)})"
-    found: dict[str, dict[str, float]] = {}
+    requests: dict[str, dict[str, float]] = {}
     for labels, value in server.instant(f"sum by ({by}) (max by ({by}, container) ({inner}))", time_range.end):
         if np.isfinite(value):
-            found.setdefault(_labels(labels).uid, {})[labels.get("resource", "")] = value
-    return found
+            requests.setdefault(_labels(labels).uid, {})[labels.get("resource", "")] = value
+    return requests
 
 
 def _status(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
     """Return capacity and allocatable by metric and resource."""
-    metrics = [names.metrics[each] for each in ("capacity", "allocatable")]
+    metrics = [names.metrics[name] for name in ("capacity", "allocatable")]
     both = f"__name__=~{json.dumps('|'.join(map(re.escape, metrics)))}"
     series = selector("", both, of_node, names.selector)
     query = f"max by (__name__, resource) (last_over_time({series}{_window(time_range)}))"
-    found: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
+    amounts: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     for labels, value in server.instant(query, time_range.end):
         if np.isfinite(value):
-            found[labels["__name__"]][labels.get("resource", "")] = value
-    return found
+            amounts[labels["__name__"]][labels.get("resource", "")] = value
+    return amounts
 
 
 def _labels(labels: Mapping[str, str]) -> PodLabels:
@@ -138,12 +138,12 @@ def _name(labels: Mapping[str, str]) -> Name:
     return Name(labels.get("namespace", ""), labels.get("pod", ""))
 
 
-def _stacked(found: list[StepSeries], time_range: TimeRange) -> FloatArray:
-    return np.array([each.values for each in found]).reshape(-1, time_range.steps)
+def _stacked(rows: list[StepSeries], time_range: TimeRange) -> FloatArray:
+    return np.array([row.values for row in rows]).reshape(-1, time_range.steps)
 
 
-def _only(found: list[StepSeries], time_range: TimeRange) -> FloatArray:
-    return found[0].values if found else np.full(time_range.steps, np.nan)
+def _only(rows: list[StepSeries], time_range: TimeRange) -> FloatArray:
+    return rows[0].values if rows else np.full(time_range.steps, np.nan)
 
 
 def _usable(values: FloatArray) -> FloatArray:

@@ -185,11 +185,11 @@ def _replay_node(
         history = source.load(node)
     except NoSeries as error:
         return [], [f"left out: {error}"]
-    rows = results.rows_of(history, candidates, span)
+    rows = results.replay_rows(history, candidates, span)
     problems = [f"partial data: node {node}: {warning}" for warning in history.warnings]
     if not rows:
         return [], [*problems, f"left out: node {node}: no forecast with a complete history and horizon"]
-    due, complete = len(results.times_of(history, span)), min(row.forecasts for row in rows)
+    due, complete = len(results.forecast_steps(history, span)), min(row.forecasts for row in rows)
     if complete < _COMPLETE * due:
         problems.append(
             f"partial data: node {node}: {complete} of {due} forecasts have complete series; check the scrapes"

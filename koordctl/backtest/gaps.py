@@ -11,9 +11,11 @@ SHORT_GAP_SECONDS: Final = 3600
 def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
     """Fill gaps of at most `most_steps` steps with the value before each."""
     missing = np.isnan(values)
-    known = np.where(missing, 0, np.arange(values.shape[1]))
-    before = np.maximum.accumulate(known, axis=1)
+    filled_at = np.where(missing, 0, np.arange(values.shape[1]))
+    before = np.maximum.accumulate(filled_at, axis=1)
     filled = np.take_along_axis(values, before, axis=1)
-    after = np.flip(np.minimum.accumulate(np.flip(np.where(missing, values.shape[1], known), axis=1), axis=1), axis=1)
+    after = np.flip(
+        np.minimum.accumulate(np.flip(np.where(missing, values.shape[1], filled_at), axis=1), axis=1), axis=1
+    )
     is_short = missing & (after - before - 1 <= most_steps) & (after < values.shape[1])
     return np.where(is_short, filled, values)

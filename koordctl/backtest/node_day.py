@@ -12,7 +12,7 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import gaps
 from koordctl.backtest.node_history import BoundPod, NodeHistory
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
@@ -68,7 +68,7 @@ class _PodStay:
         return self.start + int(self.values.shape[1])
 
 
-def history_of(
+def join_days(
     node: str, time_range: TimeRange, days: Iterable[NodeDay], classes: Mapping[str, PriorityClass]
 ) -> NodeHistory:
     """Return the history of a node from days in ascending order; `bound` is empty where no pod was measured.
@@ -84,7 +84,7 @@ def history_of(
     for day in days:
         at = (day.time_range.start - time_range.start) // step_seconds
         begin, end = max(at, 0), min(at + day.time_range.steps, steps)
-        for labels, values in _values_of(day, begin - at, end - at):
+        for labels, values in _pod_values(day, begin - at, end - at):
             parts.setdefault(labels, []).append((begin, values))
         for resource in RESOURCES:
             whole[resource][begin:end] = day.node_usage[resource][begin - at : end - at]
@@ -94,38 +94,38 @@ def history_of(
                 largest[name] = max(largest.get(name, 0.0), value)
         capacity |= day.capacity
         allocatable |= day.allocatable
-    stays = sorted(_stays(parts, step_seconds), key=lambda each: (each.start, each.labels))
+    stays = sorted(_stays(parts, step_seconds), key=lambda stay: (stay.start, stay.labels))
     pods, usage = _packed(stays, steps)
-    known = all(np.isfinite(each).any() for each in whole.values())
+    is_measured = all(np.isfinite(values).any() for values in whole.values())
     return NodeHistory(
         node,
         step_seconds,
-        [_bound(each.labels, requests, classes) for each in stays],
+        [_bound(stay.labels, requests, classes) for stay in stays],
         pods,
         usage,
-        {resource: _filled(each, step_seconds) for resource, each in whole.items()} if known else None,
+        {resource: _filled(values, step_seconds) for resource, values in whole.items()} if is_measured else None,
         _amounts(capacity),
         _amounts(allocatable) or _amounts(capacity),
     )
 
 
-def class_of(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClass:
+def priority_class_by_name(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClass:
     """Return the class of the name of a Kubernetes PriorityClass; Prod for any other, which errs on the safe side."""
     if name in classes:
         return classes[name]
     suffix = name.removeprefix("koord-").removeprefix("koordinator-")
-    known = {"mid": PriorityClass.MID, "batch": PriorityClass.BATCH, "free": PriorityClass.FREE}
-    return known.get(suffix, PriorityClass.PROD)
+    by_suffix = {"mid": PriorityClass.MID, "batch": PriorityClass.BATCH, "free": PriorityClass.FREE}
+    return by_suffix.get(suffix, PriorityClass.PROD)
 
 
-def _values_of(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels, FloatArray]]:
+def _pod_values(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels, FloatArray]]:
     """Yield CPU and memory of each pod while it is bound, (2, steps); NaN where one of them is missing."""
     rows = {resource: {name: row for row, name in enumerate(day.measured[resource])} for resource in RESOURCES}
     for labels, is_bound in zip(day.pods, day.is_bound[:, begin:end], strict=True):
-        found = [rows[resource].get(labels.name) for resource in RESOURCES]
+        numbers = [rows[resource].get(labels.name) for resource in RESOURCES]
         values: FloatArray = np.full((len(RESOURCES), end - begin), np.nan)
-        if all(row is not None for row in found):
-            values[:] = [day.usage[of][row, begin:end] for of, row in zip(RESOURCES, found, strict=True)]
+        if all(row is not None for row in numbers):
+            values[:] = [day.usage[resource][row, begin:end] for resource, row in zip(RESOURCES, numbers, strict=True)]
             values[:, ~is_bound | ~np.isfinite(values).all(axis=0)] = np.nan
         yield labels, values
 
@@ -133,28 +133,28 @@ def _values_of(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels, 
 def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_PodStay]:
     """Yield the pods that were measured. One ends where the next of its name begins: both have the same series."""
     by_name: dict[Name, list[_PodStay]] = {}
-    for labels, found in parts.items():
-        first = found[0][0]
-        values: FloatArray = np.full((len(RESOURCES), found[-1][0] + found[-1][1].shape[1] - first), np.nan)
-        for begin, part in found:
+    for labels, pieces in parts.items():
+        first = pieces[0][0]
+        values: FloatArray = np.full((len(RESOURCES), pieces[-1][0] + pieces[-1][1].shape[1] - first), np.nan)
+        for begin, part in pieces:
             values[:, begin - first : begin - first + part.shape[1]] = part
-        known = np.flatnonzero(np.isfinite(values[0]))
-        if len(known):
-            stay = _PodStay(labels, first + int(known[0]), values[:, known[0] : known[-1] + 1].copy())
+        measured = np.flatnonzero(np.isfinite(values[0]))
+        if len(measured):
+            stay = _PodStay(labels, first + int(measured[0]), values[:, measured[0] : measured[-1] + 1].copy())
             by_name.setdefault(labels.name, []).append(stay)
     for same in by_name.values():
-        same.sort(key=lambda each: (each.start, each.labels.uid))
+        same.sort(key=lambda stay: (stay.start, stay.labels.uid))
         for stay, following in zip(same, [*same[1:], None], strict=True):
             if following is not None:
                 stay.values = stay.values[:, : max(following.start - stay.start, 0)]
             if stay.values.shape[1]:
-                stay.values = np.array([_filled(each, step_seconds) for each in stay.values])
+                stay.values = np.array([_filled(values, step_seconds) for values in stay.values])
                 yield stay
 
 
-def _packed(stays: Sequence[_PodStay], steps: int) -> tuple[list[Pod], dict[Resource, FloatArray]]:
+def _packed(stays: Sequence[_PodStay], steps: int) -> tuple[list[SeriesStay], dict[Resource, FloatArray]]:
     """Return the stays, which are in the order of their start, and their usage in as few rows as possible."""
-    pods: list[Pod] = []
+    pods: list[SeriesStay] = []
     free: list[tuple[int, int]] = []
     rows = 0
     for stay in stays:
@@ -163,7 +163,7 @@ def _packed(stays: Sequence[_PodStay], steps: int) -> tuple[list[Pod], dict[Reso
         else:
             row, rows = rows, rows + 1
         heapq.heappush(free, (stay.end, row))
-        pods.append(Pod(row, stay.start, stay.end))
+        pods.append(SeriesStay(row, stay.start, stay.end))
     usage = {resource: np.full((rows, steps), np.nan) for resource in RESOURCES}
     for stay, pod in zip(stays, pods, strict=True):
         for resource, values in zip(RESOURCES, stay.values, strict=True):
@@ -177,7 +177,7 @@ def _bound(
     requested = requests.get(labels.uid) or requests.get("/".join(labels.name), {})
     return BoundPod(
         uid=labels.uid,
-        priority_class=class_of(labels.priority_class, classes),
+        priority_class=priority_class_by_name(labels.priority_class, classes),
         cpu_request_millis=round(1000 * requested.get("cpu", 0.0)),
         memory_request_bytes=round(requested.get("memory", 0.0)),
         mid_cpu_request_millis=round(requested.get("kubernetes_io_mid_cpu", 0.0)),
@@ -185,10 +185,10 @@ def _bound(
     )
 
 
-def _amounts(found: Mapping[str, float]) -> WholeAmounts | None:
-    if not {"cpu", "memory"} <= found.keys():
+def _amounts(values: Mapping[str, float]) -> WholeAmounts | None:
+    if not {"cpu", "memory"} <= values.keys():
         return None
-    return WholeAmounts(round(1000 * found["cpu"]), round(found["memory"]))
+    return WholeAmounts(round(1000 * values["cpu"]), round(values["memory"]))
 
 
 def _filled(values: FloatArray, step_seconds: int) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import Resource
@@ -43,7 +43,7 @@ class NodeHistory:
     name: str
     step_seconds: int
     bound: Sequence[BoundPod]
-    stays: Sequence[Pod]
+    stays: Sequence[SeriesStay]
     """When each of `bound` runs; `series` is its row in `usage`."""
     usage: Mapping[Resource, FloatArray]
     """(rows, steps) in cores and bytes; NaN where a running pod was not measured."""
@@ -68,7 +68,12 @@ class NodeHistory:
 
 
 def nodes_of_one_resource(  # noqa: PLR0917
-    name: str, pods: Sequence[Pod], used: FloatArray, requested: Sequence[float], step_seconds: int, resource: Resource
+    name: str,
+    pods: Sequence[SeriesStay],
+    used: FloatArray,
+    requested: Sequence[float],
+    step_seconds: int,
+    resource: Resource,
 ) -> NodeHistory:
     """Return a node of Prod pods with usage of one resource, (series, steps) in cores or GiB, and a constant other."""
     limits = [requested[pod.series] for pod in pods]

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordlet.prediction.buckets import FloatArray, IntArray
 
 
 class Stays:
     """When each pod runs. Arrays have one element for each pod, in the order of the sequence."""
 
-    def __init__(self, pods: Sequence[Pod]) -> None:
+    def __init__(self, pods: Sequence[SeriesStay]) -> None:
         self.series: IntArray = np.array([pod.series for pod in pods], np.intp)
         self._start: IntArray = np.array([pod.start for pod in pods], np.intp)
         self._end: IntArray = np.array([pod.end for pod in pods], np.intp)

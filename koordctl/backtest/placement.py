@@ -15,7 +15,7 @@ REQUESTS_CORES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class SeriesStay:
     """One stay of a series on a machine, in steps `start` <= step < `end`."""
 
     series: int
@@ -33,39 +33,39 @@ _EMPTY = -1
 _EMPTY_STEPS = 12
 
 
-def place(known: np.ndarray, slots: int, mean_life_steps: float, rng: random.Random) -> list[Pod]:
-    """Return the pods of one machine over all steps; `known` (series, steps) is where each series has a value.
+def place(has_value: np.ndarray, slots: int, mean_life_steps: float, rng: random.Random) -> list[SeriesStay]:
+    """Return the pods of one machine over all steps; `has_value` (series, steps) is where each series has a value.
 
     Raises ValueError where there are not more series than slots.
     """
-    series_count, steps = known.shape
+    series_count, steps = has_value.shape
     if slots >= series_count:
         raise ValueError(f"{slots} slots and {series_count} series: want more series, one that arrives has to be new")
     waiting = list(range(series_count))
     rng.shuffle(waiting)
     running = []
     for _ in range(slots):
-        with_value = [index for index, series in enumerate(waiting) if known[series, 0]]
-        running.append(_pod(known, waiting.pop(with_value[-1]) if with_value else _EMPTY, 0, mean_life_steps, rng))
+        with_value = [index for index, series in enumerate(waiting) if has_value[series, 0]]
+        running.append(_pod(has_value, waiting.pop(with_value[-1]) if with_value else _EMPTY, 0, mean_life_steps, rng))
     placed = [pod for pod in running if pod.series != _EMPTY]
     while any(pod.end < steps for pod in running):
-        slot = min(range(slots), key=lambda each: running[each].end)
+        slot = min(range(slots), key=lambda number: running[number].end)
         leaving = running[slot]
-        with_value = [index for index, series in enumerate(waiting) if known[series, leaving.end]]
+        with_value = [index for index, series in enumerate(waiting) if has_value[series, leaving.end]]
         arriving = waiting.pop(with_value[rng.randrange(len(with_value))]) if with_value else _EMPTY
         if leaving.series != _EMPTY:
             waiting.append(leaving.series)
-        running[slot] = _pod(known, arriving, leaving.end, mean_life_steps, rng)
+        running[slot] = _pod(has_value, arriving, leaving.end, mean_life_steps, rng)
         if arriving != _EMPTY:
             placed.append(running[slot])
     return placed
 
 
-def _pod(known: np.ndarray, series: int, start: int, mean_life_steps: float, rng: random.Random) -> Pod:
+def _pod(has_value: np.ndarray, series: int, start: int, mean_life_steps: float, rng: random.Random) -> SeriesStay:
     """Return a pod of a series, or an empty slot for a series without a value at the start."""
-    steps = known.shape[1]
+    steps = has_value.shape[1]
     if series == _EMPTY:
-        return Pod(_EMPTY, start, min(start + _EMPTY_STEPS, steps))
+        return SeriesStay(_EMPTY, start, min(start + _EMPTY_STEPS, steps))
     life = max(1, round(rng.expovariate(1 / mean_life_steps)))
-    gap = np.argmin(known[series, start:]) if not known[series, start:].all() else steps - start
-    return Pod(series, start, min(start + life, start + int(gap), steps))
+    gap = np.argmin(has_value[series, start:]) if not has_value[series, start:].all() else steps - start
+    return SeriesStay(series, start, min(start + life, start + int(gap), steps))

@@ -60,9 +60,9 @@ class NodeReplay:
 
 def check_policies(policies: Sequence[PredictParameters]) -> None:
     """Raise ValueError for policies that cannot share one history."""
-    if len({(each.cpu_half_life_seconds, each.memory_half_life_seconds) for each in policies}) != 1:
+    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
         raise ValueError("policies of different half-lives need a history each")
-    if len({each.horizon_seconds for each in policies}) != 1:
+    if len({policy.horizon_seconds for policy in policies}) != 1:
         raise ValueError("policies of different horizons need a calibration each")
 
 
@@ -81,16 +81,16 @@ def replay(
     check_policies(policies)
     stays = Stays(node.stays)
     server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
-    of_packages = [each.predictor for each in policies if each.predictor not in registry.PREDICTORS]
+    of_packages = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
     is_calibrated = bool(of_packages) or any(
-        each.predictor == "calibrated" or "calibrated" in each.members for each in policies
+        policy.predictor == "calibrated" or "calibrated" in policy.members for policy in policies
     )
     unit = node.capacity or _sum_of_requests(node)
-    found = {resource: _empty(len(policies), len(predict_at)) for resource in node.resources}
+    forecasts = {resource: _empty(len(policies), len(predict_at)) for resource in node.resources}
     unanswered: list[tuple[int, float, str]] = []
-    records = {resource: _Recorder(found[resource], node, resource, stays) for resource in node.resources}
-    wanted = {step: column for column, step in enumerate(predict_at)}
-    for step in range(max(wanted, default=-1) + 1):
+    records = {resource: _Recorder(forecasts[resource], node, resource, stays) for resource in node.resources}
+    columns = {step: column for column, step in enumerate(predict_at)}
+    for step in range(max(columns, default=-1) + 1):
         running = stays.running_at(step)
         here = [node.bound[number] for number in running]
         at_seconds = START_SECONDS + step * node.step_seconds
@@ -99,17 +99,17 @@ def replay(
         if is_calibrated:
             server.calibrate(at_seconds, here, unit)
         server.inform_packages(at_seconds, here, node.capacity, of_packages)
-        if step in wanted:
-            column = wanted[step]
+        if step in columns:
+            column = columns[step]
             for row, answer in enumerate(_answers(server, policies, node, at_seconds, here)):
                 if isinstance(answer, str):
                     unanswered.append((row, step * node.step_seconds, answer))
                     continue
                 for resource in node.resources:
-                    found[resource].peaks[row, column] = answer.prod[resource].peak
+                    forecasts[resource].peaks[row, column] = answer.prod[resource].peak
             for record in records.values():
                 record(running, step, column, horizon_steps)
-    return NodeReplay(found, unanswered)
+    return NodeReplay(forecasts, unanswered)
 
 
 def _answers(
@@ -134,8 +134,8 @@ def _answers(
 class _Recorder:
     """Writes the oracle, requests and usage of one resource into forecasts."""
 
-    def __init__(self, found: ReplayedForecasts, node: NodeHistory, resource: Resource, stays: Stays) -> None:
-        self._found = found
+    def __init__(self, forecasts: ReplayedForecasts, node: NodeHistory, resource: Resource, stays: Stays) -> None:
+        self._forecasts = forecasts
         self._stays = stays
         self._used = node.usage[resource]
         self._of_node = None if node.node_usage is None else node.node_usage[resource]
@@ -152,25 +152,25 @@ class _Recorder:
 
     def __call__(self, running: IntArray, step: int, column: int, horizon_steps: int) -> None:
         """Record the pods that run at a step."""
-        found, stays = self._found, self._stays
+        forecasts, stays = self._forecasts, self._stays
         prod = running[self._is_prod[running]]
         used = self._used[stays.series[running], step]
         future = stays.usage_after(self._used, prod, step, horizon_steps)
-        found.oracle[column] = oracle.peak(future, self._limits[prod])
-        found.requests[column] = self._requested[prod].sum()
-        found.usage[column] = used[self._is_prod[running]].sum()
+        forecasts.oracle[column] = oracle.peak(future, self._limits[prod])
+        forecasts.requests[column] = self._requested[prod].sum()
+        forecasts.usage[column] = used[self._is_prod[running]].sum()
         system = 0.0 if self._of_node is None else max(float(self._of_node[step] - np.nansum(used)), 0.0)
-        found.other_usage[column] = np.nansum(used[self._is_counted[running]]) + system
-        found.mid_requests[column] = sum(self._mid_requested[number] for number in running)
+        forecasts.other_usage[column] = np.nansum(used[self._is_counted[running]]) + system
+        forecasts.mid_requests[column] = sum(self._mid_requested[number] for number in running)
 
 
 def _measured(
     node: NodeHistory, at_seconds: float, pods: Sequence[BoundPod], used: FloatArray, step: int
 ) -> dict[SeriesKey, UsageSample]:
     """Return the series of one step, as the agent derives them from its snapshot of the node."""
-    samples = {pod.uid: UsageSample(*each) for pod, each in zip(pods, used.tolist(), strict=True)}
+    samples = {pod.uid: UsageSample(*usage) for pod, usage in zip(pods, used.tolist(), strict=True)}
     measured = {
-        uid: each for uid, each in samples.items() if each.cpu_cores < math.inf and each.memory_bytes < math.inf
+        uid: sample for uid, sample in samples.items() if sample.cpu_cores < math.inf and sample.memory_bytes < math.inf
     }
     missing = frozenset(samples) - frozenset(measured)
     of_node = UsageSample(*np.sum([NOTHING, *measured.values()], axis=0).tolist())

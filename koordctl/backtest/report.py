@@ -65,32 +65,37 @@ def recommend(
             "that working days and a weekend are among them; begin earlier (--from)",
         )
     by_name: dict[str, list[CandidateSummary]] = {}
-    for each in summaries:
-        by_name.setdefault(each.candidate, []).append(each)
+    for summary in summaries:
+        by_name.setdefault(summary.candidate, []).append(summary)
     limits = {"cpu": target_percent, "memory": target_percent / 2}
-    wanted = f"violations of at most {target_percent:g} % (memory: {target_percent / 2:g} %) on this history"
+    goal = f"violations of at most {target_percent:g} % (memory: {target_percent / 2:g} %) on this history"
     keeping = {
         name
-        for name, found in by_name.items()
-        if all(each.violations_percent <= limits[each.resource] for each in found)
+        for name, results in by_name.items()
+        if all(summary.violations_percent <= limits[summary.resource] for summary in results)
     }
-    passing = [each for each in candidates if each.snippet and each.name in keeping]
-    offered = {each.name: by_name[each.name][0].mid for each in passing}
-    sound = [each.name for each in passing if not each.keeps_with or each.keeps_with in keeping]
+    passing = [candidate for candidate in candidates if candidate.snippet and candidate.name in keeping]
+    offered = {candidate.name: by_name[candidate.name][0].mid for candidate in passing}
+    sound = [candidate.name for candidate in passing if not candidate.keeps_with or candidate.keeps_with in keeping]
     best = max(sound, key=lambda name: offered[name], default=None)
     doubtful = next(
-        (each for each in passing if each.name not in sound and offered[each.name] > offered.get(best or "", 0)), None
+        (
+            candidate
+            for candidate in passing
+            if candidate.name not in sound and offered[candidate.name] > offered.get(best or "", 0)
+        ),
+        None,
     )
     but = ""
     if doubtful is not None:
-        highest = max(each.violations_percent for each in by_name[doubtful.keeps_with])
+        highest = max(summary.violations_percent for summary in by_name[doubtful.keeps_with])
         but = (
             f"; {doubtful.name} offers more, but keeps them only by charging young pods their requests: without that "
             f"they are {highest:.1f} %"
         )
     if best is None:
-        return Recommendation(None, f"none keeps {wanted}; keep the defaults, or raise --target{but}")
-    return Recommendation(best, f"use {best}: it offers the most Mid of those with {wanted}{but}")
+        return Recommendation(None, f"none keeps {goal}; keep the defaults, or raise --target{but}")
+    return Recommendation(best, f"use {best}: it offers the most Mid of those with {goal}{but}")
 
 
 def answer(document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answer:
@@ -120,8 +125,10 @@ class BacktestSettings(msgspec.Struct, frozen=True, rename="camel"):
 
     def differences(self, other: BacktestSettings) -> list[str]:
         """Return the names of what differs, sorted."""
-        own, others = ({**msgspec.to_builtins(each), **each.source} for each in (self, other))
-        return sorted(key for key in own.keys() | others.keys() if key != "source" and own.get(key) != others.get(key))
+        mine, theirs = ({**msgspec.to_builtins(settings), **settings.source} for settings in (self, other))
+        return sorted(
+            key for key in mine.keys() | theirs.keys() if key != "source" and mine.get(key) != theirs.get(key)
+        )
 
 
 class Backtest(AnswerDocument):
@@ -141,23 +148,23 @@ class Backtest(AnswerDocument):
 def as_json(document: Backtest) -> str:
     """Return one document, with a line for each row: logs of a container are limited in size."""
     values = to_wire(document)
-    rows = ",\n  ".join(json.dumps(each) for each in values.pop("nodes"))
+    rows = ",\n  ".join(json.dumps(row) for row in values.pop("nodes"))
     return f'{json.dumps(values, indent=1)[:-2]},\n "nodes": [\n  {rows}\n ]\n}}\n'
 
 
-def _cells(each: CandidateSummary) -> tuple[str, ...]:
-    unit = "cores" if each.resource == "cpu" else "GiB"
-    is_oracle = each.candidate == ORACLE
+def _cells(summary: CandidateSummary) -> tuple[str, ...]:
+    unit = "cores" if summary.resource == "cpu" else "GiB"
+    is_oracle = summary.candidate == ORACLE
     return (
-        each.resource,
-        each.candidate,
-        "-" if is_oracle else f"{each.violations_percent:.2f}",
-        "-" if is_oracle else f"{each.violations_percent_p90:.1f}",
-        "-" if is_oracle else f"{each.violations_percent_p99:.1f}",
-        "-" if is_oracle else f"{each.severity_percent:.2f}",
-        "-" if is_oracle else f"{each.episodes_a_week:.2f}",
-        f"{each.savings_percent:.1f}",
-        f"{each.mid:.2f} {unit}",
-        f"{each.mid_p10:.2f} {unit}",
-        str(each.nodes),
+        summary.resource,
+        summary.candidate,
+        "-" if is_oracle else f"{summary.violations_percent:.2f}",
+        "-" if is_oracle else f"{summary.violations_percent_p90:.1f}",
+        "-" if is_oracle else f"{summary.violations_percent_p99:.1f}",
+        "-" if is_oracle else f"{summary.severity_percent:.2f}",
+        "-" if is_oracle else f"{summary.episodes_a_week:.2f}",
+        f"{summary.savings_percent:.1f}",
+        f"{summary.mid:.2f} {unit}",
+        f"{summary.mid_p10:.2f} {unit}",
+        str(summary.nodes),
     )

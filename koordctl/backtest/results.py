@@ -63,47 +63,51 @@ class Span(msgspec.Struct, frozen=True):
     warm_up_seconds: int
 
 
-def times_of(node: NodeHistory, span: Span) -> range:
+def forecast_steps(node: NodeHistory, span: Span) -> range:
     """Return the steps of the forecasts; the last one is a horizon before the end."""
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
     return range(span.warm_up_seconds // step, node.steps - horizon, interval)
 
 
-def rows_of(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span) -> list[Row]:
+def replay_rows(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span) -> list[Row]:
     """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast."""
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
-    predict_at = times_of(node, span)
-    found = replay(node, [each.parameters for each in candidates], predict_at, horizon)
+    predict_at = forecast_steps(node, span)
+    node_replay = replay(node, [candidate.parameters for candidate in candidates], predict_at, horizon)
     return [
         row
         for resource in node.resources
-        for row in _rows_of_resource(node, resource, found.forecasts[resource], candidates, interval * step / 3600)
+        for row in _resource_rows(node, resource, node_replay.forecasts[resource], candidates, interval * step / 3600)
     ]
 
 
-def _rows_of_resource(
+def _resource_rows(
     node: NodeHistory,
     resource: Resource,
-    found: ReplayedForecasts,
+    forecasts: ReplayedForecasts,
     candidates: Sequence[BacktestCandidate],
     interval_hours: float,
 ) -> list[Row]:
-    known = np.isfinite([found.oracle, found.usage, found.other_usage, *found.peaks]).all(axis=0)
-    usable = known & (found.requests > 0)
+    is_finite = np.isfinite([forecasts.oracle, forecasts.usage, forecasts.other_usage, *forecasts.peaks]).all(axis=0)
+    usable = is_finite & (forecasts.requests > 0)
     if not usable.any():
         return []
-    found = ReplayedForecasts(
-        found.peaks[:, usable],
-        *(getattr(found, each)[usable] for each in ("oracle", "requests", "usage", "other_usage", "mid_requests")),
+    forecasts = ReplayedForecasts(
+        forecasts.peaks[:, usable],
+        *(getattr(forecasts, name)[usable] for name in ("oracle", "requests", "usage", "other_usage", "mid_requests")),
     )
-    named = [(each.name, each) for each in candidates]
+    named = [(candidate.name, candidate) for candidate in candidates]
     unit = 1.0 if resource is Resource.CPU else float(GIB)
     rows = []
-    for (name, candidate), peaks in zip([*named, (ORACLE, candidates[0])], [*found.peaks, found.oracle], strict=True):
-        score = scores.score(peaks[np.newaxis], found.oracle[np.newaxis], found.requests[np.newaxis], interval_hours)
-        mid = _mid(node, resource, found, peaks, None if name == ORACLE else candidate) / unit
+    for (name, candidate), peaks in zip(
+        [*named, (ORACLE, candidates[0])], [*forecasts.peaks, forecasts.oracle], strict=True
+    ):
+        score = scores.score(
+            peaks[np.newaxis], forecasts.oracle[np.newaxis], forecasts.requests[np.newaxis], interval_hours
+        )
+        mid = _mid(node, resource, forecasts, peaks, None if name == ORACLE else candidate) / unit
         rows.append(
             Row(
                 node=node.name,
@@ -113,8 +117,8 @@ def _rows_of_resource(
                 violations_percent=100 * score.violation_rate,
                 severity_percent=100 * score.severity,
                 episodes_a_week=score.episodes_a_machine_week,
-                requests=float(found.requests.mean()) / unit,
-                peak=float(np.minimum(peaks, found.requests).mean()) / unit,
+                requests=float(forecasts.requests.mean()) / unit,
+                peak=float(np.minimum(peaks, forecasts.requests).mean()) / unit,
                 mid=float(mid.mean()),
                 mid_p10=float(np.percentile(mid, 10)),
             )
@@ -125,7 +129,7 @@ def _rows_of_resource(
 def _mid(
     node: NodeHistory,
     resource: Resource,
-    found: ReplayedForecasts,
+    forecasts: ReplayedForecasts,
     peaks: np.ndarray,
     candidate: BacktestCandidate | None,
 ) -> np.ndarray:
@@ -133,18 +137,18 @@ def _mid(
     scale = 1000.0 if resource is Resource.CPU else 1.0
     values = []
     for column, peak in enumerate(peaks):
-        requested = round(found.requests[column] * scale)
-        known = node.allocatable, node.capacity
+        requested = round(forecasts.requests[column] * scale)
+        amounts = node.allocatable, node.capacity
         allocatable, capacity = (
-            requested if each is None else round(each.in_cores_or_bytes(resource) * scale) for each in known
+            requested if amount is None else round(amount.in_cores_or_bytes(resource) * scale) for amount in amounts
         )
         inputs = Terms(
             allocatable=allocatable,
             capacity=capacity,
             allocated_prod=requested,
-            allocated_mid=round(found.mid_requests[column] * scale),
+            allocated_mid=round(forecasts.mid_requests[column] * scale),
             peak_prod=int(np.ceil(peak * scale)),
-            unused=round(allocatable - (found.usage[column] + found.other_usage[column]) * scale),
+            unused=round(allocatable - (forecasts.usage[column] + forecasts.other_usage[column]) * scale),
             reclaim_ratio_percent=candidate.reclaim_ratio_percent if candidate else 100,
             threshold_percent=candidate.threshold_percent[resource] if candidate else 100,
             unallocated_percent=candidate.unallocated_percent if candidate else 0,
@@ -156,29 +160,29 @@ def _mid(
 def forecast_days(rows: Sequence[Row], interval_seconds: float) -> float:
     """Return the days that the forecasts of a node cover, median over the nodes; 0 without one."""
     by_node: dict[str, int] = {}
-    for each in rows:
-        by_node[each.node] = max(by_node.get(each.node, 0), each.forecasts)
+    for row in rows:
+        by_node[row.node] = max(by_node.get(row.node, 0), row.forecasts)
     return float(np.median(list(by_node.values()))) * interval_seconds / 86_400 if by_node else 0.0
 
 
 def summarize(rows: Sequence[Row]) -> list[CandidateSummary]:
     """Return one summary for each resource and candidate, in the order of their first rows."""
     groups: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda each: each.resource):
+    for row in sorted(rows, key=lambda row: row.resource):
         groups.setdefault((row.resource, row.candidate), []).append(row)
     return [_summary(resource, candidate, group) for (resource, candidate), group in groups.items()]
 
 
 def _summary(resource: str, candidate: str, rows: Sequence[Row]) -> CandidateSummary:
     def mean(name: str) -> float:
-        return float(np.mean([getattr(each, name) for each in rows]))
+        return float(np.mean([getattr(row, name) for row in rows]))
 
-    rates = [each.violations_percent for each in rows]
+    rates = [row.violations_percent for row in rows]
     return CandidateSummary(
         resource=resource,
         candidate=candidate,
         nodes=len(rows),
-        forecasts=sum(each.forecasts for each in rows),
+        forecasts=sum(row.forecasts for row in rows),
         violations_percent=mean("violations_percent"),
         violations_percent_p90=float(np.percentile(rates, 90)),
         violations_percent_p99=float(np.percentile(rates, 99)),

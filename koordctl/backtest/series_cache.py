@@ -42,7 +42,7 @@ class _Meta(msgspec.Struct):
     allocatable: dict[str, float]
 
 
-def path_of(folder: Path, content: Mapping[str, Any]) -> Path:
+def day_file(folder: Path, content: Mapping[str, Any]) -> Path:
     """Return the file of a day; `content` is what was asked, as JSON values."""
     text = json.dumps({"version": _VERSION, **content}, sort_keys=True)
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.npz"

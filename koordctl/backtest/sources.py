@@ -54,31 +54,31 @@ class PrometheusSource:
         """Return a node, of each day from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
         client = Prometheus(self.server)
         try:
-            days = (self._day(client, node, each) for each in time_range.days_of(self.time_range, self.now_seconds))
-            found = node_day.history_of(node, self.time_range, days, self.names.classes)
+            days = (self._day(client, node, day) for day in time_range.split_days(self.time_range, self.now_seconds))
+            history = node_day.join_days(node, self.time_range, days, self.names.classes)
         finally:
             client.close()
-        if not found.bound:
+        if not history.bound:
             raise NoSeries(
                 f"node {node}: no pod has usage and requests; do cAdvisor's series have the label "
                 f"{self.names.node_label}, and two samples in each --step? else give --node-label, or a longer --step"
             )
-        return dataclasses.replace(found, warnings=tuple(sorted(client.warnings)))
+        return dataclasses.replace(history, warnings=tuple(sorted(client.warnings)))
 
     def _day(self, client: Prometheus, node: str, day: RangeDay) -> NodeDay:
         """Return a day. One that is not over, or whose results came with a warning, is not saved."""
-        path = self._path_of(node, day.time_range) if self.cache and day.is_complete else None
+        path = self._cache_file(node, day.time_range) if self.cache and day.is_complete else None
         if path and (saved := series_cache.load(path)) is not None:
             return saved
         before = set(client.warnings)
         client.warnings.clear()
-        found = cluster_history.read_day(client, self.names, node, day.time_range)
+        downloaded = cluster_history.read_day(client, self.names, node, day.time_range)
         if path and not client.warnings:
-            series_cache.save(path, found)
+            series_cache.save(path, downloaded)
         client.warnings.update(before)
-        return found
+        return downloaded
 
-    def _path_of(self, node: str, day: TimeRange) -> Path:
+    def _cache_file(self, node: str, day: TimeRange) -> Path:
         content = {
             "url": self.server.shown,
             "time_range": list(day),
@@ -89,7 +89,7 @@ class PrometheusSource:
             "rate_seconds": self.names.rate_seconds,
         }
         assert self.cache
-        return series_cache.path_of(self.cache, content)
+        return series_cache.day_file(self.cache, content)
 
 
 @dataclass(frozen=True)
@@ -117,27 +117,27 @@ class TraceSource:
 
     def load(self, node: str) -> NodeHistory:
         """Return a machine. Raises ValueError for a file that is no trace."""
-        found = traces.read(self.file)
-        requests = placement.draw_requests(len(found.names), self.seed)
+        trace = traces.read(self.file)
+        requests = placement.draw_requests(len(trace.names), self.seed)
         rng = random.Random(f"placement {self.seed} {node}")  # noqa: S311  # not a secret
-        life_steps = self.mean_life_days * 86_400 / found.step_seconds
-        pods = placement.place(np.isfinite(found.shares), self.pods, life_steps, rng)
+        life_steps = self.mean_life_days * 86_400 / trace.step_seconds
+        pods = placement.place(np.isfinite(trace.shares), self.pods, life_steps, rng)
         resource = Resource.MEMORY if "mem" in self.file.name else Resource.CPU
-        used = found.shares * np.array(requests)[:, np.newaxis]
-        return node_history.nodes_of_one_resource(node, pods, used, requests, found.step_seconds, resource)
+        used = trace.shares * np.array(requests)[:, np.newaxis]
+        return node_history.nodes_of_one_resource(node, pods, used, requests, trace.step_seconds, resource)
 
 
 def trace_sources(folder: Path, machines: int, pods: int, mean_life_days: float, seed: int) -> list[TraceSource]:
     """Return a source for each file. Raises ValueError without one, and for a file that is no trace."""
-    files = sorted(each for each in folder.iterdir() if each.name.endswith((".csv", ".csv.gz")))
+    files = sorted(path for path in folder.iterdir() if path.name.endswith((".csv", ".csv.gz")))
     if not files:
         raise ValueError(f"--traces {folder}: no file ends in .csv or .csv.gz; want a column t and one for each series")
     sources = []
     for file in files:
-        found = traces.read(file)
-        count, steps = found.shares.shape
+        trace = traces.read(file)
+        count, steps = trace.shares.shape
         slots = min(pods, count - 1)
         if slots < 1:
             raise ValueError(f"--traces {file}: {count} series, want at least 2")
-        sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, found.step_seconds))
+        sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, trace.step_seconds))
     return sources

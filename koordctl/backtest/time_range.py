@@ -40,9 +40,9 @@ def between(start_seconds: int, end_seconds: int, step_seconds: int) -> TimeRang
     return TimeRange(first, step_seconds, (end_seconds - first) // step_seconds + 1)
 
 
-def days_of(time_range: TimeRange, now_seconds: float) -> list[RangeDay]:
+def split_days(time_range: TimeRange, now_seconds: float) -> list[RangeDay]:
     """Return the days of a time range, in order. A complete day is whole, also where the range begins or ends in it."""
-    found = []
+    days = []
     for day in range(time_range.start // DAY_SECONDS, time_range.end // DAY_SECONDS + 1):
         begin, end = day * DAY_SECONDS, (day + 1) * DAY_SECONDS
         is_complete = end + _LATEST_SAMPLE_SECONDS <= now_seconds
@@ -50,5 +50,5 @@ def days_of(time_range: TimeRange, now_seconds: float) -> list[RangeDay]:
             begin, end = max(begin, time_range.start), min(end, time_range.end + 1)
         steps = between(begin, end - 1, time_range.step_seconds)
         if steps.steps > 0:
-            found.append(RangeDay(steps, is_complete))
-    return found
+            days.append(RangeDay(steps, is_complete))
+    return days

@@ -35,7 +35,7 @@ class Archive:
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
         """Close the file; after an error it is removed."""
         if kind is None:
-            self._write("missing.txt", "".join(f"{each}\n" for each in self.missing).encode())
+            self._write("missing.txt", "".join(f"{line}\n" for line in self.missing).encode())
             self._tar.close()
         self._file.close()
         if kind is not None:

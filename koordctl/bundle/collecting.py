@@ -73,8 +73,8 @@ class BundleCollector:
         except (errors.ApiServerError, CannotForward) as error:
             self._archive.missing.append(scrubbing.text(f"{name}: {error}"))
 
-    def _add(self, name: str, found: Any) -> None:
-        self._archive.add(name, json.dumps(scrubbing.item(found), indent=1))
+    def _add(self, name: str, document: Any) -> None:
+        self._archive.add(name, json.dumps(scrubbing.item(document), indent=1))
 
     async def _single(self, file: str, resource: resources.Resource, name: str) -> None:
         with self._attempt(file):
@@ -86,10 +86,10 @@ class BundleCollector:
             lines, size = list[str](), 0
             items = objects.list_items(self._api, resource, namespace=namespace, parameters={})
             async with contextlib.aclosing(items):
-                async for each in items:
-                    if isinstance(each, decoding.PageMetadata):
+                async for raw in items:
+                    if isinstance(raw, decoding.PageMetadata):
                         continue
-                    line = f"{json.dumps(scrubbing.item(msgspec.json.decode(each)))}\n"
+                    line = f"{json.dumps(scrubbing.item(msgspec.json.decode(raw)))}\n"
                     size += len(line)
                     if size > self._archive.most_bytes:
                         self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
@@ -123,16 +123,16 @@ class BundleCollector:
 
     async def _log(self, pod: str, container: str, previous: bool) -> str:
         request = objects.call("GET", "get", resources.PODS, pod, self._namespace, subresource="log")
-        wanted = {"container": container, "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
-        parameters = {**wanted, "timestamps": "true", **({"previous": "true"} if previous else {})}
+        limits = {"container": container, "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
+        parameters = {**limits, "timestamps": "true", **({"previous": "true"} if previous else {})}
         return (await self._api.send(request, parameters=parameters, accept="*/*")).decode("utf-8", "replace")
 
     async def _pages(self, part: str, pod: Pod) -> None:
         name = pod["metadata"]["name"]
         for port, paths in (_PAGES[part], *([_DECISIONS] if part == SCHEDULER else [])):
-            await self._pages_of(name, port, paths)
+            await self._port_pages(name, port, paths)
 
-    async def _pages_of(self, name: str, port: int, paths: Iterable[str]) -> None:
+    async def _port_pages(self, name: str, port: int, paths: Iterable[str]) -> None:
         with self._attempt(f"pages of {name}, port {port}"):
             async with port_forward.open_forward(PodPort(self._namespace, name, port), self._caller) as forward:
                 for path in paths:
@@ -149,4 +149,4 @@ class BundleCollector:
 
 def _is_ready(pod: Pod) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)

@@ -68,7 +68,7 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         config_maps = (await reader.config_map(options.namespace), LAST_GOOD_CONFIG)
         await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
-            raise command.NotRead("\n".join(f"not read: {each}" for each in archive.missing))
+            raise command.NotRead("\n".join(f"not read: {text}" for text in archive.missing))
     return answer(path, archive)
 
 
@@ -84,6 +84,6 @@ def answer(path: Path, archive: Archive) -> Answer:
             "",
             f"wrote {path}: {len(parts)} parts, {data.bytes} bytes; secrets are taken out, check it all the same",
         ],
-        notes=[f"not in it: {each}" for each in archive.missing],
+        notes=[f"not in it: {text}" for text in archive.missing],
         exit_code=FINE if parts else NOT_READ,
     )

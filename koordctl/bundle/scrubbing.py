@@ -26,25 +26,25 @@ _PATTERNS: Final = (
 taken out as well, which is no loss."""
 
 
-def text(given: str) -> str:
+def text(content: str) -> str:
     """Return a text without what resembles a secret."""
     for pattern, replacement in _PATTERNS:
-        given = pattern.sub(replacement, given)
-    return given
+        content = pattern.sub(replacement, content)
+    return content
 
 
-def item(given: Any) -> Any:
+def item(content: Any) -> Any:
     """Return an object of the cluster without values of environment variables, and its texts without secrets."""
-    if isinstance(given, Mapping):
-        return {key: _field(key, value) for key, value in given.items() if key != "managedFields"}
-    if isinstance(given, list):
-        return [item(each) for each in given]
-    return text(given) if isinstance(given, str) else given
+    if isinstance(content, Mapping):
+        return {key: _field(key, value) for key, value in content.items() if key != "managedFields"}
+    if isinstance(content, list):
+        return [item(element) for element in content]
+    return text(content) if isinstance(content, str) else content
 
 
 def _field(key: str, value: Any) -> Any:
     if key == "env" and isinstance(value, list):
-        return [_variable(each) for each in value]
+        return [_variable(variable) for variable in value]
     if key == "annotations" and isinstance(value, Mapping):
         value = {name: content for name, content in value.items() if name not in _DROPPED_ANNOTATIONS}
     if isinstance(value, str) and _SECRET.search(key) and not key.endswith("Name"):
@@ -52,8 +52,8 @@ def _field(key: str, value: Any) -> Any:
     return item(value)
 
 
-def _variable(given: Any) -> Any:
+def _variable(variable: Any) -> Any:
     """Keep the name of a variable, and where its value is from; a plain value may be a secret."""
-    if not isinstance(given, Mapping):
+    if not isinstance(variable, Mapping):
         return REMOVED
-    return {key: REMOVED if key == "value" else item(value) for key, value in given.items()}
+    return {key: REMOVED if key == "value" else item(value) for key, value in variable.items()}

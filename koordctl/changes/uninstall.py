@@ -68,7 +68,7 @@ async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
     return {
         "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
         "nodes with Mid resources or annotations": marked,
-        "NodeMetrics": [_name(each) for each in metrics],
+        "NodeMetrics": [_name(metric) for metric in metrics],
         "Leases": await _existing(reader, resources.LEASES, namespace),
     }
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from koordctl.check import rights
+from koordctl.check.inputs import PreInstallInputs
 from koordctl.check.installed import kubernetes
-from koordctl.check.results import Result, failed, passed, skipped
-from koordctl.check.seen import SeenBefore
+from koordctl.check.results import CheckVerdict, failed, passed, skipped
 
 _ENFORCED: Final = "pod-security.kubernetes.io/enforce"
 _PART_OF: Final = "app.kubernetes.io/part-of"  # which nameOverride of the chart replaces
@@ -16,7 +16,7 @@ _CHART: Final = "helm.sh/chart"
 _OWN: Final = "koord-suite"
 
 
-def results(state: SeenBefore, namespace: str, crd_dropped: Sequence[str]) -> Iterator[Result]:
+def results(state: PreInstallInputs, namespace: str, crd_dropped: Sequence[str]) -> Iterator[CheckVerdict]:
     """Yield the results of all checks."""
     yield kubernetes(state.kubernetes)
     yield _pod_security(state, namespace)
@@ -29,7 +29,7 @@ def results(state: SeenBefore, namespace: str, crd_dropped: Sequence[str]) -> It
         yield failed("NodeMetricFieldsDropped", f"the CRD that is installed drops {', '.join(crd_dropped)}")
 
 
-def _pod_security(state: SeenBefore, namespace: str) -> Result:
+def _pod_security(state: PreInstallInputs, namespace: str) -> CheckVerdict:
     if state.labels is None:
         return skipped("PodSecurity", f"namespace {namespace} does not exist yet, or may not be read")
     level = state.labels.get(_ENFORCED, "")
@@ -38,7 +38,7 @@ def _pod_security(state: SeenBefore, namespace: str) -> Result:
     return passed("PodSecurity", f"namespace {namespace} enforces {level or 'nothing of its own'}")
 
 
-def _other(state: SeenBefore) -> Result:
+def _other(state: PreInstallInputs) -> CheckVerdict:
     others = [what for what, labels in state.owned.items() if not _is_own(labels)]
     if others:
         return failed("OtherKoordinator", ", ".join(others))

@@ -20,7 +20,7 @@ from fleet.reading import Reader
 from fleet.snapshot import FleetSnapshot
 from koordctl.check import before, installed, reading, rights
 from koordctl.check import results as of
-from koordctl.check.results import Result
+from koordctl.check.results import CheckVerdict
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
 from koordctl.cli.progress import ProgressLine
@@ -42,19 +42,19 @@ def duration(text: str) -> float:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    return tuple(installed.PARTS[each] for each in _listed(text, installed.PARTS))
+    return tuple(installed.PARTS[part] for part in _listed(text, installed.PARTS))
 
 
 def _categories(text: str) -> tuple[str, ...]:
     return tuple(_listed(text, Category))
 
 
-def _listed(text: str, known: Iterable[str]) -> list[str]:
-    known = tuple(known)
-    found = [each.strip() for each in text.split(",") if each.strip()]
-    if wrong := [each for each in found if each not in known]:
-        raise BadParameter(f"{wrong[0]}: want some of {','.join(known)}")
-    return found
+def _listed(text: str, choices: Iterable[str]) -> list[str]:
+    choices = tuple(choices)
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if wrong := [word for word in words if word not in choices]:
+        raise BadParameter(f"{wrong[0]}: want some of {','.join(choices)}")
+    return words
 
 
 PARAMETERS: Final = (
@@ -116,33 +116,35 @@ async def check(
         try:
             results = await _once(api, options, now(), sleep)
         except (errors.Unreachable, errors.ServerError, errors.Throttled):
-            if (left := deadline - monotonic()) <= 0:
+            if (remaining := deadline - monotonic()) <= 0:
                 raise
             waits_for = "the API server"
         else:
-            if of.exit_code(results, options.fail_on) == FINE or (left := deadline - monotonic()) <= 0:
+            if of.exit_code(results, options.fail_on) == FINE or (remaining := deadline - monotonic()) <= 0:
                 break
-            waits_for = ", ".join(each.kind.code for each in results if each.is_bad(options.fail_on))
-        report(f"waiting for {waits_for}: {left:.0f} s left")
-        await sleep(min(_PAUSE_SECONDS, left))
+            waits_for = ", ".join(result.kind.code for result in results if result.is_bad(options.fail_on))
+        report(f"waiting for {waits_for}: {remaining:.0f} s left")
+        await sleep(min(_PAUSE_SECONDS, remaining))
     return of.answer(results, options.namespace, options.fail_on)
 
 
-async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[Result]:
+async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[CheckVerdict]:
     if options.pre:
-        found_before = await reading.read_before(api, now, options.namespace)
-        results = list(before.results(found_before, options.namespace, reading.dropped(found_before.served)))
+        pre_install = await reading.read_before(api, now, options.namespace)
+        results = list(before.results(pre_install, options.namespace, reading.dropped(pre_install.served)))
     else:
-        wanted = () if Category.RIGHTS in options.skip else rights.VIEWER
-        found = await reading.read(api, now, options.namespace, sleep, wanted)
-        _refuse_nothing(found.snapshot)
-        results = list(installed.results(found, options.require, reading.dropped(found.served)))
-    return [each for each in results if each.kind.category not in options.skip]
+        candidates = () if Category.RIGHTS in options.skip else rights.VIEWER
+        inputs = await reading.read(api, now, options.namespace, sleep, candidates)
+        _refuse_nothing(inputs.snapshot)
+        results = list(installed.results(inputs, options.require, reading.dropped(inputs.served)))
+    return [result for result in results if result.kind.category not in options.skip]
 
 
-def _refuse_nothing(found: FleetSnapshot) -> None:
+def _refuse_nothing(snapshot: FleetSnapshot) -> None:
     """Raise NotRead where the caller may read nothing of the suite."""
-    assert found.installation is not None
-    is_nothing = found.nodes is None and not found.installation.workloads and found.installation.outcome is None
-    if is_nothing and any(each.is_right for each in found.unread):
-        raise command.NotRead("\n".join(command.notes(each for each in found.unread if each.is_right)))
+    assert snapshot.installation is not None
+    is_nothing = (
+        snapshot.nodes is None and not snapshot.installation.workloads and snapshot.installation.outcome is None
+    )
+    if is_nothing and any(unread.is_right for unread in snapshot.unread):
+        raise command.NotRead("\n".join(command.notes(unread for unread in snapshot.unread if unread.is_right)))

@@ -15,8 +15,8 @@ from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
 from fleet.node_state import NodeState
 from fleet.snapshot import FleetSnapshot, Installation
 from koordctl.check import rights
-from koordctl.check.results import Result, Verdict, failed, passed, skipped
-from koordctl.check.seen import Seen
+from koordctl.check.inputs import CheckInputs
+from koordctl.check.results import CheckVerdict, Verdict, failed, passed, skipped
 from koordctl.cli.answer import age
 from manager.mid_resource.reasons import Reason
 from manager.slo_config import condition
@@ -33,7 +33,7 @@ _SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
 """Where every agent reports, such a node has none, as a virtual node: no fault of the installation."""
 
 
-def results(state: Seen, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[Result]:
+def results(state: CheckInputs, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[CheckVerdict]:
     """Yield the results of all checks; `required` are the workloads that have to be installed."""
     snapshot = state.snapshot
     installed = snapshot.installation or Installation("")
@@ -50,7 +50,7 @@ def results(state: Seen, required: Collection[str], crd_dropped: Sequence[str]) 
     yield _waiting(state)
 
 
-def kubernetes(version: str) -> Result:
+def kubernetes(version: str) -> CheckVerdict:
     """Check the version of the cluster."""
     oldest = ".".join(map(str, OLDEST_KUBERNETES))
     numbers = version.split(".")[:2]
@@ -61,13 +61,13 @@ def kubernetes(version: str) -> Result:
     return passed("KubernetesVersion", f"Kubernetes {version} is {oldest} or newer")
 
 
-def _rights(state: Seen, namespace: str) -> Result:
+def _rights(state: CheckInputs, namespace: str) -> CheckVerdict:
     if state.missing_rights:
         return failed("Permissions", f"you may not: {rights.named(state.missing_rights, namespace)}")
     return passed("Permissions", "you may read everything that the commands show")
 
 
-def _crd(state: Seen, dropped: Sequence[str]) -> Iterator[Result]:
+def _crd(state: CheckInputs, dropped: Sequence[str]) -> Iterator[CheckVerdict]:
     if state.served is None:
         why = _why(state.snapshot, "openapi")
         code = "CustomResourceDefinition"
@@ -84,7 +84,7 @@ def _why(snapshot: FleetSnapshot, what: str) -> str:
     return next((f"not read: {unread.why}" for unread in snapshot.unread if unread.what == what), "")
 
 
-def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[Result]:
+def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[CheckVerdict]:
     """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
     is_right = {unread.what.partition("/")[2] for unread in snapshot.unread if unread.is_right}
     is_empty = not installed.workloads and not is_right & set(_CODES)
@@ -99,13 +99,15 @@ def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Colle
             else:
                 yield skipped(code, why or f"{absent} (optional)")
             continue
-        ready, wanted = workload.ready, workload.wanted
-        text = f"{what}: ready on {ready} of {wanted} nodes" if name == AGENT else f"{what}: {ready} of {wanted} ready"
-        works = 0 < wanted == ready if name == AGENT else ready > 0
+        ready, replicas = workload.ready, workload.wanted
+        text = (
+            f"{what}: ready on {ready} of {replicas} nodes" if name == AGENT else f"{what}: {ready} of {replicas} ready"
+        )
+        works = 0 < replicas == ready if name == AGENT else ready > 0
         yield passed(code, text) if works else failed(code, text)
 
 
-def _leader(state: Seen, installed: Installation) -> Result:
+def _leader(state: CheckInputs, installed: Installation) -> CheckVerdict:
     """Check that a leader renews the Lease, by two reads: the clock of another machine is not used."""
     if why := _why(state.snapshot, f"leases/{MANAGER}"):
         return skipped("Leader", why)
@@ -117,7 +119,7 @@ def _leader(state: Seen, installed: Installation) -> Result:
     return passed("Leader", f"{installed.leader} leads, and renewed the Lease meanwhile")
 
 
-def _versions(installed: Installation) -> Iterator[Result]:
+def _versions(installed: Installation) -> Iterator[CheckVerdict]:
     versions = installed.versions()
     if len(set(versions.values())) > 1:
         parts = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -126,7 +128,7 @@ def _versions(installed: Installation) -> Iterator[Result]:
         yield passed("VersionSkew", f"all parts are of version {next(iter(versions.values()))}")
 
 
-def _priority_classes(state: Seen) -> Result:
+def _priority_classes(state: CheckInputs) -> CheckVerdict:
     if state.priority_classes is None:
         return skipped("PriorityClasses", _why(state.snapshot, "priorityclasses"))
     values = {priority_class.metadata.name: priority_class.value for priority_class in state.priority_classes}
@@ -143,28 +145,28 @@ def _priority_classes(state: Seen) -> Result:
     return passed("PriorityClasses", shown)
 
 
-def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[Result]:
+def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
     if installed.outcome is None:
         yield skipped(condition.APPLIED, "not read")
         return
     bad = list(findings.configuration_findings(installed.outcome))
     if not bad:
         yield passed(condition.APPLIED, condition.summary(installed.outcome, kept_in=installed.kept_in))
-    yield from map(_of_finding, bad)
-    yield from _of_nodes(snapshot, Category.CONFIGURATION)
+    yield from map(_finding_verdict, bad)
+    yield from _node_verdicts(snapshot, Category.CONFIGURATION)
 
 
-def _of_finding(finding: Finding) -> Result:
+def _finding_verdict(finding: Finding) -> CheckVerdict:
     return failed(finding.kind.code, finding.sentence, finding.fix)
 
 
-def _of_nodes(snapshot: FleetSnapshot, category: Category) -> Iterator[Result]:
+def _node_verdicts(snapshot: FleetSnapshot, category: Category) -> Iterator[CheckVerdict]:
     for finding in findings.by_severity(findings.fleet_findings(snapshot.nodes or ())):
         if finding.kind.category is category and finding.kind.severity is not Severity.NOTE:
-            yield _of_finding(finding)
+            yield _finding_verdict(finding)
 
 
-def _reports(snapshot: FleetSnapshot, installed: Installation) -> Iterator[Result]:
+def _reports(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
     """Yield the results about nodes: as many report as have a ready agent, then what is wrong with single ones."""
     nodes = snapshot.nodes
     if nodes is None:
@@ -183,7 +185,7 @@ def _reports(snapshot: FleetSnapshot, installed: Installation) -> Iterator[Resul
     else:
         yield skipped("Reports", "no agent is installed")
     for category in (Category.REPORTS, Category.SCHEDULING, Category.PREDICTION):
-        for result in _of_nodes(snapshot, category):
+        for result in _node_verdicts(snapshot, category):
             has_no_agent = result.kind.code in _SILENT and len(fresh) >= expected
             yield replace(result, verdict=Verdict.WARNING) if has_no_agent else result
     predicted = sum(node.prod_peak.cpu is not None for node in fresh)
@@ -207,7 +209,7 @@ def _oldest(nodes: Sequence[NodeState]) -> str:
     return f"; not: {', '.join(named)}" + (f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else "")
 
 
-def _waiting(state: Seen) -> Result:
+def _waiting(state: CheckInputs) -> CheckVerdict:
     if state.waiting_mid_pods is None:
         return skipped("MidPodsWait", _why(state.snapshot, "pods"))
     long = [pod for pod in state.waiting_mid_pods if _waits_long(pod, state.snapshot.time)]

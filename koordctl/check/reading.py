@@ -15,8 +15,8 @@ from fleet.findings import AGENT, MANAGER
 from fleet.reading import Reader
 from fleet.snapshot import FleetSnapshot
 from koordctl.check import rights
+from koordctl.check.inputs import CheckInputs, PreInstallInputs
 from koordctl.check.rights import INSTALLER, VIEWER, Right
-from koordctl.check.seen import Seen, SeenBefore
 from manager.leader_election import lease
 
 RENEWAL_SECONDS: Final = 3.0
@@ -37,16 +37,16 @@ async def read(
     now: dt.datetime,
     namespace: str,
     sleep: Callable[[float], Awaitable[None]],
-    wanted: Sequence[Right] = VIEWER,
-) -> Seen:
+    candidates: Sequence[Right] = VIEWER,
+) -> CheckInputs:
     """Read an installation; the Lease is read twice, because the clock of another machine is not used.
 
-    Of the `wanted` rights those are returned that the caller lacks.
+    Of the `candidates` those are returned that the caller lacks.
     """
     reader = Reader(api, now)
     installed = await reader.installation(namespace)
     nodes = await reader.nodes()
-    missing = await missing_rights(api, rights.with_config_map(wanted, installed.config_map), namespace)
+    missing = await missing_rights(api, rights.with_config_map(candidates, installed.config_map), namespace)
     classes = waiting = None
     with reader.attempt("priorityclasses"):
         classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.WirePriorityClass)).items
@@ -54,7 +54,7 @@ async def read(
         selector = "status.phase=Pending"
         waiting = (await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod)).items
     renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
-    return Seen(
+    return CheckInputs(
         FleetSnapshot(now, api.server, nodes, None, installed, tuple(reader.unread)),
         await _served(api, reader),
         renewed,
@@ -75,8 +75,8 @@ async def _renewed_again(
 
 async def lease_time(api: session.Session, namespace: str) -> dt.datetime | None:
     """Read when the Lease of the manager was renewed."""
-    found = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
-    return times.parse_rfc3339_or_none(found.spec.renew_time)
+    leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+    return times.parse_rfc3339_or_none(leader.spec.renew_time)
 
 
 async def _served(api: session.Session, reader: Reader) -> Mapping[str, Any] | None:
@@ -125,7 +125,7 @@ _OWNED: Final = (
 """Objects that the chart creates and that Koordinator's chart has too; whether they are in the namespace."""
 
 
-async def read_before(api: session.Session, now: dt.datetime, namespace: str) -> SeenBefore:
+async def read_before(api: session.Session, now: dt.datetime, namespace: str) -> PreInstallInputs:
     """Read what decides about an installation."""
     reader = Reader(api, now)
     labels = None
@@ -140,4 +140,4 @@ async def read_before(api: session.Session, now: dt.datetime, namespace: str) ->
     missing = await missing_rights(api, INSTALLER, namespace)
     served = await _served(api, reader)
     unread = [f"{unread.what}: {unread.why}" for unread in reader.unread if unread.is_right]
-    return SeenBefore(await reader.kubernetes(), served, missing, labels, owned, unread)
+    return PreInstallInputs(await reader.kubernetes(), served, missing, labels, owned, unread)

@@ -65,7 +65,7 @@ class Check(AnswerDocument):
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckVerdict:
     """Result of one check."""
 
     kind: FindingKind
@@ -78,28 +78,28 @@ class Result:
         return self.verdict is Verdict.FAILED or (fail_on == "warning" and self.verdict is Verdict.WARNING)
 
 
-def passed(code: str, text: str) -> Result:
+def passed(code: str, text: str) -> CheckVerdict:
     """Return the result of a check that passes."""
-    return Result(KINDS[code], Verdict.PASSED, text)
+    return CheckVerdict(KINDS[code], Verdict.PASSED, text)
 
 
-def skipped(code: str, text: str) -> Result:
+def skipped(code: str, text: str) -> CheckVerdict:
     """Return the result of a check that was not made."""
-    return Result(KINDS[code], Verdict.SKIPPED, text)
+    return CheckVerdict(KINDS[code], Verdict.SKIPPED, text)
 
 
-def failed(code: str, text: str, fix: str | None = None) -> Result:
+def failed(code: str, text: str, fix: str | None = None) -> CheckVerdict:
     """Return the result of a check that finds what its kind states."""
     kind = KINDS[code]
-    return Result(kind, _OF_SEVERITY[kind.severity], text, kind.fix if fix is None else fix)
+    return CheckVerdict(kind, _OF_SEVERITY[kind.severity], text, kind.fix if fix is None else fix)
 
 
-def exit_code(results: Iterable[Result], fail_on: str) -> int:
+def exit_code(results: Iterable[CheckVerdict], fail_on: str) -> int:
     """Return 1 where a check failed, or with `fail_on` warning where one warns."""
     return NOTHING if any(result.is_bad(fail_on) for result in results) else FINE
 
 
-def answer(results: Iterable[Result], namespace: str, fail_on: str) -> Answer:
+def answer(results: Iterable[CheckVerdict], namespace: str, fail_on: str) -> Answer:
     """Return the answer: one line for each check, then what to do about those that did not pass."""
     order = list(Category)
     ordered = sorted(results, key=lambda result: order.index(result.kind.category))
@@ -133,7 +133,7 @@ def page(kind: FindingKind) -> str:
     return f"{PAGE}#{kind.code.lower()}"
 
 
-def _details(ordered: Sequence[Result], namespace: str) -> list[str]:
+def _details(ordered: Sequence[CheckVerdict], namespace: str) -> list[str]:
     lines = []
     for result in ordered:
         if result.verdict in _STYLES:
@@ -142,11 +142,11 @@ def _details(ordered: Sequence[Result], namespace: str) -> list[str]:
     return lines
 
 
-def _fix(result: Result, namespace: str) -> str:
+def _fix(result: CheckVerdict, namespace: str) -> str:
     return result.fix.replace("NAMESPACE", namespace)
 
 
-def _document(result: Result, namespace: str) -> CheckResult:
+def _document(result: CheckVerdict, namespace: str) -> CheckResult:
     return CheckResult(
         category=result.kind.category,
         code=result.kind.code,

@@ -52,8 +52,8 @@ def connection(options: Namespace) -> Connection:
     """Return the connection that the flags name. Raises errors.ApiServerError, WrongUsage."""
     if options.groups and not options.user:
         raise WrongUsage("--as-group: want --as USER too: the apiserver impersonates no group alone")
-    found = credentials.find(options.kubeconfig, options.context)
-    return dataclasses.replace(found, impersonated_user=options.user, impersonated_groups=tuple(options.groups))
+    target = credentials.find(options.kubeconfig, options.context)
+    return dataclasses.replace(target, impersonated_user=options.user, impersonated_groups=tuple(options.groups))
 
 
 @contextlib.asynccontextmanager
@@ -80,9 +80,9 @@ def run(options: Namespace, read: Read, check: Callable[[Namespace], object] = l
         return fail("interrupted", answer.INTERRUPTED)
 
 
-def show(options: Namespace, found: Answer) -> int:
+def show(options: Namespace, answer: Answer) -> int:
     """Print an answer as the flags want it; return its exit code."""
-    return output.show(found, options.output, headers=not options.no_headers, style=style(options))
+    return output.show(answer, options.output, headers=not options.no_headers, style=style(options))
 
 
 def style(options: Namespace) -> output.Style:
@@ -98,29 +98,29 @@ def fail(text: str, code: int) -> int:
 
 def notes(unread: Iterable[Unread]) -> list[str]:
     """Return the lines about what was not read."""
-    return [f"not read: {each.what}: {each.why}" for each in unread]
+    return [f"not read: {part.what}: {part.why}" for part in unread]
 
 
 async def _run(options: Namespace, read: Read) -> int:
     async with connected(options) as api:
         if not getattr(options, "watch", False):
             with ProgressLine(sys.stderr) as progress:
-                found = await read(Reader(api, clock.utc_now(), progress.report))
-            return show(options, found)
+                answer = await read(Reader(api, clock.utc_now(), progress.report))
+            return show(options, answer)
         return await _watch(options, api, read)
 
 
 async def _watch(options: Namespace, api: session.Session, read: Read) -> int:
     """Print one answer after the other; one that fails is a line, unless it is the first."""
-    found = await read(Reader(api, clock.utc_now()))
+    answer = await read(Reader(api, clock.utc_now()))
     with output.RepeatedOutput(options.output, headers=not options.no_headers, style=style(options)) as watched:
         while True:
-            watched.show(found)
+            watched.show(answer)
             await _wait(options.interval)
             try:
-                found = await read(Reader(api, clock.utc_now()))
+                answer = await read(Reader(api, clock.utc_now()))
             except (errors.ApiServerError, NotRead) as error:
-                found = dataclasses.replace(found, notes=[*str(error).splitlines(), "the last answer is repeated"])
+                answer = dataclasses.replace(answer, notes=[*str(error).splitlines(), "the last answer is repeated"])
 
 
 async def _wait(seconds: float) -> None:

@@ -29,9 +29,9 @@ class ResourceAmounts(Part):
     memory_bytes: int | None
 
 
-def amounts(found: node_state.Amounts) -> ResourceAmounts:
+def amounts(measured: node_state.Amounts) -> ResourceAmounts:
     """Return amounts with their units."""
-    return ResourceAmounts(found.cpu, found.memory)
+    return ResourceAmounts(measured.cpu, measured.memory)
 
 
 def to_wire(document: AnswerDocument) -> dict[str, Any]:

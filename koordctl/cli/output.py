@@ -55,7 +55,10 @@ def printable(text: str, longest: int = _LONGEST_CELL) -> str:
     """Return a text in one line that no terminal takes for a command, cut to a length."""
     if len(text) <= longest and text.isprintable():
         return text
-    clean = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:longest])
+    clean = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text[:longest]
+    )
     return clean if len(clean) <= longest and len(text) <= longest else f"{clean[: longest - 3]}..."
 
 
@@ -125,10 +128,10 @@ def _text(answer: Answer, output: str, to: TextIO, *, headers: bool, style: Styl
 def _csv(table: Table, *, headers: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    kept = [number for number, column in enumerate(table.columns) if not column.is_drawing]
+    shown = [number for number, column in enumerate(table.columns) if not column.is_drawing]
     if headers:
-        writer.writerow([table.columns[number].title for number in kept])
-    writer.writerows([_csv_cell(row[number]) for number in kept] for row in table.rows)
+        writer.writerow([table.columns[number].title for number in shown])
+    writer.writerows([_csv_cell(row[number]) for number in shown] for row in table.rows)
     return out.getvalue()
 
 
@@ -162,9 +165,9 @@ def _fitting(table: Table, columns: int, *, wide: bool) -> Table:
     ]
     if sum(widths) + 2 * len(widths) <= columns:
         return table
-    kept = [number for number, column in enumerate(table.columns) if not column.optional]
-    rows = [tuple(row[number] for number in kept) for row in table.rows]
-    return Table([table.columns[number] for number in kept], rows, table.styles)
+    needed = [number for number, column in enumerate(table.columns) if not column.optional]
+    rows = [tuple(row[number] for number in needed) for row in table.rows]
+    return Table([table.columns[number] for number in needed], rows, table.styles)
 
 
 def _plain(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
@@ -193,10 +196,10 @@ def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
 
     shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
     has_titles = headers and any(table.columns[number].title for number in shown)
-    made = RichTable(box=None, pad_edge=False, show_header=has_titles, padding=(0, 2, 0, 0), header_style="bold")
+    drawn = RichTable(box=None, pad_edge=False, show_header=has_titles, padding=(0, 2, 0, 0), header_style="bold")
     for number in shown:
         column = table.columns[number]
-        made.add_column(
+        drawn.add_column(
             Text(column.title),
             justify="right" if column.right else "left",
             overflow="fold",
@@ -204,7 +207,7 @@ def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
         )
     for position, row in enumerate(table.rows):
         style = _STYLES.get(table.styles[position], "") if table.styles else ""
-        made.add_row(*(Text(printable(row[number])) for number in shown), style=style)
+        drawn.add_row(*(Text(printable(row[number])) for number in shown), style=style)
     console = Console(
         file=io.StringIO(),
         width=shutil.get_terminal_size().columns,
@@ -216,5 +219,5 @@ def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
         highlight=False,
     )
     with console.capture() as captured:
-        console.print(made)
+        console.print(drawn)
     return captured.get().splitlines()

@@ -54,7 +54,7 @@ class StatusFinding(Part):
     """Page of the documentation."""
 
 
-class Status(AnswerDocument):
+class StatusDocument(AnswerDocument, tag="Status"):
     """Document of `koordctl status`."""
 
     server: str
@@ -82,7 +82,7 @@ _TOTALS = Totals.__struct_fields__
 def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
     installed = snapshot.installation or Installation("")
-    found = findings.find(snapshot)
+    problems = findings.find(snapshot)
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
     head = [
@@ -92,14 +92,14 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     ]
     totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}
     tables = [_parts(installed), _sums(totals)]
-    if found:
-        tables.append(_findings(found, installed.namespace))
+    if problems:
+        tables.append(_findings(problems, installed.namespace))
     return Answer(
-        _document(snapshot, installed, totals, found),
+        _document(snapshot, installed, totals, problems),
         tables,
-        [f"finding/{each.kind.code}" for each in found],
+        [f"finding/{problem.kind.code}" for problem in problems],
         head,
-        [] if found else ["", "nothing is wrong in what was read"],
+        [] if problems else ["", "nothing is wrong in what was read"],
         notes=notes,
     )
 
@@ -118,12 +118,12 @@ def _parts(installed: Installation) -> Table:
             rows.append((UNKNOWN, title, name, UNKNOWN, UNKNOWN, "not found"))
             styles.append("")
             continue
-        ready, wanted = workload.ready, workload.wanted
-        is_ready = 0 < ready == wanted
+        ready, replicas = workload.ready, workload.wanted
+        is_ready = 0 < ready == replicas
         leader = f"leader {installed.leader}" if name == MANAGER and installed.leader else ""
         state = leader if is_ready else "; ".join(part for part in ("not all ready", leader) if part)
         version = installed.versions().get(name, UNKNOWN)
-        rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, name, f"{ready} of {wanted}", version, state))
+        rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, name, f"{ready} of {replicas}", version, state))
         styles.append("" if is_ready else "warning")
     return Table([Column(title) for title in ("", "PART", "OBJECT", "READY", "VERSION", "")], rows, styles)
 
@@ -141,26 +141,26 @@ def _sums(totals: dict[str, Amounts]) -> Table:
     return Table([Column(""), *(Column(title, right=True) for title in titles)], rows)
 
 
-def _fix(found: Finding, namespace: str) -> str:
-    return found.fix.replace("NAMESPACE", namespace)
+def _fix(problem: Finding, namespace: str) -> str:
+    return problem.fix.replace("NAMESPACE", namespace)
 
 
-def _findings(found: Sequence[Finding], namespace: str) -> Table:
+def _findings(problems: Sequence[Finding], namespace: str) -> Table:
     """Return two rows for each finding: what is found, and what to do."""
     columns = [Column(title) for title in ("SEVERITY", "CODE", "FINDING, AND WHAT TO DO")]
     rows, styles = [], []
-    for each in found:
-        rows.append((_SIGNS[each.kind.severity], each.kind.code, each.sentence))
-        rows.append(("", "", f"-> {_fix(each, namespace)}"))
-        styles += [each.kind.severity.value, ""]
+    for problem in problems:
+        rows.append((_SIGNS[problem.kind.severity], problem.kind.code, problem.sentence))
+        rows.append(("", "", f"-> {_fix(problem, namespace)}"))
+        styles += [problem.kind.severity.value, ""]
     return Table(columns, rows, styles)
 
 
 def _document(
-    snapshot: FleetSnapshot, installed: Installation, totals: Mapping[str, Amounts], found: Sequence[Finding]
-) -> Status:
+    snapshot: FleetSnapshot, installed: Installation, totals: Mapping[str, Amounts], problems: Sequence[Finding]
+) -> StatusDocument:
     nodes = snapshot.nodes or ()
-    return Status(
+    return StatusDocument(
         server=snapshot.server,
         namespace=installed.namespace,
         kubernetes=installed.kubernetes,
@@ -169,16 +169,16 @@ def _document(
         versions=dict(installed.versions()),
         nodes=len(nodes),
         measured_nodes=sum(node.has_report for node in nodes),
-        totals=Totals(**{name: amounts(each) for name, each in totals.items()}),
+        totals=Totals(**{name: amounts(amount) for name, amount in totals.items()}),
         findings=[
             StatusFinding(
-                code=each.kind.code,
-                severity=each.kind.severity,
-                objects=list(each.objects),
-                sentence=each.sentence,
-                fix=_fix(each, installed.namespace),
-                page=each.kind.page,
+                code=problem.kind.code,
+                severity=problem.kind.severity,
+                objects=list(problem.objects),
+                sentence=problem.sentence,
+                fix=_fix(problem, installed.namespace),
+                page=problem.kind.page,
             )
-            for each in found
+            for problem in problems
         ],
     )

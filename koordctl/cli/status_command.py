@@ -25,6 +25,6 @@ async def _status(reader: Reader, namespace: str) -> Answer:
     nodes, installed = await reader.nodes(), await reader.installation(namespace)
     if nodes is None and not installed.workloads and installed.outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
-    found = FleetSnapshot(reader.now, reader.api.server, nodes, None, installed, tuple(reader.unread))
-    named = (each for each in reader.unread if each.is_right or each.what == "nodemetrics")
-    return status.answer(found, command.notes(named))
+    snapshot = FleetSnapshot(reader.now, reader.api.server, nodes, None, installed, tuple(reader.unread))
+    named = (unread for unread in reader.unread if unread.is_right or unread.what == "nodemetrics")
+    return status.answer(snapshot, command.notes(named))

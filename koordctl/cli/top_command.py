@@ -31,13 +31,13 @@ class RowChoice(NamedTuple):
     above: Sequence[tuple[SortKey[Any], float]]
     below: Sequence[tuple[SortKey[Any], float]]
 
-    def of(self, found: Iterable[T]) -> list[T]:
+    def select(self, rows: Iterable[T]) -> list[T]:
         """Return the rows to show, in order; a row whose value is not known is neither above nor below a limit."""
         rows = [
-            each
-            for each in found
-            if all((seen := key.amount(each)) is not None and seen > limit for key, limit in self.above)
-            and all((seen := key.amount(each)) is not None and seen < limit for key, limit in self.below)
+            row
+            for row in rows
+            if all((amount := key.amount(row)) is not None and amount > limit for key, limit in self.above)
+            and all((amount := key.amount(row)) is not None and amount < limit for key, limit in self.below)
         ]
         return top.ordered(rows, self.key, descending=self.descending)
 
@@ -85,23 +85,23 @@ def run(options: Namespace) -> int:
 
 async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer:
     if options.what == "nodes":
-        nodes = _known(await reader.nodes(options.selector), reader)
+        nodes = _read_rows(await reader.nodes(options.selector), reader)
         limit = await reader.usage_limit(options.suite_namespace) if options.output in ("table", "wide") else None
-        return top.nodes(choice.of(nodes), command.notes(reader.unread), limit)
+        return top.nodes(choice.select(nodes), command.notes(reader.unread), limit)
     which = options.namespace, options.node, options.selector
     if options.what == "pods":
-        pods = _known(await reader.pods(*which), reader)
-        return top.pods(choice.of(pods), command.notes(reader.unread))
+        pods = _read_rows(await reader.pods(*which), reader)
+        return top.pods(choice.select(pods), command.notes(reader.unread))
     config = await reader.scheduler_config(options.suite_namespace)
-    found = _known(await reader.namespaces(*which, config=config), reader)
-    return top.namespaces(choice.of(found), command.notes(reader.unread))
+    namespaces = _read_rows(await reader.namespaces(*which, config=config), reader)
+    return top.namespaces(choice.select(namespaces), command.notes(reader.unread))
 
 
-def _known(found: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
+def _read_rows(rows: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
     """Return what was read. Raises NotRead where nothing could be."""
-    if found is None:
+    if rows is None:
         raise NotRead("\n".join(command.notes(reader.unread)))
-    return found
+    return rows
 
 
 def _choice(options: Namespace) -> RowChoice:
@@ -120,5 +120,5 @@ def _limit(flag: str, text: str, keys: Mapping[str, SortKey[Any]]) -> tuple[Sort
     try:
         return keys[name if keys[name].unit else ""], float(number.removesuffix("%"))
     except (KeyError, ValueError):
-        known = ", ".join(name for name, key in keys.items() if key.unit)
-        raise WrongUsage(f"--{flag} {text}: want KEY=NUMBER with one of the keys {known}") from None
+        units = ", ".join(name for name, key in keys.items() if key.unit)
+        raise WrongUsage(f"--{flag} {text}: want KEY=NUMBER with one of the keys {units}") from None

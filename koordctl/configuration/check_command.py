@@ -54,17 +54,23 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
     """Return the answer: no where a part of the document is refused."""
     is_refused = config_problem.refuses(reading.problems)
     rows = [
-        (_sign(each.effect), config_problem.format_path(each.path), each.actual, each.expected, each.effect.value)
-        for each in reading.problems
+        (
+            _sign(problem.effect),
+            config_problem.format_path(problem.path),
+            problem.actual,
+            problem.expected,
+            problem.effect.value,
+        )
+        for problem in reading.problems
     ]
     columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
-    styles = ["warning" if each.effect is Effect.ADVICE else "error" for each in reading.problems]
+    styles = ["warning" if problem.effect is Effect.ADVICE else "error" for problem in reading.problems]
     lines = [colocation_document.unused_text(reading.unused)] if reading.unused else []
     if not is_refused:
         lines.append("the document would be accepted" if reading.problems else "the document is good")
     problems = [
-        ConfigProblem(config_problem.format_path(each.path), each.actual, each.expected, each.effect.name)
-        for each in reading.problems
+        ConfigProblem(config_problem.format_path(problem.path), problem.actual, problem.expected, problem.effect.name)
+        for problem in reading.problems
     ]
     return Answer(
         ConfigCheck(file, not is_refused, problems, list(reading.unused)),

@@ -38,13 +38,13 @@ PARAMETERS: Final = (
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        subject, wanted = _wanted(options)
+        subject, target = _wanted(options)
     except command.WrongUsage as error:
         return command.fail(str(error), WRONG_USAGE)
 
     async def read(reader: Reader) -> Answer:
         present = await _present(reader, options.suite_namespace)
-        return await _compare(reader, options, subject, present, wanted)
+        return await _compare(reader, options, subject, present, target)
 
     return command.run(options, read)
 
@@ -54,7 +54,7 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
     if (options.file is None) == (options.preset is None):
         raise command.WrongUsage("want a FILE or --preset, and not both")
     if options.preset is not None:
-        data = {names.COLOCATION_CONFIG_KEY: document.of_preset(options.preset)}
+        data = {names.COLOCATION_CONFIG_KEY: document.preset_document(options.preset)}
         subject, outcome = f"preset {options.preset}", evaluation.evaluate(None, data, exists=True)
     else:
         try:
@@ -67,7 +67,7 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
     return subject, outcome.configuration
 
 
-def _of_preset(options: Namespace) -> tuple[str, str]:
+def _risk_and_command(options: Namespace) -> tuple[str, str]:
     """Return the risk of the preset, and the command that applies it; both are empty without one."""
     if options.preset is None:
         return "", ""
@@ -88,9 +88,9 @@ async def _present(reader: Reader, namespace: str) -> Configuration:
 
 
 async def _compare(
-    reader: Reader, options: Namespace, subject: str, present: Configuration, wanted: Configuration
+    reader: Reader, options: Namespace, subject: str, present: Configuration, target: Configuration
 ) -> Answer:
-    sides = Strategies(present), Strategies(wanted)
+    sides = Strategies(present), Strategies(target)
     changes, gated, evicting = [], 0, 0
     async for name, node, metric in reader.pairs(options.selector):
         if node is None:
@@ -100,15 +100,17 @@ async def _compare(
         changes.append(what_if.compare(name, node, metric, (before, after), reader.now))
         gated += what_if.is_gated(after)
         evicting += what_if.is_gated(after) and what_if.evicts(after)
-    if not changes and any(each.what == "nodes" for each in reader.unread):
+    if not changes and any(unread.what == "nodes" for unread in reader.unread):
         raise command.NotRead("\n".join(command.notes(reader.unread)))
-    values = [tuple(explanation.explain_values(node_strategy(side, {}, {}).layers)) for side in (present, wanted)]
-    found = diff.Comparison(
+    values = [tuple(explanation.explain_values(node_strategy(side, {}, {}).layers)) for side in (present, target)]
+    comparison = diff.Comparison(
         subject,
-        sorted(changes, key=lambda each: each.name),
+        sorted(changes, key=lambda change: change.name),
         diff.key_changes(*values),
         gated,
         evicting,
-        *_of_preset(options),
+        *_risk_and_command(options),
     )
-    return diff.answer(found, max(options.nodes, 0), command.notes(each for each in reader.unread if each.is_right))
+    return diff.answer(
+        comparison, max(options.nodes, 0), command.notes(unread for unread in reader.unread if unread.is_right)
+    )

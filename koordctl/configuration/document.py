@@ -8,7 +8,7 @@ from typing import Any
 from api_types import names
 
 
-def of_preset(preset: str) -> str:
+def preset_document(preset: str) -> str:
     """Return the document that switches colocation on with a preset."""
     return json.dumps({"enable": True, "preset": preset})
 

@@ -29,7 +29,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Print the ConfigMap, for kubectl apply; return the exit code."""
-    rendered = document.config_map(document.of_preset(options.preset), options.namespace)
+    rendered = document.config_map(document.preset_document(options.preset), options.namespace)
     if options.output == "json":
         sys.stdout.write(json.dumps(rendered, indent=2) + "\n")
     elif options.output == "name":

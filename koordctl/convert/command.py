@@ -94,16 +94,16 @@ def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], lis
             parsed.append((file, yaml_edit.documents(file.text)))
         except Refused as refused:
             refusals.append(f"{file.name}: {refused}")
-    around = list(objects.flat(document.value for _, found in parsed for document in found))
+    around = list(objects.flat(document.value for _, parsed_documents in parsed for document in parsed_documents))
     results = []
-    for file, found in parsed:
-        converted = [objects.convert(document.value, how, around) for document in found]
-        refusals += [f"{file.name}: {text}" for each in converted for text in each.refusals]
-        for each in converted:
-            for text in each.advice:
+    for file, parsed_documents in parsed:
+        converted = [objects.convert(document.value, how, around) for document in parsed_documents]
+        refusals += [f"{file.name}: {text}" for result in converted for text in result.refusals]
+        for result in converted:
+            for text in result.advice:
                 _warn(f"{file.name}: {text}")
         try:
-            text = yaml_edit.edited(file.text, {number: each.objects for number, each in enumerate(converted)})
+            text = yaml_edit.edited(file.text, {number: result.objects for number, result in enumerate(converted)})
         except Refused as refused:
             refusals.append(f"{file.name}: {refused}")
         else:

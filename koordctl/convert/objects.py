@@ -73,8 +73,12 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
 
 def name(value: Any) -> str:
     """Return kind, namespace and name of an object, for messages."""
-    found = _workload(value)
-    return f"{found.kind} {found.namespace}/{found.name}" if found.namespace else f"{found.kind} {found.name}"
+    workload = _workload(value)
+    return (
+        f"{workload.kind} {workload.namespace}/{workload.name}"
+        if workload.namespace
+        else f"{workload.kind} {workload.name}"
+    )
 
 
 def flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -92,9 +96,9 @@ def _items(value: dict[str, Any], options: Options, around: Iterable[Any]) -> Co
     except Refused as refused:
         return Converted([value], refusals=[f"List: {refused}"])
     results = [convert(item, options, around) for item in items]
-    made = [each for result in results for each in result.objects]
+    items_after = [item for result in results for item in result.objects]
     return Converted(
-        [{**value, "items": made}] if made != list(items) else [value],
+        [{**value, "items": items_after}] if items_after != list(items) else [value],
         refusals=[text for result in results for text in result.refusals],
         advice=[text for result in results for text in result.advice],
     )
@@ -127,11 +131,11 @@ def _with(value: Mapping[str, Any], path: Sequence[str], inner: dict[str, Any]) 
 
 def _effects(workload: WorkloadKind, around: Iterable[Any]) -> Iterator[str]:
     """Yield the effect of LimitRanges and autoscalers on a Mid workload, and the fix."""
-    for each in around:
-        other = _workload(each)
+    for value in around:
+        other = _workload(value)
         if (other.namespace or "default") != (workload.namespace or "default"):
             continue
-        spec = each.get("spec") if isinstance(each, dict) else None
+        spec = value.get("spec") if isinstance(value, dict) else None
         if not isinstance(spec, dict):
             continue
         if other.kind == "LimitRange" and _has_minimum(spec):
@@ -154,7 +158,7 @@ def _effects(workload: WorkloadKind, around: Iterable[Any]) -> Iterator[str]:
 def _has_minimum(spec: Mapping[str, Any]) -> bool:
     limits = spec.get("limits")
     bounds = (
-        [each.get(key) for each in limits if isinstance(each, dict) for key in ("min", "maxLimitRequestRatio")]
+        [limit.get(key) for limit in limits if isinstance(limit, dict) for key in ("min", "maxLimitRequestRatio")]
         if isinstance(limits, list)
         else []
     )
@@ -166,7 +170,7 @@ def _is_by_utilization(spec: Mapping[str, Any]) -> bool:
         return True
     metrics = spec.get("metrics")
     sources = (
-        [each.get(key) for each in metrics if isinstance(each, dict) for key in ("resource", "containerResource")]
+        [metric.get(key) for metric in metrics if isinstance(metric, dict) for key in ("resource", "containerResource")]
         if isinstance(metrics, list)
         else []
     )

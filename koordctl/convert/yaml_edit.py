@@ -48,26 +48,25 @@ def documents(text: str) -> list[YamlDocument]:
     return [YamlDocument(node, value) for node, value in zip(present, values, strict=True)]
 
 
-def edited(text: str, wanted: Mapping[int, Sequence[Any]]) -> str:
+def edited(text: str, changed: Mapping[int, Sequence[Any]]) -> str:
     """Return the text with some documents changed, by their number: one object in place, or several instead of it.
 
     Raises Refused where the text cannot be edited.
     """
-    given = documents(text)
     expected: list[Any] = []
     edits: list[_Edit] = []
-    for number, document in enumerate(given):
-        after = wanted.get(number, [document.value])
+    for number, document in enumerate(documents(text)):
+        after = changed.get(number, [document.value])
         expected += after
         if len(after) == 1:
             writer = _Writer(text, document.node)
             edits += writer.edits(document.node, document.value, after[0], "")
         else:
-            whole = "---\n".join(yaml_text.dump(each) for each in after).rstrip("\n")
+            whole = "---\n".join(yaml_text.dump(value) for value in after).rstrip("\n")
             edits.append(_Edit(document.node.start_mark.index, _end(document.node), whole))
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
-    if [each.value for each in documents(text)] != expected:
+    if [document.value for document in documents(text)] != expected:
         raise Refused("its text cannot be edited without a loss; want plain YAML, one key on each line")
     return text
 
@@ -138,16 +137,16 @@ class _Writer:
         return end - 1 if self._text[end - 1 : end] == "\r" else end
 
     def _block(self, value: Mapping[str, Any]) -> Iterator[str]:
-        for key, each in value.items():
-            if isinstance(each, dict) and each:
+        for key, item in value.items():
+            if isinstance(item, dict) and item:
                 yield f"{self._scalar(key)}:"
-                yield from (" " * _STEP + line for line in self._block(each))
+                yield from (" " * _STEP + line for line in self._block(item))
             else:
-                yield f"{self._scalar(key)}: {self._flow(each)}"
+                yield f"{self._scalar(key)}: {self._flow(item)}"
 
     def _flow(self, value: Any) -> str:
         if isinstance(value, Mapping):
-            return "{" + ", ".join(f"{self._scalar(key)}: {self._flow(each)}" for key, each in value.items()) + "}"
+            return "{" + ", ".join(f"{self._scalar(key)}: {self._flow(item)}" for key, item in value.items()) + "}"
         return self._scalar(value)
 
     def _scalar(self, value: Any) -> str:
@@ -155,18 +154,18 @@ class _Writer:
         return value if is_plain and not self._is_json else json.dumps(value, ensure_ascii=False)
 
 
-def _walk(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
+def _walk(node: yaml.Node, visited: set[int]) -> Iterator[yaml.Node]:
     """Yield each node as often as it is referred to, and its children once."""
     yield node
-    if id(node) in seen:
+    if id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for _, value in node.value:
-            yield from _walk(value, seen)
+            yield from _walk(value, visited)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            yield from _walk(item, seen)
+            yield from _walk(item, visited)
 
 
 def _end(node: yaml.Node) -> int:

@@ -37,22 +37,22 @@ PARAMETERS: Final = (
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        given = None if options.config is None else manifests.evaluate(options.config)
+        evaluated = None if options.config is None else manifests.evaluate(options.config)
     except manifests.Unusable as error:
         return command.fail(str(error), WRONG_USAGE)
 
     async def read(reader: Reader) -> Answer:
-        return await _explain(reader, options, given)
+        return await _explain(reader, options, evaluated)
 
     return command.run(options, read)
 
 
-async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome | None) -> Answer:
+async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Outcome | None) -> Answer:
     """Explain the given configuration, or that of the cluster."""
     name, file, namespace = options.node, options.config, options.suite_namespace
     node, metric = pods.Node(), None
-    config_map = "" if given else await reader.config_map(namespace)
-    outcome = given or await reader.configuration(namespace, config_map)
+    config_map = "" if evaluated else await reader.config_map(namespace)
+    outcome = evaluated or await reader.configuration(namespace, config_map)
     if outcome is None:
         raise command.NotRead("\n".join(command.notes(reader.unread)))
     if name is not None:
@@ -70,13 +70,13 @@ async def _explain(reader: Reader, options: Namespace, given: evaluation.Outcome
     if metric is not None and explained.strategy is not None:
         differs = _differences(metric, explained.strategy)
         explained = dataclasses.replace(explained, spec_differs=differs, preview=file is not None)
-    return config.answer(explained, command.notes(each for each in reader.unread if each.is_right))
+    return config.answer(explained, command.notes(unread for unread in reader.unread if unread.is_right))
 
 
 def _differences(metric: store.NodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
     """Return the keys in which the spec of a NodeMetric differs from a strategy, whatever the right to evict is."""
-    wanted = (spec.wire_for_node(strategy, may_evict=may_evict) for may_evict in (True, False))
-    return min((tuple(_paths(spec.spec_patch(metric.spec, each))) for each in wanted), key=len)
+    specs = (spec.wire_for_node(strategy, may_evict=may_evict) for may_evict in (True, False))
+    return min((tuple(_paths(spec.spec_patch(metric.spec, policy))) for policy in specs), key=len)
 
 
 def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

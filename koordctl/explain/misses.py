@@ -53,15 +53,15 @@ def groups(
 
     `message` is of kube-scheduler, `rejected` and `estimate` of the decision, `mid` is what the pod requests of Mid.
     """
-    reasons = list(_of_record(rejected, estimate, mid))
+    reasons = list(_recorded_groups(rejected, estimate, mid))
     codes = {group.reason for group in reasons}
-    for count, reason in _of_message(message):
+    for count, reason in _message_groups(message):
         if reason not in codes:
             reasons.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, count, mid, nodes)))
     return sorted(reasons, key=lambda group: -group.nodes)
 
 
-def _of_message(message: str) -> Iterator[tuple[int, str]]:
+def _message_groups(message: str) -> Iterator[tuple[int, str]]:
     """Yield the groups of a message: `0/3 nodes are available: 2 Insufficient cpu, 1 node(s) were unschedulable.`."""
     reasons = message[:_LONGEST_MESSAGE].partition("nodes are available: ")[2].partition(" preemption: ")[0]
     for match in _GROUP.finditer(reasons):
@@ -79,7 +79,7 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
     amounts = [(amount, node.name) for node in nodes if (amount := _left(node, resource)) is not None]
     if not amounts:
         return Miss()
-    request = _of(mid, resource) or 0
+    request = _amount(mid, resource) or 0
     too_little = [amount for amount in amounts if amount[0] < request]
     most, name = max(too_little if len(too_little) >= count else amounts)
     short = request - most
@@ -97,11 +97,11 @@ def _fits_if(name: str, resource: str, amount: int) -> str:
 
 
 def _left(node: NodeState, resource: str) -> int | None:
-    whole, requested = _of(node.mid, resource), _of(node.mid_requests, resource)
+    whole, requested = _amount(node.mid, resource), _amount(node.mid_requests, resource)
     return None if whole is None or requested is None else max(whole - requested, 0)
 
 
-def _of(amounts: Amounts, resource: str) -> int | None:
+def _amount(amounts: Amounts, resource: str) -> int | None:
     return amounts.cpu if resource == names.MID_CPU else amounts.memory
 
 
@@ -111,14 +111,14 @@ def _shown(resource: str, amount: float) -> str:
     return f"less than 0.1 {unit}" if amount > 0 and shown == format_(0) else f"{shown} {unit}"
 
 
-def _of_record(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts) -> Iterator[Group]:
+def _recorded_groups(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts) -> Iterator[Group]:
     by_reason: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for node in rejected:
         if node.get("result") == "rejected":
             by_reason[str(node.get("reason")), str(node.get("plugin") or "scheduler plugin")].append(node)
     for (reason, plugin), nodes in by_reason.items():
         misses = [_miss(node, estimate, mid) for node in nodes]
-        nearest = min(misses, key=lambda found: found[0])[1]
+        nearest = min(misses, key=lambda pair: pair[0])[1]
         yield Group(len(nodes), reason, f"{plugin} (decision record)", nearest)
 
 
@@ -154,7 +154,7 @@ def _short_of_mid(name: str, inputs: Mapping[str, Any], mid: Amounts) -> Iterato
     remaining = inputs.get("midLeft") or {}
     short = []
     for resource in names.MID_RESOURCES:
-        amount, request = remaining.get(resource), _of(mid, resource)
+        amount, request = remaining.get(resource), _amount(mid, resource)
         if amount is not None and request and amount < request:
             short.append(((request - amount) / request, resource, max(int(amount), 0), request))
     if short:

@@ -80,7 +80,7 @@ class NodeExplanation(AnswerDocument):
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedNode:
     """Everything that explains one node."""
 
     state: NodeState
@@ -99,7 +99,7 @@ class _Row(NamedTuple):
     """Whether the amount is part of the sum, and has a bar; a bound has none."""
 
 
-def answer(explained: Explained, notes: Sequence[str] = ()) -> Answer:
+def answer(explained: ExplainedNode, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain node`."""
     rows = [row for mid in names.MID_RESOURCES for row in _resource_rows(explained, mid)]
     columns = (
@@ -109,18 +109,18 @@ def answer(explained: Explained, notes: Sequence[str] = ()) -> Answer:
         Column("", is_drawing=True),
         Column("FROM"),
     )
-    found = explained.mid
+    mid = explained.mid
     return Answer(
         _document(explained),
         [Table(columns, rows)] if rows else [],
-        [f"node/{found.node}"],
-        [_summary(explained), *explanation.head(found)],
-        ["", f"pods: koordctl top pods --node {found.node} --sort slack:desc"],
+        [f"node/{mid.node}"],
+        [_summary(explained), *explanation.head(mid)],
+        ["", f"pods: koordctl top pods --node {mid.node} --sort slack:desc"],
         notes=notes,
     )
 
 
-def _summary(explained: Explained) -> str:
+def _summary(explained: ExplainedNode) -> str:
     parts = []
     state = explained.state
     for name, mid in (("CPU", names.MID_CPU), ("memory", names.MID_MEMORY)):
@@ -140,7 +140,7 @@ def _number(mid: str, value: int) -> str:
     return f"{value / (1_000 if mid == names.MID_CPU else _GIB):.2f}"
 
 
-def _resource_rows(explained: Explained, mid: str) -> Iterator[tuple[str, ...]]:
+def _resource_rows(explained: ExplainedNode, mid: str) -> Iterator[tuple[str, ...]]:
     rows = list(_rows(explained, mid))
     whole = max((row.value for row in rows if row.in_sum), default=0)
     title = "CPU cores" if mid == names.MID_CPU else "memory GiB"
@@ -149,7 +149,7 @@ def _resource_rows(explained: Explained, mid: str) -> Iterator[tuple[str, ...]]:
         yield title, row.term, _number(mid, row.value), drawn, row.origin
 
 
-def _rows(explained: Explained, mid: str) -> Iterator[_Row]:
+def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
     terms = {term.term: term for term in explained.mid.resources[mid].terms}
 
     def value(name: str) -> int:
@@ -178,7 +178,7 @@ def _rows(explained: Explained, mid: str) -> Iterator[_Row]:
     yield from _published(explained, terms)
 
 
-def _reclaimable(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
+def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
     requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
     if requests is not None:
         yield _Row("  Prod pods request", requests.value, requests.source)
@@ -198,7 +198,7 @@ def _reclaimable(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
         yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
 
 
-def _published(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
+def _published(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
     for name, title in (
         ("floor", "  at least the floor: Mid pods request"),
         ("rise_limit", "  at most the rise of one update"),
@@ -211,32 +211,32 @@ def _published(explained: Explained, terms: TermsByName) -> Iterator[_Row]:
         yield _Row(title, published.value, published.source)
 
 
-def _document(explained: Explained) -> NodeExplanation:
-    found, state = explained.mid, explained.state
+def _document(explained: ExplainedNode) -> NodeExplanation:
+    mid, state = explained.mid, explained.state
     return NodeExplanation(
-        node=found.node,
-        status=found.status,
-        reason=found.reason,
-        text=found.text,
-        detail=found.detail,
-        since=found.since,
-        written=found.written,
-        sample=found.sample,
-        closed=found.closed,
-        shadow=found.shadow,
-        newest=NewestReport(found.newest_reason, found.newest_text, found.newest_detail),
+        node=mid.node,
+        status=mid.status,
+        reason=mid.reason,
+        text=mid.text,
+        detail=mid.detail,
+        since=mid.since,
+        written=mid.written,
+        sample=mid.sample,
+        closed=mid.closed,
+        shadow=mid.shadow,
+        newest=NewestReport(mid.newest_reason, mid.newest_text, mid.newest_detail),
         sample_age_seconds=state.sample_age_seconds,
         predictor=state.predictor,
         mid_requests=amounts(state.mid_requests),
         resources={
-            mid: NodeResource(resource.published, [_term_document(explained, term) for term in resource.terms])
-            for mid, resource in found.resources.items()
+            name: NodeResource(resource.published, [_term_document(explained, term) for term in resource.terms])
+            for name, resource in mid.resources.items()
         },
-        eviction=list(found.eviction),
+        eviction=list(mid.eviction),
     )
 
 
-def _term_document(explained: Explained, term: explanation.Term) -> NodeTerm:
+def _term_document(explained: ExplainedNode, term: explanation.Term) -> NodeTerm:
     return NodeTerm(
         term=camel_case(term.term),
         value=term.value,

@@ -26,12 +26,12 @@ def run(options: Namespace) -> int:
 
 
 async def _explain(reader: Reader, name: str, namespace: str) -> Answer:
-    seen = store.with_mid_status(await objects.get(reader.api, resources.NODES, name, decode=pods.Node))
+    seen_node = store.with_mid_status(await objects.get(reader.api, resources.NODES, name, decode=pods.Node))
     metric = None
     with reader.attempt(f"nodemetrics/{name}"):
         metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=wire.WireNodeMetric)
-    found = await mid_explanation.explain(reader.api, seen, metric, reader.now)
+    mid = await mid_explanation.explain(reader.api, seen_node, metric, reader.now)
     outcome = await reader.configuration(namespace, await reader.config_map(namespace))
-    state = node_state.combine(name, seen, metric, reader.now)
-    explained = node.Explained(state, found, mid_terms.layers(outcome, seen))
-    return node.answer(explained, command.notes(each for each in reader.unread if each.is_right))
+    state = node_state.combine(name, seen_node, metric, reader.now)
+    explained = node.ExplainedNode(state, mid, mid_terms.layers(outcome, seen_node))
+    return node.answer(explained, command.notes(unread for unread in reader.unread if unread.is_right))

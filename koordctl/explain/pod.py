@@ -56,7 +56,7 @@ class PodExplanation(AnswerDocument):
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedPod:
     """Everything that explains one pod."""
 
     pod: pods.Pod
@@ -78,68 +78,69 @@ class Explained:
     def newest(self) -> Mapping[str, Any]:
         """Return the newest decision on this pod, not on an earlier one of this name; empty without one."""
         uid = self.pod.metadata.uid
-        return next((each for each in self.decisions if not uid or each.get("uid") in (uid, "", None)), {})
+        return next((decision for decision in self.decisions if not uid or decision.get("uid") in (uid, "", None)), {})
 
     @property
     def mid_requests(self) -> Amounts:
         """Return what the pod requests of Mid resources."""
         try:
-            found = pods.requests(self.pod.spec)
+            requests = pods.requests(self.pod.spec)
         except quantities.InvalidQuantity:
             return UNKNOWN
-        return Amounts(found.get(names.MID_CPU, 0), found.get(names.MID_MEMORY, 0))
+        return Amounts(requests.get(names.MID_CPU, 0), requests.get(names.MID_MEMORY, 0))
 
 
-def answer(given: Explained, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
+def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain pod`, with at most `most_nodes` nodes of the newest decision; 0: all."""
-    found = _groups(given)
-    tables = [_group_table(found)] if found else []
-    nodes = given.newest.get("nodes") or []
+    rejections = _groups(explained)
+    tables = [_group_table(rejections)] if rejections else []
+    nodes = explained.newest.get("nodes") or []
     shown = nodes[: most_nodes or None]
     if shown:
         tables.append(_node_table(shown))
-    fits = [group.nearest.fits_if for group in found if group.nearest.fits_if]
+    fits = [group.nearest.fits_if for group in rejections if group.nearest.fits_if]
     tail = []
     if len(shown) < len(nodes):
         tail.append(f"and {len(nodes) - len(shown)} more nodes (--nodes 0 shows all)")
-    if fits and not given.state.node:
+    if fits and not explained.state.node:
         tail.append(f"it would fit if {'; or if '.join(fits)}")
-    tail += [f"eviction: {sentence}" for sentence in given.eviction]
-    state = given.state
+    tail += [f"eviction: {sentence}" for sentence in explained.eviction]
+    state = explained.state
     return Answer(
-        _document(given, found, fits),
+        _document(explained, rejections, fits),
         tables,
         [f"pod/{state.name}"],
-        list(_head(given)),
+        list(_head(explained)),
         ["", *tail] if tail else [],
         notes=notes,
     )
 
 
-def _groups(given: Explained) -> list[Group]:
-    scheduled = next((each for each in given.conditions if each.type == _SCHEDULED), WireCondition())
+def _groups(explained: ExplainedPod) -> list[Group]:
+    scheduled = next((condition for condition in explained.conditions if condition.type == _SCHEDULED), WireCondition())
     message = (scheduled.message or "") if scheduled.status == "False" else ""
-    newest = given.newest
+    newest = explained.newest
     estimate = newest.get("estimate") or {}
-    return misses.groups(message, newest.get("nodes") or [], estimate, given.mid_requests, given.nodes)
+    return misses.groups(message, newest.get("nodes") or [], estimate, explained.mid_requests, explained.nodes)
 
 
-def _head(given: Explained) -> Iterator[str]:
-    pod, state = given.pod, given.state
-    where = f"on {state.node}" if state.node else f"for {_age(pod.metadata.creation_timestamp, given.now)}"
+def _head(explained: ExplainedPod) -> Iterator[str]:
+    pod, state = explained.pod, explained.state
+    where = f"on {state.node}" if state.node else f"for {_age(pod.metadata.creation_timestamp, explained.now)}"
     band = f"{state.band.title()} pod of {pod.spec.scheduler_name or 'the default scheduler'}"
-    yield f"{state.namespace}/{state.name} is {state.phase or 'Pending'} {where}: {band}, requests {_requests(given)}"
-    newest = given.newest
+    requests = _requests(explained)
+    yield f"{state.namespace}/{state.name} is {state.phase or 'Pending'} {where}: {band}, requests {requests}"
+    newest = explained.newest
     if newest:
-        at = given.now.timestamp() - float(newest.get("at") or 0)
+        at = explained.now.timestamp() - float(newest.get("at") or 0)
         passed = f"{newest.get('nodesPassed')} of {newest.get('nodesAsked')} nodes passed the scheduler plugin"
         yield f"last decision {age(at)} ago: {passed}; {newest.get('outcome')}"
         yield f"the pod counts as {_counted(newest)}"
-    if given.mid_of_namespace:
-        yield given.mid_of_namespace
-    for each in given.conditions:
-        if each.type == _SCHEDULED and each.status == "False" and each.message:
-            yield f"kube-scheduler: {each.message}"
+    if explained.mid_of_namespace:
+        yield explained.mid_of_namespace
+    for condition in explained.conditions:
+        if condition.type == _SCHEDULED and condition.status == "False" and condition.message:
+            yield f"kube-scheduler: {condition.message}"
 
 
 def _counted(decision: Mapping[str, Any]) -> str:
@@ -159,21 +160,21 @@ def _counted(decision: Mapping[str, Any]) -> str:
 
 
 def _age(created: str | None, now: dt.datetime) -> str:
-    seen = times.parse_rfc3339_or_none(created)
-    return age((now - seen).total_seconds() if seen else None)
+    created_at = times.parse_rfc3339_or_none(created)
+    return age((now - created_at).total_seconds() if created_at else None)
 
 
-def _requests(given: Explained) -> str:
-    mid = given.mid_requests
+def _requests(explained: ExplainedPod) -> str:
+    mid = explained.mid_requests
     if mid.cpu or mid.memory:
         return f"{cores(mid.cpu)} cores and {gib(mid.memory)} GiB of Mid"
-    requests = given.state.requests
+    requests = explained.state.requests
     return f"{cores(requests.cpu)} cores and {gib(requests.memory)} GiB"
 
 
-def _group_table(found: Sequence[Group]) -> Table:
+def _group_table(rejections: Sequence[Group]) -> Table:
     columns = (Column("NODES", right=True), Column("WHY NOT"), Column("NEAREST MISS"), Column("SOURCE"))
-    return Table(columns, [(str(each.nodes), each.reason, each.nearest.text, each.source) for each in found])
+    return Table(columns, [(str(group.nodes), group.reason, group.nearest.text, group.source) for group in rejections])
 
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
@@ -190,22 +191,22 @@ def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns, rows)
 
 
-def _document(given: Explained, found: Sequence[Group], fits: Sequence[str]) -> PodExplanation:
-    state = given.state
+def _document(explained: ExplainedPod, rejections: Sequence[Group], fits: Sequence[str]) -> PodExplanation:
+    state = explained.state
     return PodExplanation(
         namespace=state.namespace,
         name=state.name,
         phase=state.phase,
         node=state.node or None,
         band=state.band,
-        scheduler=given.pod.spec.scheduler_name,
+        scheduler=explained.pod.spec.scheduler_name,
         requests=amounts(state.requests),
-        mid_requests=amounts(given.mid_requests),
+        mid_requests=amounts(explained.mid_requests),
         rejections=[
-            PodRejection(each.nodes, each.reason, each.source, each.nearest.node or None, each.nearest.text)
-            for each in found
+            PodRejection(group.nodes, group.reason, group.source, group.nearest.node or None, group.nearest.text)
+            for group in rejections
         ],
         fits_if=list(fits),
-        eviction=list(given.eviction),
-        decisions=[dict(each) for each in given.decisions],
+        eviction=list(explained.eviction),
+        decisions=[dict(decision) for decision in explained.decisions],
     )

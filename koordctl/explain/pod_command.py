@@ -77,29 +77,29 @@ def run(options: Namespace) -> int:
     async def read(reader: Reader) -> Answer:
         return await _explain(reader, options)
 
-    return command.run(options, read, lambda given: _name(given.pod, ""))
+    return command.run(options, read, lambda options: _name(options.pod, ""))
 
 
 async def _explain(reader: Reader, options: Namespace) -> Answer:
     name = _name(options.pod, options.namespace or reader.api.namespace)
     raw = await objects.get(reader.api, resources.PODS, name.name, namespace=name.namespace, decode=dict[str, Any])
     try:
-        seen, conditioned = msgspec.convert(raw, pods.Pod), msgspec.convert(raw, wire.ConditionedPod)
+        subject, conditioned = msgspec.convert(raw, pods.Pod), msgspec.convert(raw, wire.ConditionedPod)
     except msgspec.ValidationError as error:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
     record = await _record(options, reader, name)
-    nodes = () if seen.spec.node_name else await reader.nodes()
-    given = pod.Explained(
-        seen,
+    nodes = () if subject.spec.node_name else await reader.nodes()
+    explained = pod.ExplainedPod(
+        subject,
         reader.now,
         conditioned.status.conditions or (),
         record.decisions,
         nodes or (),
-        await _eviction(reader, seen.spec.node_name) if seen.spec.node_name else (),
+        await _eviction(reader, subject.spec.node_name) if subject.spec.node_name else (),
         record.mid_of_namespace,
     )
-    unread = command.notes(each for each in reader.unread if each.is_right)
-    return pod.answer(given, max(options.nodes, 0), [*record.lacks, *unread])
+    unread = command.notes(unread for unread in reader.unread if unread.is_right)
+    return pod.answer(explained, max(options.nodes, 0), [*record.lacks, *unread])
 
 
 def _name(text: str, namespace: str) -> _Name:
@@ -113,10 +113,10 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
     """Request what the leading replica of the scheduler recorded about the pod."""
     holder = ""
     with reader.attempt(f"leases/{SCHEDULER}"):
-        found = await objects.get(
+        leader = await objects.get(
             reader.api, resources.LEASES, SCHEDULER, namespace=options.suite_namespace, decode=lease.Lease
         )
-        holder = (found.spec.holder_identity or "").partition("_")[0]
+        holder = (leader.spec.holder_identity or "").partition("_")[0]
     if not holder:
         lack = f"no decision record: the Lease {options.suite_namespace}/{SCHEDULER} has no holder to ask"
         return _Record(lacks=[lack])
@@ -149,9 +149,9 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
         metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.WireNodeMetric)
         policy = inputs.spec_policy(metric)
-        found = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
+        sentences = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
         decided = decision.decide_by_spec(node, metric, reader.now)
-        if found or decided is None or decided.action is not Action.CALCULATE:
-            return found
+        if sentences or decided is None or decided.action is not Action.CALCULATE:
+            return sentences
         return [f"nothing on {node_name} is short enough to evict a Mid pod, by its newest report"]
     return ()

@@ -39,17 +39,17 @@ def files(what: str) -> dict[str, str]:
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    found = files(options.what)
-    if not found:
+    texts = files(options.what)
+    if not texts:
         return command.fail(f"this installation of koordctl has no {options.what}", NOT_READ)
     if options.folder is None:
-        if len(found) > 1:
-            return command.fail(f"{len(found)} files: want --folder FOLDER", WRONG_USAGE)
-        sys.stdout.write(next(iter(found.values())))
+        if len(texts) > 1:
+            return command.fail(f"{len(texts)} files: want --folder FOLDER", WRONG_USAGE)
+        sys.stdout.write(next(iter(texts.values())))
         return FINE
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
-        for name, text in found.items():
+        for name, text in texts.items():
             (options.folder / name).write_text(text, encoding="utf-8")
             sys.stdout.write(f"wrote {options.folder / name}\n")
     except OSError as error:

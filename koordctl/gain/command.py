@@ -47,20 +47,20 @@ def run(options: Namespace) -> int:
         return _from_prometheus(options)
 
     async def read(reader: Reader) -> Answer:
-        found = await now.read(reader)
-        if found is None:
+        gain = await now.read(reader)
+        if gain is None:
             raise command.NotRead("\n".join(command.notes(reader.unread)))
-        return _answer(found, options)
+        return _answer(gain, options)
 
     return command.run(options, read)
 
 
-def _answer(found: Gain, options: Namespace) -> Answer:
-    made = gains.answer(found)
+def _answer(gain: Gain, options: Namespace) -> Answer:
+    answered = gains.answer(gain)
     if options.output != "html":
-        return made
-    text = page.text(found, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
-    return Answer(made.data, head=text.splitlines(), notes=made.notes, exit_code=made.exit_code)
+        return answered
+    text = page.text(gain, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
+    return Answer(answered.data, head=text.splitlines(), notes=answered.notes, exit_code=answered.exit_code)
 
 
 def _from_prometheus(options: Namespace) -> int:
@@ -71,14 +71,14 @@ def _from_prometheus(options: Namespace) -> int:
         text = f"koordctl gain --prometheus is not in this image: it needs {error.name}; use the image koordctl"
         return command.fail(text, answer.NOT_READ)
     server = client.Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
-    asked = history.time_range(clock.utc_now().timestamp(), options.since)
+    period = history.time_range(clock.utc_now().timestamp(), options.since)
     try:
         prometheus = client.Prometheus(server)
         try:
-            found = history.read(prometheus, asked, server.shown, options.selector)
+            gain = history.read(prometheus, period, server.shown, options.selector)
         finally:
             prometheus.close()
     except (client.CannotRead, client.RejectedQuery) as error:
         return command.fail(str(error), answer.NOT_READ)
     sys.stderr.writelines(f"{server.shown} warns: {text}\n" for text in sorted(prometheus.warnings))
-    return command.show(options, _answer(found, options))
+    return command.show(options, _answer(gain, options))

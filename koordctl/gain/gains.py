@@ -17,22 +17,22 @@ PROMISES: Final = "calibrated"
 GIB: Final = 2**30
 
 
-class Amounts(NamedTuple):
+class GainSums(NamedTuple):
     """CPU and memory: cores and bytes, or over a time core-seconds and byte-seconds. None where not known."""
 
     cpu: float | None = None
     memory: float | None = None
 
 
-UNKNOWN_AMOUNTS: Final = Amounts()
+UNKNOWN_AMOUNTS: Final = GainSums()
 
 
 @dataclass(frozen=True)
-class OfNamespace:
+class NamespaceMidUse:
     """What the Mid pods of one namespace got."""
 
-    requested: Amounts = UNKNOWN_AMOUNTS
-    used: Amounts = UNKNOWN_AMOUNTS
+    requested: GainSums = UNKNOWN_AMOUNTS
+    used: GainSums = UNKNOWN_AMOUNTS
     suppressed_cpu: float | None = None
     evicted: float | None = None
 
@@ -153,9 +153,9 @@ class Gain:
     """Seconds with samples of the manager, which states what is offered."""
     agent_seconds: float = 0.0
     """Seconds with samples of agents, which state the other amounts."""
-    offered: Amounts = UNKNOWN_AMOUNTS
-    allocatable: Amounts = UNKNOWN_AMOUNTS
-    namespaces: Mapping[str, OfNamespace] = field(default_factory=dict)
+    offered: GainSums = UNKNOWN_AMOUNTS
+    allocatable: GainSums = UNKNOWN_AMOUNTS
+    namespaces: Mapping[str, NamespaceMidUse] = field(default_factory=dict)
     forecasts: Sequence[GainForecasts] = ()
     exceeded: Sequence[Exceeded] = ()
     withdrawn: Mapping[str, float] = field(default_factory=dict)
@@ -169,15 +169,15 @@ class Gain:
         """Check whether nothing about Mid resources was found."""
         return not self.offered.cpu and not self.offered.memory and not self.namespaces
 
-    def total(self, what: str) -> Amounts:
+    def total(self, what: str) -> GainSums:
         """Return the sum of `requested` or `used` over the namespaces."""
-        found = [getattr(each, what) for each in self.namespaces.values()]
-        return Amounts(_sum([each.cpu for each in found]), _sum([each.memory for each in found]))
+        amounts = [getattr(use, what) for use in self.namespaces.values()]
+        return GainSums(_sum([value.cpu for value in amounts]), _sum([value.memory for value in amounts]))
 
 
-def _sum(given: Sequence[float | None]) -> float | None:
-    known = [each for each in given if each is not None]
-    return sum(known) if known else None
+def _sum(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def answer(gain: Gain) -> Answer:
@@ -185,10 +185,10 @@ def answer(gain: Gain) -> Answer:
     over_time = gain.seconds > 0
     return Answer(
         document(gain),
-        [_of_namespaces(gain), *([_of_forecasts(gain)] if gain.forecasts else [])],
+        [_namespace_table(gain), *([_forecast_table(gain)] if gain.forecasts else [])],
         [f"namespace/{name}" for name in ordered(gain)],
         [title(gain), "", *summary(gain)],
-        notes=[f"not shown: {each}" for each in gain.missing],
+        notes=[f"not shown: {sentence}" for sentence in gain.missing],
         exit_code=NOTHING if over_time and gain.is_empty else FINE,
     )
 
@@ -214,26 +214,26 @@ def summary(gain: Gain) -> list[str]:
         ("requested", gain.total("requested"), agents),
         ("used", gain.total("used"), agents),
     ):
-        mean, found = "" if not gain.seconds else ", mean", _mean(amounts, seconds)
-        cpu = f"{_number(found.cpu)} cores{_share(found.cpu, whole.cpu)}"
-        memory = f"{_number(found.memory, GIB)} GiB{_share(found.memory, whole.memory)}"
+        mean, means = "" if not gain.seconds else ", mean", _mean(amounts, seconds)
+        cpu = f"{_number(means.cpu)} cores{_share(means.cpu, whole.cpu)}"
+        memory = f"{_number(means.memory, GIB)} GiB{_share(means.memory, whole.memory)}"
         lines.append(f"Mid {what + mean:<16} {cpu}, {memory}")
-    for each in gain.exceeded:
-        worst = f"; worst node {each.worst}, {100 * each.worst_ratio:.2g} %" if each.worst else ""
-        lines.append(f"Prod above its predicted peak of {each.resource}: {100 * each.ratio:.2g} % of the time{worst}")
+    for peak in gain.exceeded:
+        worst = f"; worst node {peak.worst}, {100 * peak.worst_ratio:.2g} %" if peak.worst else ""
+        lines.append(f"Prod above its predicted peak of {peak.resource}: {100 * peak.ratio:.2g} % of the time{worst}")
     if gain.withdrawn:
         unit = "node-hours" if gain.seconds else "nodes"
         per = 3600 if gain.seconds else 1
         shown = ", ".join(f"{reason} {count / per:.3g}" for reason, count in sorted(gain.withdrawn.items()))
         lines.append(f"Mid taken away or kept, {unit}: {shown}")
-    evicted = _sum([each.evicted for each in gain.namespaces.values()])
+    evicted = _sum([use.evicted for use in gain.namespaces.values()])
     if evicted is not None:
         lines.append(f"Mid pods evicted: {evicted:.0f}")
     return lines
 
 
-def _mean(amounts: Amounts, seconds: float) -> Amounts:
-    return Amounts(*(None if each is None else each / seconds for each in amounts))
+def _mean(amounts: GainSums, seconds: float) -> GainSums:
+    return GainSums(*(None if amount is None else amount / seconds for amount in amounts))
 
 
 def _number(amount: float | None, scale: float = 1.0) -> str:
@@ -249,27 +249,27 @@ def ordered(gain: Gain) -> list[str]:
     return sorted(gain.namespaces, key=lambda name: (-(gain.namespaces[name].used.cpu or 0.0), name))
 
 
-def _of_namespaces(gain: Gain) -> Table:
+def _namespace_table(gain: Gain) -> Table:
     units = ("CORE-HOURS", "GIB-HOURS") if gain.seconds else ("CORES", "GIB")
     per = 3600.0 if gain.seconds else 1.0
     titles = [f"{what} {unit}" for what in ("REQUESTED", "USED") for unit in units]
     columns = [
         Column("NAMESPACE"),
-        *(Column(each, right=True) for each in (*titles, f"SUPPRESSED {units[0]}", "EVICTED")),
+        *(Column(title, right=True) for title in (*titles, f"SUPPRESSED {units[0]}", "EVICTED")),
     ]
     rows = []
     for name in ordered(gain):
-        each = gain.namespaces[name]
+        use = gain.namespaces[name]
         cells = [
-            _number(found, per * size)
-            for of in (each.requested, each.used)
-            for found, size in zip(of, (1, GIB), strict=True)
+            _number(amount, per * size)
+            for amounts in (use.requested, use.used)
+            for amount, size in zip(amounts, (1, GIB), strict=True)
         ]
-        rows.append((name, *cells, _number(each.suppressed_cpu, per), UNKNOWN if each.evicted is None else f"{each.evicted:.0f}"))  # fmt: skip  # noqa: E501
+        rows.append((name, *cells, _number(use.suppressed_cpu, per), UNKNOWN if use.evicted is None else f"{use.evicted:.0f}"))  # fmt: skip  # noqa: E501
     return Table(columns, rows)
 
 
-def _of_forecasts(gain: Gain) -> Table:
+def _forecast_table(gain: Gain) -> Table:
     columns = [
         Column("PREDICTOR"),
         Column("RESOURCE"),
@@ -279,15 +279,15 @@ def _of_forecasts(gain: Gain) -> Table:
     ]
     rows = [
         (
-            each.predictor,
-            each.resource,
-            f"{100 * each.violation_ratio:.2f}%",
-            f"{100 * PROMISED:g}%" if each.predictor == PROMISES else UNKNOWN,
-            f"{100 * each.savings_ratio:.0f}%",
+            forecast.predictor,
+            forecast.resource,
+            f"{100 * forecast.violation_ratio:.2f}%",
+            f"{100 * PROMISED:g}%" if forecast.predictor == PROMISES else UNKNOWN,
+            f"{100 * forecast.savings_ratio:.0f}%",
         )
-        for each in gain.forecasts
+        for forecast in gain.forecasts
     ]
-    return Table(columns, rows, ["warning" if each.is_too_low else "" for each in gain.forecasts])
+    return Table(columns, rows, ["warning" if forecast.is_too_low else "" for forecast in gain.forecasts])
 
 
 def document(gain: Gain) -> GainDocument:
@@ -305,20 +305,20 @@ def document(gain: Gain) -> GainDocument:
         namespaces=[
             NamespaceGain(
                 name=name,
-                requested=_wire(gain, each.requested),
-                used=_wire(gain, each.used),
-                suppressed_cpu=_scaled(each.suppressed_cpu, _per(gain)),
-                evicted_pods=each.evicted,
+                requested=_wire(gain, use.requested),
+                used=_wire(gain, use.used),
+                suppressed_cpu=_scaled(use.suppressed_cpu, _per(gain)),
+                evicted_pods=use.evicted,
             )
-            for name, each in ((name, gain.namespaces[name]) for name in ordered(gain))
+            for name, use in ((name, gain.namespaces[name]) for name in ordered(gain))
         ],
         forecasts=[
-            PredictorGain(**each._asdict(), promised=PROMISED if each.predictor == PROMISES else None)
-            for each in gain.forecasts
+            PredictorGain(**forecast._asdict(), promised=PROMISED if forecast.predictor == PROMISES else None)
+            for forecast in gain.forecasts
         ],
-        prod_above_peak=[PeakExceeded(**each._asdict()) for each in gain.exceeded],
+        prod_above_peak=[PeakExceeded(**peak._asdict()) for peak in gain.exceeded],
         withdrawn={reason: count / _per(gain) for reason, count in gain.withdrawn.items()},
-        days=[DayGain(each.name, each.offered / 3600, each.requested / 3600, each.used / 3600) for each in gain.days],
+        days=[DayGain(day.name, day.offered / 3600, day.requested / 3600, day.used / 3600) for day in gain.days],
         missing=list(gain.missing),
     )
 
@@ -327,7 +327,7 @@ def _per(gain: Gain) -> float:
     return 3600.0 if gain.seconds else 1.0
 
 
-def _wire(gain: Gain, amounts: Amounts) -> GainAmounts:
+def _wire(gain: Gain, amounts: GainSums) -> GainAmounts:
     return GainAmounts(_scaled(amounts.cpu, _per(gain)), _scaled(amounts.memory, _per(gain) * GIB))
 
 

@@ -9,7 +9,7 @@ from api_types.node_metric import evaluation_report
 from fleet import node_state, pod_state
 from fleet.node_state import NodeState
 from fleet.reading import Reader
-from koordctl.gain.gains import Amounts, Gain, GainForecasts, OfNamespace
+from koordctl.gain.gains import Gain, GainForecasts, GainSums, NamespaceMidUse
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 NEEDS_HISTORY: Final = (
@@ -27,7 +27,7 @@ async def read(reader: Reader) -> Gain | None:
         prediction = metric.status.prediction if metric and metric.status else None
         if prediction is not None:
             reports.append(evaluation_report.pack(prediction.evaluation or ()))
-    if {"nodes", "nodemetrics"} <= {each.what for each in reader.unread}:
+    if {"nodes", "nodemetrics"} <= {unread.what for unread in reader.unread}:
         return None
     namespaces = await reader.namespaces(band="mid")
     missing = [NEEDS_HISTORY]
@@ -35,24 +35,24 @@ async def read(reader: Reader) -> Gain | None:
         missing.append("namespaces: pods may not be read")
     return Gain(
         "the cluster",
-        offered=_amounts(pod_state.total(each.mid for each in nodes)),
-        allocatable=_amounts(pod_state.total(each.allocatable for each in nodes)),
+        offered=_amounts(pod_state.total(node.mid for node in nodes)),
+        allocatable=_amounts(pod_state.total(node.allocatable for node in nodes)),
         namespaces={
-            each.name: OfNamespace(_amounts(each.mid_requests), _amounts(each.mid_used)) for each in namespaces or ()
+            use.name: NamespaceMidUse(_amounts(use.mid_requests), _amounts(use.mid_used)) for use in namespaces or ()
         },
         forecasts=[
-            GainForecasts(predictor, resource, each.violation_ratio, each.savings_ratio)
-            for (predictor, resource), each in sorted(evaluation_report.combined(reports).items())
+            GainForecasts(predictor, resource, forecast.violation_ratio, forecast.savings_ratio)
+            for (predictor, resource), forecast in sorted(evaluation_report.combined(reports).items())
         ],
         withdrawn=_withdrawn(nodes),
         missing=missing,
     )
 
 
-def _amounts(found: node_state.Amounts) -> Amounts:
-    return Amounts(None if found.cpu is None else found.cpu / 1000, found.memory)
+def _amounts(amounts: node_state.Amounts) -> GainSums:
+    return GainSums(None if amounts.cpu is None else amounts.cpu / 1000, amounts.memory)
 
 
 def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:
-    bad = {each.value for each in Reason if STATUS[each] is not Status.CALCULATED and each not in _CHOSEN}
+    bad = {reason.value for reason in Reason if STATUS[reason] is not Status.CALCULATED and reason not in _CHOSEN}
     return dict(Counter(node.reason for node in nodes if node.reason in bad | {Reason.CALCULATED_WITHOUT_PREDICTION}))

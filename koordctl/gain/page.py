@@ -32,7 +32,7 @@ def text(gain: Gain, written: str) -> str:
     for title, table in zip(titles, answer.tables, strict=False):
         parts += [f"<h2>{title}</h2>", _table(table)]
     if gain.missing:
-        parts += ["<h2>Not shown</h2>", "<ul>", *(f"<li>{escape(each)}</li>" for each in gain.missing), "</ul>"]
+        parts += ["<h2>Not shown</h2>", "<ul>", *(f"<li>{escape(sentence)}</li>" for sentence in gain.missing), "</ul>"]
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
@@ -52,17 +52,15 @@ def _cells(tag: str, cells: Iterable[str]) -> str:
 
 def _chart(days: Sequence[gains.GainDay]) -> str:
     """Draw a bar for each day: on offer, in it requested, in it used; one scale for all."""
-    most = max((max(each.offered, each.requested, each.used) for each in days), default=0.0) or 1.0
+    most = max((max(day.offered, day.requested, day.used) for day in days), default=0.0) or 1.0
     rows = []
-    for number, each in enumerate(days):
+    for number, day in enumerate(days):
         top = number * _ROW
-        rows.append(f'<text x="0" y="{top + 15}" font-size="12">{escape(each.name)}</text>')
-        for kind, amount, height in (("o", each.offered, 16), ("r", each.requested, 10), ("u", each.used, 4)):
+        rows.append(f'<text x="0" y="{top + 15}" font-size="12">{escape(day.name)}</text>')
+        for kind, amount, height in (("o", day.offered, 16), ("r", day.requested, 10), ("u", day.used, 4)):
             width, y = _BAR * amount / most, top + 2 + (16 - height) / 2
             rows.append(f'<rect class="{kind}" x="{_LABEL}" y="{y:g}" width="{width:.1f}" height="{height}"/>')
-        shown = (
-            f"{each.offered / 3600:.0f} on offer, {each.requested / 3600:.0f} requested, {each.used / 3600:.0f} used"
-        )
+        shown = f"{day.offered / 3600:.0f} on offer, {day.requested / 3600:.0f} requested, {day.used / 3600:.0f} used"
         rows.append(f'<text x="{_LABEL + _BAR + 8}" y="{top + 15}" font-size="12">{shown}</text>')
     width, height = _LABEL + _BAR + 280, len(days) * _ROW
     head = f'<svg role="img" aria-label="Core-hours a day" viewBox="0 0 {width} {height}" width="100%">'

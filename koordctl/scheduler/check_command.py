@@ -57,29 +57,29 @@ def run(options: Namespace) -> int:
 def answer(file: str, checked: list[CheckedDocument]) -> Answer:
     """Return the answer: no where a document is refused. The effective configuration is in JSON and YAML."""
     rows, styles = [], []
-    for each in checked:
-        place = each.where or file
-        faults = [(ERROR_SIGN, place, "error", text) for text in each.result.problems]
-        advice = [(WARNING_SIGN, place, "advice", text) for text in each.result.advice]
-        is_refused = each.result.effective is None
+    for document in checked:
+        place = document.where or file
+        faults = [(ERROR_SIGN, place, "error", text) for text in document.result.problems]
+        advice = [(WARNING_SIGN, place, "advice", text) for text in document.result.advice]
+        is_refused = document.result.effective is None
         state = [(ERROR_SIGN, place, "refused", "")] if is_refused else [(OK_SIGN, place, "valid", "")]
-        for own, style in ((faults, "error"), (advice, "warning"), (state, "error" if is_refused else "")):
-            rows += own
-            styles += [style] * len(own)
+        for lines, style in ((faults, "error"), (advice, "warning"), (state, "error" if is_refused else "")):
+            rows += lines
+            styles += [style] * len(lines)
     columns = [Column(title) for title in ("", "DOCUMENT", "RESULT", "PROBLEM")]
     documents = [
         CheckedSchedulerConfig(
-            document=each.where or file,
-            valid=each.result.effective is not None,
-            problems=each.result.problems,
-            advice=each.result.advice,
-            effective=each.result.effective,
+            document=document.where or file,
+            valid=document.result.effective is not None,
+            problems=document.result.problems,
+            advice=document.result.advice,
+            effective=document.result.effective,
         )
-        for each in checked
+        for document in checked
     ]
     return Answer(
         SchedulerConfigCheck(file, documents),
         [Table(columns, rows, styles)],
-        [f"document/{each.where or file}" for each in checked],
-        exit_code=NOTHING if any(each.result.effective is None for each in checked) else FINE,
+        [f"document/{document.where or file}" for document in checked],
+        exit_code=NOTHING if any(document.result.effective is None for document in checked) else FINE,
     )

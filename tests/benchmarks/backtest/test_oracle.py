@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordctl.backtest import oracle
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 
 # Series 0 peaks at step 2, series 1 at step 4.
 CORES = np.array([[1.0, 1.0, 4.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 6.0, 2.0]])
@@ -19,7 +19,7 @@ def peak(pods, step, horizon_steps, limits=ROOMY, cores=CORES):
     return oracle.peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
 
 
-BOTH = [Pod(0, 0, 6), Pod(1, 0, 6)]
+BOTH = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 6)]
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_the_peak_of_the_sum_is_not_the_sum_of_the_peaks():
 
 
 def test_a_pod_that_arrives_later_does_not_count():
-    pods = [Pod(0, 0, 6), Pod(1, 1, 6)]
+    pods = [SeriesStay(0, 0, 6), SeriesStay(1, 1, 6)]
     assert peak(pods, 0, 5) == 4.0
     assert peak(pods, 1, 5) == 7.0
 
 
 def test_a_pod_counts_until_it_leaves_and_its_successor_does_not():
-    pods = [Pod(0, 0, 6), Pod(1, 0, 4), Pod(1, 4, 6)]
+    pods = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 4), SeriesStay(1, 4, 6)]
     assert peak(pods, 0, 5, np.array([10.0, 10.0, 10.0])) == 6.0  # 4 + 2 at step 2; 1 + 0 at step 4
 
 
@@ -52,12 +52,12 @@ def test_usage_above_the_limit_counts_as_the_limit():
 
 
 def test_without_a_future_it_is_the_sum_of_the_limits_of_the_pods_that_run():
-    pods = [Pod(0, 0, 6), Pod(1, 0, 5)]
+    pods = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 5)]
     assert peak(pods, 5, 3) == 10.0
 
 
 def test_a_machine_without_pods_needs_nothing():
-    assert peak([Pod(0, 3, 6)], 0, 5, np.array([10.0])) == 0.0
+    assert peak([SeriesStay(0, 3, 6)], 0, 5, np.array([10.0])) == 0.0
 
 
 @st.composite
@@ -66,7 +66,7 @@ def machines(draw):
     count = draw(st.integers(1, 4))
     cores = [[draw(st.integers(0, 8)) for _ in range(steps)] for _ in range(count)]
     ends = st.integers(0, steps)
-    pods = [Pod(series, *sorted((draw(ends), draw(ends)))) for series in range(count)]
+    pods = [SeriesStay(series, *sorted((draw(ends), draw(ends)))) for series in range(count)]
     return cores, pods, draw(st.integers(0, steps - 2)), draw(st.integers(1, steps))
 
 

@@ -9,7 +9,7 @@ from benchmarks.backtest import reference
 from benchmarks.backtest.reference import Reference
 from koordctl.backtest import placement, replay
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import RESOURCES, Resource
 from tests.benchmarks.backtest.hostile_traces import SETS, ordinary
@@ -80,7 +80,9 @@ def test_they_agree_where_a_value_is_not_of_five_minutes(step_seconds):
 
 def test_lambda_of_the_reference_by_hand():
     """Two pods of 1 core use 0.1 each, so that every hour's score is (0.2 - C) / B = 1: 0.25 * 1.015 ** 94 is next."""
-    machine = Reference([Pod(0, 0, 1000), Pod(1, 0, 1000)], np.full((2, 1000), 0.1), [1, 1], 300, 3600, Resource.CPU)
+    machine = Reference(
+        [SeriesStay(0, 0, 1000), SeriesStay(1, 0, 1000)], np.full((2, 1000), 0.1), [1, 1], 300, 3600, Resource.CPU
+    )
     for _ in range(1000):
         machine.advance()
     assert machine.labels == 81  # 83 hours, of which 2 cold

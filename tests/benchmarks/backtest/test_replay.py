@@ -9,7 +9,7 @@ from benchmarks.backtest import cell
 from benchmarks.backtest.cell import Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered, replay
 from koordctl.backtest import scores, traces
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
@@ -27,7 +27,7 @@ def run(pods, policies, predict_at, cores=STEADY, horizon_steps=5):
 
 def test_predicts_constant_usage_of_warm_constant_pods():
     """Two hours are 24 steps. Requests are 2 + 4; percentiles read up to 5 % and two millicores high, plus 10 %."""
-    found = run([Pod(0, 0, 100), Pod(1, 0, 100)], ALL, [10, 50])
+    found = run([SeriesStay(0, 0, 100), SeriesStay(1, 0, 100)], ALL, [10, 50])
     assert found.oracle.tolist() == [4.0, 4.0]
     assert found.requests.tolist() == [6.0, 6.0]
     assert found.usage.tolist() == [4.0, 4.0]
@@ -41,7 +41,7 @@ def test_predicts_constant_usage_of_warm_constant_pods():
 
 
 def test_a_pod_that_takes_the_place_of_another_is_cold_and_its_predecessor_gone():
-    pods = [Pod(0, 0, 100), Pod(1, 0, 50), Pod(1, 50, 100)]
+    pods = [SeriesStay(0, 0, 100), SeriesStay(1, 0, 50), SeriesStay(1, 50, 100)]
     found = run(pods, [PredictParameters(predictor="borg-default")], [49, 50, 73, 74])
     assert found.peaks[0] == pytest.approx([6 / 1.1, 2 / 1.1 + 4, 2 / 1.1 + 4, 6 / 1.1])
     assert found.oracle.tolist() == [1.0, 4.0, 4.0, 4.0]  # at 49 the pod leaves with the next step
@@ -50,12 +50,12 @@ def test_a_pod_that_takes_the_place_of_another_is_cold_and_its_predecessor_gone(
 def test_rejects_policies_that_cannot_share_a_history():
     others = [PredictParameters(), PredictParameters(cpu_half_life_seconds=60)]
     with pytest.raises(ValueError, match="different half-lives need a history each"):
-        run([Pod(0, 0, 100)], others, [10])
+        run([SeriesStay(0, 0, 100)], others, [10])
 
 
 def test_a_predictor_without_a_prediction_stops_the_run_with_its_reason():
     with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor no-such-predictor is not installed"):
-        run([Pod(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
+        run([SeriesStay(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
 
 
 def test_a_predictor_of_an_installed_package_is_replayed_with_its_ring_and_its_state(tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_predictor_of_an_installed_package_is_replayed_with_its_ring_and_its_s
     monkeypatch.syspath_prepend(str(tmp_path))
     installed_package.install_example(tmp_path)
     policies = [PredictParameters(), PredictParameters(predictor="example/recent-peak")]
-    found = run([Pod(0, 0, 100), Pod(1, 0, 100)], policies, [10, 50])
+    found = run([SeriesStay(0, 0, 100), SeriesStay(1, 0, 100)], policies, [10, 50])
     assert found.peaks[1] == pytest.approx([0.0 + 6.0, 4.0], rel=1e-3)
 
 
@@ -72,12 +72,12 @@ def test_a_predictor_that_is_switched_off_stops_the_run(tmp_path, monkeypatch):
     source = "class Bad:\n    def predict(self, load):\n        return -1\n"
     installed_package.write(tmp_path, "negative", {"v/negative": "negative:Bad"}, source)
     with pytest.raises(Unanswered, match=r"predict\(cpu\) returned -1.0"):
-        run([Pod(0, 0, 100)], [PredictParameters(predictor="v/negative")], [50], STEADY[:1])
+        run([SeriesStay(0, 0, 100)], [PredictParameters(predictor="v/negative")], [50], STEADY[:1])
 
 
 def test_a_prediction_does_not_depend_on_the_other_policies():
     usage = np.random.default_rng(5).gamma(2.0, 0.5, (2, 100))
-    pods = [Pod(0, 0, 60), Pod(1, 0, 100), Pod(0, 70, 100)]
+    pods = [SeriesStay(0, 0, 60), SeriesStay(1, 0, 100), SeriesStay(0, 70, 100)]
     together = run(pods, ALL, range(30, 90, 6), usage)
     for policy, peaks in zip(ALL, together.peaks, strict=True):
         np.testing.assert_array_equal(run(pods, [policy], range(30, 90, 6), usage).peaks[0], peaks)
@@ -100,11 +100,11 @@ def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
 def test_rejects_policies_that_cannot_share_a_calibration():
     others = [PredictParameters(), PredictParameters(horizon_seconds=900)]
     with pytest.raises(ValueError, match="different horizons need a calibration each"):
-        run([Pod(0, 0, 100)], others, [10])
+        run([SeriesStay(0, 0, 100)], others, [10])
 
 
 def test_a_trace_of_memory_is_predicted_as_memory():
-    pods = [Pod(0, 0, 100), Pod(1, 0, 100)]
+    pods = [SeriesStay(0, 0, 100), SeriesStay(1, 0, 100)]
     found = replay(pods, STEADY, [2, 4], ALL, [50], 5, 300, Resource.MEMORY)
     by_name = dict(zip(registry.PREDICTORS, found.peaks, strict=True))
     assert found.oracle.tolist() == [4.0]

@@ -111,8 +111,8 @@ def test_traces_give_the_same_result(read):
     trace = node_history.NodeHistory(
         "n1", STEP, whole.bound, whole.stays, whole.usage, None, read.capacity, read.allocatable, (Resource.CPU,)
     )
-    of_traces = results.rows_of(trace, candidates, span)
-    of_prometheus = [row for row in results.rows_of(read, candidates, span) if row.resource == "cpu"]
+    of_traces = results.replay_rows(trace, candidates, span)
+    of_prometheus = [row for row in results.replay_rows(read, candidates, span) if row.resource == "cpu"]
     assert len(of_traces) == len(candidates) + 1
     for one, other in zip(of_traces, of_prometheus, strict=True):
         assert one.candidate == other.candidate

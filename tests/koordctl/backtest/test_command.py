@@ -18,7 +18,7 @@ import pytest
 from koordctl import __main__ as koordctl
 from koordctl.backtest import command, node_history, report, results, sources
 from koordctl.backtest.candidates import all_candidates
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import Row, Span
 from koordlet.samples import Resource
@@ -158,8 +158,10 @@ def test_refused_credentials_are_named_without_the_token(capsys, tmp_path, statu
 def test_forecasts_over_a_gap_are_left_out():
     used = np.ones((2, 200))
     used[0, 100:120] = np.nan
-    node = node_history.nodes_of_one_resource("n", [Pod(0, 0, 200), Pod(1, 0, 200)], used, [2, 2], 300, Resource.CPU)
-    rows = results.rows_of(node, all_candidates(3600), Span(3600, 300, 50 * 300))
+    node = node_history.nodes_of_one_resource(
+        "n", [SeriesStay(0, 0, 200), SeriesStay(1, 0, 200)], used, [2, 2], 300, Resource.CPU
+    )
+    rows = results.replay_rows(node, all_candidates(3600), Span(3600, 300, 50 * 300))
     assert {row.forecasts for row in rows} == {50 - 12 + 200 - 12 - 120}
 
 

@@ -39,7 +39,7 @@ def day(pods, usage, at=RANGE, **options):
 
 
 def history(*days, over=RANGE, classes=None):
-    return node_day.history_of("n", over, days, classes or {})
+    return node_day.join_days("n", over, days, classes or {})
 
 
 def usage_of(found, uid, resource=Resource.CPU):

@@ -6,7 +6,7 @@ import pytest
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import replay
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
@@ -21,7 +21,7 @@ def policy(predictor, **changes):
 def alternating(pods=2, steps=STEPS):
     """Return a node of pods that use half a core and a whole one in turn."""
     used = np.tile([0.5, 1.0], (pods, steps // 2))
-    stays = [Pod(number, 0, steps) for number in range(pods)]
+    stays = [SeriesStay(number, 0, steps) for number in range(pods)]
     return nodes_of_one_resource("n1", stays, used, [2.0] * pods, STEP, Resource.CPU)
 
 
@@ -77,7 +77,9 @@ def mixed(capacity=None, node_cores=9.0):
     used = np.array([[2.0**number] * 4 for number in range(5)])
     usage = {Resource.CPU: used, Resource.MEMORY: used * GIB}
     whole = {Resource.CPU: np.full(4, node_cores), Resource.MEMORY: np.full(4, node_cores * GIB)}
-    return NodeHistory("n1", STEP, bound, [Pod(number, 0, 4) for number in range(5)], usage, whole, capacity, capacity)
+    return NodeHistory(
+        "n1", STEP, bound, [SeriesStay(number, 0, 4) for number in range(5)], usage, whole, capacity, capacity
+    )
 
 
 def recorded(node, resource):

@@ -10,7 +10,7 @@ from koordctl.backtest import command, oracle, replay, results, scores
 from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
 from koordctl.backtest.oracle import Stays
-from koordctl.backtest.placement import Pod
+from koordctl.backtest.placement import SeriesStay
 from koordctl.backtest.replay import ReplayedForecasts
 from koordctl.backtest.results import Row, Span
 from koordlet.prediction import allocation
@@ -23,7 +23,7 @@ STEP = 300
 
 def of_one_resource(resource, used, requested=(2.0, 3.0)):
     used = np.array(used, float)
-    stays = [Pod(number, 0, used.shape[1]) for number in range(len(used))]
+    stays = [SeriesStay(number, 0, used.shape[1]) for number in range(len(used))]
     return nodes_of_one_resource("n1", stays, used, requested, STEP, resource)
 
 
@@ -59,7 +59,7 @@ def test_a_node_of_unknown_capacity_is_measured_by_all_requests(resource):
 )
 def test_a_node_reserves_what_it_leaves_to_no_pod(capacity, allocatable, reserved):
     usage = dict.fromkeys(Resource, np.ones((1, 1)))
-    history = NodeHistory("n1", STEP, [BoundPod("u")], [Pod(0, 0, 1)], usage, None, capacity, allocatable)
+    history = NodeHistory("n1", STEP, [BoundPod("u")], [SeriesStay(0, 0, 1)], usage, None, capacity, allocatable)
     assert replay._reserved(history) == reserved
 
 
@@ -68,7 +68,7 @@ def measured(used, of_node):
     usage = {each: np.array([[of_pod[number]] for of_pod in used]) for number, each in enumerate(Resource)}
     whole = {each: np.array([of_node[number]]) for number, each in enumerate(Resource)} if of_node else None
     bound = [BoundPod(f"u{number}") for number in range(len(used))]
-    history = NodeHistory("n1", STEP, bound, [Pod(number, 0, 1) for number in range(len(used))], usage, whole)
+    history = NodeHistory("n1", STEP, bound, [SeriesStay(number, 0, 1) for number in range(len(used))], usage, whole)
     return replay._measured(history, replay.START_SECONDS, bound, np.array(used, float), 0)
 
 
@@ -183,14 +183,14 @@ def rows(resource, *, allocatable=ALLOCATABLE, interval_hours=168 / TIMES, **cha
     arrays = {name: unit * np.broadcast_to(np.array(each, float), TIMES) for name, each in (given | changes).items()}
     forecasts = ReplayedForecasts(arrays.pop("peaks")[np.newaxis], **arrays)
     usage = dict.fromkeys(Resource, np.ones((1, 1)))
-    node = NodeHistory("n1", 300, [BoundPod("u")], [Pod(0, 0, 1)], usage, None, CAPACITY, allocatable)
+    node = NodeHistory("n1", 300, [BoundPod("u")], [SeriesStay(0, 0, 1)], usage, None, CAPACITY, allocatable)
     candidate = dataclasses.replace(
         all_candidates(3_600)[0],
         threshold_percent=dict.fromkeys(Resource, 30),
         reclaim_ratio_percent=90,
         unallocated_percent=10,
     )
-    return results._rows_of_resource(node, resource, forecasts, [candidate], interval_hours)
+    return results._resource_rows(node, resource, forecasts, [candidate], interval_hours)
 
 
 @pytest.mark.parametrize("resource", Resource)
@@ -293,9 +293,9 @@ def oracle_of(allocatable, node_uses=None, mid_millis=0):
         BoundPod("u", cpu_request_millis=2_000),
         BoundPod("m", PriorityClass.MID, 0, 0, mid_cpu_request_millis=mid_millis),
     ]
-    stays = [Pod(0, 0, 8), Pod(1, 0, 8)]
+    stays = [SeriesStay(0, 0, 8), SeriesStay(1, 0, 8)]
     node = NodeHistory("n", 3_600, bound, stays, usage, whole, size, size, (Resource.CPU,))
-    rows = results.rows_of(node, all_candidates(3_600)[:1], Span(3_600, 3_600, 3_600))
+    rows = results.replay_rows(node, all_candidates(3_600)[:1], Span(3_600, 3_600, 3_600))
     (found,) = [each for each in rows if each.candidate == results.ORACLE]
     return found
 
@@ -340,13 +340,13 @@ def test_an_episode_at_the_begin_and_one_at_the_end_count_once_each():
 
 
 def test_a_pod_runs_from_its_start_to_before_its_end():
-    stays = Stays([Pod(1, 0, 3), Pod(0, 2, 5), Pod(1, 3, 4)])
+    stays = Stays([SeriesStay(1, 0, 3), SeriesStay(0, 2, 5), SeriesStay(1, 3, 4)])
     assert [stays.running_at(step).tolist() for step in range(6)] == [[0], [0], [0, 1], [1, 2], [1], []]
 
 
 def test_usage_after_a_step_is_that_of_the_pods_that_run_then_and_nothing_after_their_end():
     used = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [10.0, 20.0, 30.0, 40.0, 50.0]])
-    stays = Stays([Pod(1, 0, 3), Pod(0, 0, 5)])
+    stays = Stays([SeriesStay(1, 0, 3), SeriesStay(0, 0, 5)])
     pods = stays.running_at(1)
     assert stays.usage_after(used, pods, 1, 2).tolist() == [[30.0, 0.0], [3.0, 4.0]]
     assert stays.usage_after(used, pods, 1, 9).tolist() == [[30.0, 0.0, 0.0], [3.0, 4.0, 5.0]]

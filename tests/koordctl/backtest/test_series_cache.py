@@ -153,7 +153,7 @@ def a_day():
 
 
 def test_a_day_that_cannot_be_saved_leaves_no_part(tmp_path):
-    path = series_cache.path_of(tmp_path, {"node": "n1"})
+    path = series_cache.day_file(tmp_path, {"node": "n1"})
     path.mkdir()
     with pytest.raises(OSError, match=path.name):
         series_cache.save(path, a_day())
@@ -161,7 +161,7 @@ def test_a_day_that_cannot_be_saved_leaves_no_part(tmp_path):
 
 
 def test_a_save_that_is_interrupted_after_the_rename_keeps_the_day(tmp_path, monkeypatch):
-    path, replace = series_cache.path_of(tmp_path, {"node": "n1"}), pathlib.Path.replace
+    path, replace = series_cache.day_file(tmp_path, {"node": "n1"}), pathlib.Path.replace
 
     def interrupted(self, target):
         replace(self, target)
@@ -175,7 +175,7 @@ def test_a_save_that_is_interrupted_after_the_rename_keeps_the_day(tmp_path, mon
 
 
 def test_a_damaged_day_is_read_anew(tmp_path):
-    path = series_cache.path_of(tmp_path, {"node": "n1"})
+    path = series_cache.day_file(tmp_path, {"node": "n1"})
     series_cache.save(path, a_day())
     whole, random_of = path.read_bytes(), random.Random(5)
     for _ in range(400):

@@ -31,7 +31,7 @@ def test_a_part_has_the_steps_of_its_numbers():
 @pytest.mark.parametrize(("since_end", "is_complete"), [(0, False), (3_599, False), (3_600, True), (7_200, True)])
 def test_a_day_is_complete_an_hour_after_its_end(since_end, is_complete):
     asked = TimeRange(DAY + 6_000, 300, 2)
-    (found,) = time_range.days_of(asked, DAY + DAY_SECONDS + since_end)
+    (found,) = time_range.split_days(asked, DAY + DAY_SECONDS + since_end)
     assert found.is_complete is is_complete
     assert found.time_range == ((DAY, 300, 288) if is_complete else asked)
 
@@ -39,19 +39,19 @@ def test_a_day_is_complete_an_hour_after_its_end(since_end, is_complete):
 def test_the_days_of_a_range_are_whole_but_the_last_one_that_is_not_over():
     asked = time_range.between(DAY + DAY_SECONDS - 600, DAY + 2 * DAY_SECONDS + 900, 300)
     now = DAY + 2 * DAY_SECONDS + 3_600
-    assert time_range.days_of(asked, now) == [
+    assert time_range.split_days(asked, now) == [
         ((DAY, 300, 288), True), ((DAY + DAY_SECONDS, 300, 288), True), ((DAY + 2 * DAY_SECONDS, 300, 4), False),
     ]  # fmt: skip
 
 
 def test_a_range_that_ends_with_a_day_has_no_step_of_the_next_one():
     asked = TimeRange(DAY, 300, 288)
-    assert [each.time_range for each in time_range.days_of(asked, LATER)] == [asked]
-    (first, second) = time_range.days_of(TimeRange(DAY, 300, 289), DAY + DAY_SECONDS)
+    assert [each.time_range for each in time_range.split_days(asked, LATER)] == [asked]
+    (first, second) = time_range.split_days(TimeRange(DAY, 300, 289), DAY + DAY_SECONDS)
     assert (first.time_range, second.time_range) == (asked, (DAY + DAY_SECONDS, 300, 1))
 
 
 def test_a_day_without_a_step_is_left_out():
     two_days = 2 * DAY_SECONDS
-    found = time_range.days_of(TimeRange(DAY, two_days, 2), LATER)
+    found = time_range.split_days(TimeRange(DAY, two_days, 2), LATER)
     assert [each.time_range for each in found] == [(DAY, two_days, 1), (DAY + two_days, two_days, 1)]

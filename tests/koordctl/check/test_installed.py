@@ -15,7 +15,7 @@ from fleet import wire
 from fleet.node_state import Amounts, NodeState
 from fleet.snapshot import FleetSnapshot, Installation, Unread
 from koordctl.check import command, installed, rights
-from koordctl.check.seen import Seen
+from koordctl.check.inputs import CheckInputs
 from koordctl.cli import output
 from koordctl.cli.command import NotRead
 from manager.slo_config import evaluation
@@ -344,12 +344,12 @@ async def test_json_has_what_the_table_has(server, capsys):
 
 def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
     """Return (verdict, text) of each check by its code."""
-    of_seen = {name: more.pop(name) for name in tuple(more) if name in Seen.__dataclass_fields__}
+    of_seen = {name: more.pop(name) for name in tuple(more) if name in CheckInputs.__dataclass_fields__}
     found = Installation(NAMESPACE, workloads=parts or {}, **more)
     snapshot = FleetSnapshot(NOW, "https://x", None if nodes is None else tuple(nodes), (), found, tuple(unread))
     return {
         each.kind.code: (each.verdict.value, each.text)
-        for each in installed.results(Seen(snapshot, **of_seen), required, dropped)
+        for each in installed.results(CheckInputs(snapshot, **of_seen), required, dropped)
     }
 
 
@@ -640,5 +640,5 @@ def test_each_fault_of_a_node_is_one_result(reason):
     outcome = evaluation.evaluate(None, {"colocation-config": '{"enable": true}'}, exists=True)
     nodes = (measured("n1", 10.0), NodeState("n2", reason=reason))
     snapshot = FleetSnapshot(NOW, "https://x", nodes, (), Installation(NAMESPACE, outcome=outcome))
-    codes = [each.kind.code for each in installed.results(Seen(snapshot), (), ())]
+    codes = [each.kind.code for each in installed.results(CheckInputs(snapshot), (), ())]
     assert codes.count(reason) == 1

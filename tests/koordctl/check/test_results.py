@@ -6,13 +6,13 @@ import pytest
 from fleet.finding_kinds import KINDS
 from fleet.findings import AGENT, MANAGER
 from koordctl.check import results, rights
-from koordctl.check.results import Result, Verdict
+from koordctl.check.results import CheckVerdict, Verdict
 from koordctl.check.rights import Right
 from tests.koordctl.parsing import parsed
 
 
 def result(verdict, code="Leader", text="x", fix=""):
-    return Result(KINDS[code], verdict, text, fix)
+    return CheckVerdict(KINDS[code], verdict, text, fix)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ NODES = [
 def shown(*, sort="name", above=(), below=()):
     limits = [*(f"--above={limit}" for limit in above), *(f"--below={limit}" for limit in below)]
     choice = top_command._choice(parsed(["top", "nodes", f"--sort={sort}", *limits]))
-    return "".join(node.name for node in choice.of(NODES))
+    return "".join(node.name for node in choice.select(NODES))
 
 
 @pytest.mark.parametrize(

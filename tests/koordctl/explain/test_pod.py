@@ -20,7 +20,7 @@ UNSCHEDULED = WireCondition("PodScheduled", "False", "Unschedulable", MESSAGE)
 def answer(*, node="", requests=None, most_nodes=0, decision=None, **more):
     pod = msgspec.convert(cluster.pod("etl-0", "shop", node, 7000, requests or MID), pods.Pod)
     decisions = [] if decision is None else [decision]
-    return explained.answer(explained.Explained(pod, NOW, decisions=decisions, **more), most_nodes)
+    return explained.answer(explained.ExplainedPod(pod, NOW, decisions=decisions, **more), most_nodes)
 
 
 def columns_at_the_right(table):
@@ -108,16 +108,16 @@ def test_the_newest_decision_on_this_pod_counts_and_not_one_on_an_earlier_pod_of
     pod = cluster.pod("etl-0", "shop", "", 7000, MID)
     pod["metadata"]["uid"] = "new"
     decisions = [{"uid": "old", "outcome": "1"}, {"uid": "new", "outcome": "2"}, {"uid": "new", "outcome": "3"}]
-    given = explained.Explained(msgspec.convert(pod, pods.Pod), NOW, decisions=decisions)
+    given = explained.ExplainedPod(msgspec.convert(pod, pods.Pod), NOW, decisions=decisions)
     assert given.newest["outcome"] == "2"
-    assert explained.Explained(given.pod, NOW, decisions=decisions[:1]).newest == {}
-    assert explained.Explained(given.pod, NOW, decisions=[{"outcome": "4"}]).newest == {"outcome": "4"}
+    assert explained.ExplainedPod(given.pod, NOW, decisions=decisions[:1]).newest == {}
+    assert explained.ExplainedPod(given.pod, NOW, decisions=[{"outcome": "4"}]).newest == {"outcome": "4"}
 
 
 @pytest.mark.parametrize(("created", "text"), [("2026-11-21T09:54:00Z", "for 6m"), (None, "for -")])
 def test_a_pod_that_waits_has_the_time_since_it_was_created(created, text):
     pod = cluster.pod("etl-0", "shop", "", 7000, MID, creationTimestamp=created)
-    found = explained.answer(explained.Explained(msgspec.convert(pod, pods.Pod), NOW), 0)
+    found = explained.answer(explained.ExplainedPod(msgspec.convert(pod, pods.Pod), NOW), 0)
     assert f"shop/etl-0 is Running {text}: Mid pod" in found.head[0]
 
 

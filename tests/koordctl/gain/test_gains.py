@@ -5,7 +5,7 @@ import re
 import pytest
 
 from koordctl.gain import gains
-from koordctl.gain.gains import GIB, Amounts, Gain, GainDay, GainForecasts, OfNamespace
+from koordctl.gain.gains import GIB, Gain, GainDay, GainForecasts, GainSums, NamespaceMidUse
 
 DAY = 86_400
 
@@ -16,7 +16,7 @@ def test_a_predictor_keeps_its_promise_up_to_the_limit_itself():
 
 
 def test_the_document_has_the_amounts_of_the_table_and_of_each_day():
-    given = OfNamespace(Amounts(7_200.0, 3_600.0 * GIB), Amounts(1_800.0), 900.0, 4.0)
+    given = NamespaceMidUse(GainSums(7_200.0, 3_600.0 * GIB), GainSums(1_800.0), 900.0, 4.0)
     days = [GainDay("2026-11-21", 36_000.0, 18_000.0, 9_000.0)]
     found = gains.document(
         Gain("x", seconds=7_200, namespaces={"etl": given}, days=days, withdrawn={"SampleTooOld": 5_400.0})
@@ -31,14 +31,14 @@ def test_the_document_has_the_amounts_of_the_table_and_of_each_day():
 
 
 def test_the_summary_has_means_shares_and_risks():
-    given = OfNamespace(Amounts(2 * 7_200.0, 4 * 7_200.0 * GIB), Amounts(7_200.0), None, 3.0)
+    given = NamespaceMidUse(GainSums(2 * 7_200.0, 4 * 7_200.0 * GIB), GainSums(7_200.0), None, 3.0)
     gain = Gain(
         "x",
         seconds=7_200,
         manager_seconds=3_600,
         agent_seconds=7_200,
-        offered=Amounts(4 * 3_600.0, 8 * 3_600.0 * GIB),
-        allocatable=Amounts(16 * 7_200.0, 32 * 7_200.0 * GIB),
+        offered=GainSums(4 * 3_600.0, 8 * 3_600.0 * GIB),
+        allocatable=GainSums(16 * 7_200.0, 32 * 7_200.0 * GIB),
         namespaces={"etl": given},
         exceeded=[gains.Exceeded("cpu", 0.021, "n1", 0.5), gains.Exceeded("memory", 0.0, "", 0.0)],
         withdrawn={"SampleTooOld": 5_400.0},
@@ -56,20 +56,20 @@ def test_the_summary_has_means_shares_and_risks():
 
 def test_the_namespace_that_used_most_is_first_and_equal_ones_are_by_name():
     used = {"a": 1.0, "b": None, "c": 3.0, "d": 1.0, "e": 0.0}
-    gain = Gain("x", namespaces={name: OfNamespace(used=Amounts(cpu)) for name, cpu in used.items()})
+    gain = Gain("x", namespaces={name: NamespaceMidUse(used=GainSums(cpu)) for name, cpu in used.items()})
     assert gains.ordered(gain) == ["c", "a", "d", "b", "e"]
 
 
-ETL = {"etl": OfNamespace()}
+ETL = {"etl": NamespaceMidUse()}
 
 
 @pytest.mark.parametrize(
     ("seconds", "given", "code"),
     [
         (DAY, {}, 1),
-        (DAY, {"offered": Amounts(0.0, 0.0)}, 1),
-        (DAY, {"offered": Amounts(1.0, None)}, 0),
-        (DAY, {"offered": Amounts(None, 1.0)}, 0),
+        (DAY, {"offered": GainSums(0.0, 0.0)}, 1),
+        (DAY, {"offered": GainSums(1.0, None)}, 0),
+        (DAY, {"offered": GainSums(None, 1.0)}, 0),
         (DAY, {"namespaces": ETL}, 0),
         (0, {}, 0),
     ],

@@ -13,7 +13,7 @@ from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
 from koordctl.backtest.time_range import TimeRange
 from koordctl.gain import history
-from koordctl.gain.gains import Amounts, Exceeded, GainDay, OfNamespace
+from koordctl.gain.gains import Exceeded, GainDay, GainSums, NamespaceMidUse
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 DAY, STEP, GIB = 86_400, 60, 2**30
@@ -267,7 +267,7 @@ def test_steps_are_whole_minutes_that_end_at_a_multiple_of_one(end, since, expec
 def test_amounts_are_integrals_over_the_steps_with_samples(gain):
     found = gain({OFFERED: [series([1, 2, None, 4])], ALLOCATABLE: [series(16)]})
     assert (found.seconds, found.manager_seconds, found.agent_seconds) == (4 * HOUR, 3 * HOUR, 4 * HOUR)
-    assert (found.offered, found.allocatable) == (Amounts(7 * HOUR, None), Amounts(64 * HOUR, None))
+    assert (found.offered, found.allocatable) == (GainSums(7 * HOUR, None), GainSums(64 * HOUR, None))
     assert "1 of 4 hours, without samples of the manager; means are over the others" in found.missing
     assert not [text for text in found.missing if "samples of agents" in text]
 
@@ -284,7 +284,7 @@ def test_a_single_step_with_samples_is_a_gap_of_all_others(gain):
 def test_each_metric_without_a_series_is_named_and_no_other(gain):
     nothing = gain({})
     assert missing(nothing) == set(ALL)
-    assert (nothing.offered, nothing.manager_seconds, nothing.agent_seconds) == (Amounts(), 0, 0)
+    assert (nothing.offered, nothing.manager_seconds, nothing.agent_seconds) == (GainSums(), 0, 0)
     assert (nothing.namespaces, nothing.forecasts, nothing.exceeded, nothing.withdrawn) == ({}, [], [], {})
     assert not [text for text in nothing.missing if "without samples" in text]
     for metric in ALL:
@@ -302,9 +302,9 @@ def test_a_namespace_has_its_sums_and_each_day_those_of_all(gain):
         EVICTED: [({"namespace": "b"}, 1.6), ({"namespace": "c"}, 0.8), ({"namespace": "d"}, 0), ({}, "NaN")],
     })  # fmt: skip
     assert found.namespaces == {
-        "a": OfNamespace(Amounts(8 * HOUR), Amounts(4 * HOUR), None, None),
-        "b": OfNamespace(Amounts(4 * HOUR), Amounts(2 * HOUR), None, 2),
-        "c": OfNamespace(Amounts(), Amounts(), None, 1),
+        "a": NamespaceMidUse(GainSums(8 * HOUR), GainSums(4 * HOUR), None, None),
+        "b": NamespaceMidUse(GainSums(4 * HOUR), GainSums(2 * HOUR), None, 2),
+        "c": NamespaceMidUse(GainSums(), GainSums(), None, 1),
     }
     assert found.days == [
         GainDay("2024-10-03", 8 * HOUR, (2 + 2 + 3) * HOUR, (1 + 1 + 2) * HOUR),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from koordctl.gain import page
-from koordctl.gain.gains import Amounts, Gain, GainDay, OfNamespace
+from koordctl.gain.gains import Gain, GainDay, GainSums, NamespaceMidUse
 
 DAYS = [GainDay("2026-11-20", 0.0, 0.0, 0.0), GainDay("2026-11-21", 36_000.0, 18_000.0, 7_200.0)]
 
@@ -37,7 +37,7 @@ def test_each_day_has_its_core_hours_beside_its_bars():
 
 def test_text_of_the_cluster_is_no_markup_of_the_page():
     name = '<script>"&'
-    text = page.text(Gain(name, namespaces={name: OfNamespace(Amounts(1.0, 1.0))}, missing=[name]), name)
+    text = page.text(Gain(name, namespaces={name: NamespaceMidUse(GainSums(1.0, 1.0))}, missing=[name]), name)
     assert "<script>" not in text
     assert text.count("&lt;script&gt;") == 5  # two titles, the date, the namespace, the missing part
     assert "default-src &#x27;none&#x27;" in text

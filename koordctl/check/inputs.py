@@ -14,7 +14,7 @@ from koordctl.check.rights import Right
 
 
 @dataclass(frozen=True)
-class Seen:
+class CheckInputs:
     """A snapshot, and what only `check` reads. None is what was not read; `snapshot.unread` has the cause."""
 
     snapshot: FleetSnapshot
@@ -28,7 +28,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class SeenBefore:
+class PreInstallInputs:
     """What `check --pre` reads, before an installation."""
 
     kubernetes: str
