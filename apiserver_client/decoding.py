@@ -38,7 +38,7 @@ class Key(NamedTuple):
     name: str
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
+class EnvelopeMetadata(msgspec.Struct, rename="camel", frozen=True):
     """Identity and version of an object."""
 
     name: str = ""
@@ -54,7 +54,7 @@ def version_number(version: str) -> int:
 class Envelope(msgspec.Struct, frozen=True):
     """Any object, decoded for its identity only."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: EnvelopeMetadata = EnvelopeMetadata()
 
     @property
     def key(self) -> Key:

@@ -172,7 +172,7 @@ async def run(url: str, nodes: int, hostile: int) -> None:
     async with session.connect(to, user_agent="bench/1") as api:
         parts = assembly.assemble(api, ManagerSettings(), telemetry, clock=clock.utc_now)
         parts.cache.config_maps.update(await controller.read(api, NAMESPACE, "slo-controller-config"))
-        await parts.config.work(controller.Step.DECIDE)
+        await parts.config.work(controller.ConfigStep.DECIDE)
         node, metric = await read_seed(parts, api)
         names = [f"node-{number:05}" for number in range(nodes)]
         stores = parts.cache

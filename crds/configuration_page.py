@@ -43,7 +43,7 @@ def _table(*rows: Row) -> str:
 _HEAD: Final[Row] = ("key", "value", "default", "meaning")
 
 
-def _rows(keys: Iterator[slo.Key], model: type[slo.StrategyModel], below: str = "") -> Iterator[Row]:
+def _rows(keys: Iterator[slo.StrategyKey], model: type[slo.StrategyModel], below: str = "") -> Iterator[Row]:
     schema = model.model_json_schema()
     for key in keys:
         path: KeyPath = tuple(key.path.split("."))
@@ -51,7 +51,7 @@ def _rows(keys: Iterator[slo.Key], model: type[slo.StrategyModel], below: str = 
         yield name, _wanted(schema, path, key), _default(key), (key.info.description or "").replace("\n", " ")
 
 
-def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.Key) -> str:
+def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.StrategyKey) -> str:
     text = problem.wanted_at(schema, path)
     items = problem.wanted_at(schema, (*path, 0))
     advised = [mark.value for mark in key.info.metadata if isinstance(mark, slo.AtMostAdvised)]
@@ -59,7 +59,7 @@ def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.Key) -> str:
     return text + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
 
 
-def _default(key: slo.Key) -> str:
+def _default(key: slo.StrategyKey) -> str:
     found = [mark.value for mark in key.info.metadata if isinstance(mark, slo.Default)]
     return f"`{json.dumps(found[0]) if not isinstance(found[0], str) else found[0]}`" if found else "not set"
 

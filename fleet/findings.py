@@ -110,7 +110,7 @@ def installation_findings(installation: Installation, snapshot: FleetSnapshot) -
     yield from configuration_findings(installation.outcome)
 
 
-def configuration_findings(outcome: evaluation.Outcome | None) -> Iterator[Finding]:
+def configuration_findings(outcome: evaluation.ConfigOutcome | None) -> Iterator[Finding]:
     """Yield the findings about the document."""
     if outcome is None:
         return

@@ -30,7 +30,7 @@ from manager.slo_config.strategy import unconfigured
 
 
 async def explain(
-    api: session.Session, node: store.Node, metric: store.NodeMetric | None, now: dt.datetime
+    api: session.Session, node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime
 ) -> explanation.Explanation:
     """Explain a Node and its NodeMetric. Raises errors.ApiServerError."""
     decided, shadow = decision.decide_by_spec(node, metric, now), None
@@ -43,8 +43,8 @@ async def explain(
 
 async def _shadow(
     api: session.Session,
-    node: store.Node,
-    metric: store.NodeMetric,
+    node: store.StoredNode,
+    metric: store.StoredNodeMetric,
     policy: mid_report.MidPolicy,
     now: dt.datetime,
 ) -> MidStatus | None:
@@ -62,8 +62,8 @@ async def _shadow(
 
 async def explain_eviction(
     api: session.Session,
-    node: store.Node,
-    metric: store.NodeMetric | None,
+    node: store.StoredNode,
+    metric: store.StoredNodeMetric | None,
     keys: slo.MidColocationPolicy | None,
     now: dt.datetime,
 ) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ async def explain_eviction(
     return tuple(sentences)
 
 
-def _eviction_policy(node: store.Node, keys: slo.MidColocationPolicy) -> EvictionPolicy:
+def _eviction_policy(node: store.StoredNode, keys: slo.MidColocationPolicy) -> EvictionPolicy:
     """Return the policy of a node; the NodeMetric lacks `midEmergency`, so the status annotation shows a freeze."""
     policy = eviction_policy.from_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
     is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
@@ -100,7 +100,7 @@ def _eviction_policy(node: store.Node, keys: slo.MidColocationPolicy) -> Evictio
 
 
 def _observation(
-    node: store.Node, metric: store.NodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
+    node: store.StoredNode, metric: store.StoredNodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
 ) -> Observation | None:
     policy = mid_report.mid_policy(keys)
     gathered = inputs.gather(node, metric, policy, enabled=bool(keys.enable), degrade_after=inputs.degrade_time(keys))

@@ -9,14 +9,14 @@ from api_types.kubernetes import pods
 from manager.cache import store
 from manager.mid_resource.explanation import Term
 from manager.slo_config import explanation, strategy
-from manager.slo_config.evaluation import Outcome
+from manager.slo_config.evaluation import ConfigOutcome
 
 TermsByName = Mapping[str, Term]
 """Terms of one resource."""
 NO_LAYERS: Final[Mapping[str, str]] = {}
 
 
-def layers(outcome: Outcome | None, node: store.Node) -> Mapping[str, str]:
+def layers(outcome: ConfigOutcome | None, node: store.StoredNode) -> Mapping[str, str]:
     """Return the layer that sets each key of a node's strategy; empty where no configuration was read."""
     if outcome is None or outcome.configuration is None:
         return NO_LAYERS

@@ -78,7 +78,9 @@ def percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100 * part / whole
 
 
-def combine(name: str, node: store.Node | None, metric: wire.WireNodeMetric | None, now: dt.datetime) -> NodeState:
+def combine(
+    name: str, node: store.StoredNode | None, metric: wire.WireNodeMetric | None, now: dt.datetime
+) -> NodeState:
     """Combine a Node and its NodeMetric; each may be missing, but not both."""
     report = (metric.status if metric else None) or wire.WireReport()
     written = node.mid_status if node else None
@@ -129,7 +131,7 @@ class _ReasonTexts(NamedTuple):
 
 
 def _reason(
-    node: store.Node | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
+    node: store.StoredNode | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
 ) -> _ReasonTexts:
     """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
     decided = decision.decide_by_spec(node, metric, now) if node else None
@@ -153,7 +155,7 @@ def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondi
             yield node_condition
 
 
-def _allocatable(node: store.Node | None) -> Amounts:
+def _allocatable(node: store.StoredNode | None) -> Amounts:
     try:
         amounts = pods.allocatable(node) if node else {}
     except quantities.InvalidQuantity:

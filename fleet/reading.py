@@ -77,9 +77,9 @@ class Reader:
 
     async def pairs(
         self, label_selector: str | None = None
-    ) -> AsyncIterator[tuple[str, store.Node | None, wire.WireNodeMetric | None]]:
+    ) -> AsyncIterator[tuple[str, store.StoredNode | None, wire.WireNodeMetric | None]]:
         """Yield each node with its NodeMetric, of which one may be missing; no NodeMetric is kept."""
-        nodes: dict[str, store.Node] = {}
+        nodes: dict[str, store.StoredNode] = {}
         selector = objects.selectors(None, label_selector)
         with self.attempt("nodes"):
             async for node in self._each(resources.NODES, pods.Node, parameters=selector):
@@ -238,7 +238,7 @@ class Reader:
             )
         return _config_map_name(config_map)
 
-    async def configuration(self, namespace: str, config_map: str) -> evaluation.Outcome | None:
+    async def configuration(self, namespace: str, config_map: str) -> evaluation.ConfigOutcome | None:
         """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read.
 
         None as well where it is not there, and its name is only a guess.

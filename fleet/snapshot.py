@@ -11,7 +11,7 @@ from api_types import names
 from fleet import wire
 from fleet.node_state import NodeState
 from fleet.pod_state import PodState
-from manager.slo_config.evaluation import Outcome
+from manager.slo_config.evaluation import ConfigOutcome
 
 LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
 """ConfigMap in which the manager keeps the last valid document."""
@@ -38,7 +38,7 @@ class Installation:
     """koordlet, koord-manager and koord-scheduler."""
     leader: str = ""
     renewed: dt.datetime | None = None
-    outcome: Outcome | None = None
+    outcome: ConfigOutcome | None = None
     """Configuration; None where it was not read."""
     config_map: str = names.SLO_CONTROLLER_CONFIG
     """ConfigMap that the manager reads."""

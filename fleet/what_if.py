@@ -74,7 +74,7 @@ def _minus(one: int | None, other: int | None) -> int | None:
 
 def compare(
     name: str,
-    node: store.Node,
+    node: store.StoredNode,
     metric: wire.WireNodeMetric | None,
     strategies: tuple[NodeStrategy, NodeStrategy],
     now: dt.datetime,
@@ -108,7 +108,7 @@ def evicts(strategy: NodeStrategy) -> bool:
 
 
 def _outcome(
-    node: store.Node,
+    node: store.StoredNode,
     metric: wire.WireNodeMetric | None,
     state: NodeState,
     strategy: NodeStrategy,

@@ -36,14 +36,14 @@ class WireNamespace(msgspec.Struct, frozen=True):
     metadata: pods.ObjectMeta = pods.ObjectMeta()
 
 
-class WireReport(store.Report, rename="camel", frozen=True):
+class WireReport(store.StoredReport, rename="camel", frozen=True):
     """The status of a NodeMetric without its pods."""
 
     prediction: PredictorReport | None = None
     conditions: list[WireCondition] | None = None
 
 
-class WireNodeMetric(store.NodeMetric, frozen=True, gc=False):
+class WireNodeMetric(store.StoredNodeMetric, frozen=True, gc=False):
     """A NodeMetric without its pods."""
 
     status: WireReport | None = None

@@ -1,6 +1,6 @@
 """Observation of one machine: collect, cache and train. Needs no cluster.
 
-Cluster state (pods, allocatable, spec) is passed in as a `Cluster`; `NoCluster` replaces it on a standalone machine.
+`ClusterState` (pods, allocatable, spec) is passed in; `NoCluster` replaces it on a standalone machine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final, Self
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import Cluster
+from koordlet.cluster.interface import ClusterState
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import series
-from koordlet.metric_cache.interface import Window
+from koordlet.metric_cache.interface import TimeWindow
 from koordlet.metric_cache.store import MetricStore
 from koordlet.prediction import allocation, evaluation
 from koordlet.prediction.allocation import WholeAmounts
@@ -113,7 +113,7 @@ class NodeObserver:
         facts = self.collector.machine_facts()
         return None if facts is None else WholeAmounts(facts.cpu_count * 1000, facts.memory_bytes)
 
-    def observe(self, now_seconds: float, cluster: Cluster, boot_seconds: float | None = None) -> None:
+    def observe(self, now_seconds: float, cluster: ClusterState, boot_seconds: float | None = None) -> None:
         """Do one tick: add the series of a snapshot of the node to the cache.
 
         `boot_seconds` is the time since boot (CLOCK_BOOTTIME); without it the wall clock is trusted not to be set.
@@ -152,7 +152,7 @@ class NodeObserver:
         self.expired_pods += done.expired_pods
         return done
 
-    def calibrate(self, now_seconds: float, cluster: Cluster, boot_seconds: float) -> None:
+    def calibrate(self, now_seconds: float, cluster: ClusterState, boot_seconds: float) -> None:
         """Record the usage of the Prod pods for calibrated peaks. Follows a training; nothing before pods are known."""
         if cluster.generation is None or not cluster.pods.synced:
             return
@@ -162,7 +162,7 @@ class NodeObserver:
         capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, usage)
         self.server.calibrate(now_seconds, bound, cluster.capacity, unmeasured=self.pods_in_system, capped=capped)
 
-    def inform_packages(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan) -> None:
+    def inform_packages(self, now_seconds: float, cluster: ClusterState, plan: evaluation.Plan) -> None:
         """Pass what was trained to predictors of packages that learn. Follows a calibration."""
         if not self.server.packages or cluster.generation is None or not cluster.pods.synced:
             return
@@ -170,14 +170,14 @@ class NodeObserver:
             now_seconds, cluster.pods.active(), cluster.capacity, plan.predictors, unmeasured=self.pods_in_system
         )
 
-    def evaluate(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan, boot_seconds: float) -> None:
+    def evaluate(self, now_seconds: float, cluster: ClusterState, plan: evaluation.Plan, boot_seconds: float) -> None:
         """Observe the forecast of the live evaluation, and make the next one when it is due. Follows a training.
 
         There is no forecast before pods and spec are known: it would be one of other pods, or of other parameters.
         """
         evaluated = self.evaluation
         watched = evaluated.watched()
-        window = Window(now_seconds, TRAINING_WINDOW_SECONDS)
+        window = TimeWindow(now_seconds, TRAINING_WINDOW_SECONDS)
         usage = evaluation.total_usage(self.cache.series.samples(watched, window)) if watched else None
         evaluated.observe(boot_seconds, usage)
         if cluster.generation is None or not cluster.pods.synced or not evaluated.is_due(plan):
@@ -212,7 +212,7 @@ class NodeObserver:
             self.cache.shift(step)
         self._booted_at_seconds = booted_at_seconds
 
-    def _follow_memory_policy(self, cluster: Cluster) -> bool:
+    def _follow_memory_policy(self, cluster: ClusterState) -> bool:
         """Return whether page cache counts as used. Samples of before a change stay as they were measured."""
         counts_page_cache = spec_in_force.counts_page_cache(cluster.spec.metric_collect_policy)
         if counts_page_cache != self._counts_page_cache:
@@ -225,7 +225,7 @@ class NodeObserver:
         return counts_page_cache
 
 
-def _reserved(cluster: Cluster) -> series.Reserved | None:
+def _reserved(cluster: ClusterState) -> series.Reserved | None:
     """Return the resources that the node reserves, never below 0: an amplified allocatable may exceed the capacity."""
     capacity, allocatable = cluster.capacity, cluster.allocatable
     if capacity is None or allocatable is None:

@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(chosen, AdmissionSettings):
             from manager.cli.admission import program as admission  # noqa: PLC0415  # its libraries cost a leader 10 MiB
 
-            return admission.Program(chosen, to).run()
+            return admission.AdmissionProgram(chosen, to).run()
         return program.Program(chosen, to).run()
     except (errors.ApiServerError, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete

@@ -21,7 +21,7 @@ from manager.node_metric.controller import NodeMetricController
 from manager.node_metric.crd_schema import SchemaWatch
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController, Step
+from manager.slo_config.controller import ConfigController, ConfigStep
 from manager.slo_config.events import ConfigReporter
 from manager.slo_config.strategy import Configuration
 
@@ -81,7 +81,7 @@ def assemble(
 
     reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
     config, config_queue = _configuration(api, settings, telemetry, cache, reporter, on_change=add_all, clock=clock)
-    add_config = functools.partial(config_queue.add, Step.DECIDE)
+    add_config = functools.partial(config_queue.add, ConfigStep.DECIDE)
 
     mid_resources, evictor = _mid_resources(
         api, settings, telemetry, cache, recorder, in_force=config.in_force, clock=clock, sleep=sleep, add=add,
@@ -161,7 +161,7 @@ def _configuration(
     """Wire the configuration's controller with its queue, whose keys are steps."""
     queue: WorkQueue
 
-    def schedule(step: Step, seconds: float) -> None:
+    def schedule(step: ConfigStep, seconds: float) -> None:
         if seconds > 0:
             queue.add_after(step, seconds)
         else:
@@ -177,5 +177,5 @@ def _configuration(
         schedule=schedule,
         clock=clock,
     )
-    queue = WorkQueue(config.work, workers=len(Step))
+    queue = WorkQueue(config.work, workers=len(ConfigStep))
     return config, queue

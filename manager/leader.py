@@ -25,7 +25,7 @@ from manager.cache.store import Availability
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import Step
+from manager.slo_config.controller import ConfigStep
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def object_watches(
 
 def add_everything(parts: assembly.Components) -> None:
     """Decide on the configuration again, and queue every node."""
-    parts.config_queue.add(Step.DECIDE)
+    parts.config_queue.add(ConfigStep.DECIDE)
     for name in parts.cache.nodes.names():
         parts.queue.add(name)
 
@@ -152,14 +152,14 @@ def export_gauges(telemetry: Telemetry, queue: WorkQueue, leadership: Leadership
 
 async def _read_config(api: session.Session, settings: ManagerSettings, parts: assembly.Components) -> None:
     """Read the configuration once, and queue every node; what cannot be read now is retried while leading."""
-    await parts.config.work(Step.RESTORE)
+    await parts.config.work(ConfigStep.RESTORE)
     try:
         await config_watch.read(api, settings, parts.cache.config_maps)
     except errors.ApiServerError as error:
         log.error(  # noqa: TRY400  # the message is complete
             "cannot read ConfigMap %s: %s; the last good configuration stays in force", settings.config_map, error
         )
-    await parts.config.work(Step.DECIDE)
+    await parts.config.work(ConfigStep.DECIDE)
     for name in {*parts.cache.nodes.names(), *parts.cache.node_metrics.names()}:
         parts.queue.add(name)
 

@@ -348,7 +348,7 @@ DEFAULTS: Final = with_defaults(ColocationStrategy)
 """The lowest layer: the default of every key."""
 
 
-class Key(NamedTuple):
+class StrategyKey(NamedTuple):
     """A key of a strategy: its path on the wire, such as `nodePredictPolicy.n`, and its field."""
 
     path: str
@@ -360,14 +360,14 @@ class Key(NamedTuple):
         return next((mark.by for mark in self.info.metadata if isinstance(mark, Unused)), None)
 
 
-def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
+def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[StrategyKey]:
     """Yield every key of a model that holds a value; the keys of a nested object replace that object."""
     for field, info in model.model_fields.items():
         path = f"{prefix}{wire_model.camel_case(field)}"
         if nested := nested_model(info.annotation):
             yield from keys(nested, f"{path}.")
         else:
-            yield Key(path, info)
+            yield StrategyKey(path, info)
 
 
 def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
@@ -375,7 +375,7 @@ def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
     fields = type(strategy).model_fields
     unused = {}
     for field in sorted(strategy.model_fields_set):
-        key, value = Key(wire_model.camel_case(field), fields[field]), getattr(strategy, field)
+        key, value = StrategyKey(wire_model.camel_case(field), fields[field]), getattr(strategy, field)
         if key.unused:
             unused[key.path] = key.unused
         elif isinstance(value, MidEviction):

@@ -26,45 +26,45 @@ _MOST_PROBLEMS: Final = 5
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
 
 
-class Amounts(NamedTuple):
+class CheckedResources(NamedTuple):
     """Resources in whole units, and the problems for which the annotation was ignored."""
 
     resources: pods.Resources
     problems: tuple[Problem, ...]
 
 
-def annotated(annotations: Mapping[str, str]) -> Amounts:
+def annotated(annotations: Mapping[str, str]) -> CheckedResources:
     """Return the reservation of the annotation; empty where it is absent, or where any part of it is invalid."""
     text = annotations.get(names.ANNOTATION_NODE_RESERVATION)
     if not text:
-        return Amounts({}, ())
+        return CheckedResources({}, ())
     if pods.is_too_long(text):
         actual, expected = (
             f"more than {pods.MOST_ANNOTATION_BYTES} bytes",
             f"a JSON object of at most {pods.MOST_ANNOTATION_BYTES} bytes",
         )
-        return Amounts({}, (Problem(_PATH, actual, expected, Effect.LAYER_IGNORED),))
+        return CheckedResources({}, (Problem(_PATH, actual, expected, Effect.LAYER_IGNORED),))
     try:
         reservation = json.loads(text)
     except (ValueError, RecursionError):
-        return Amounts({}, (_problem((), text, "a JSON object"),))
+        return CheckedResources({}, (_problem((), text, "a JSON object"),))
     if not isinstance(reservation, dict):
-        return Amounts({}, (_problem((), reservation, "an object"),))
+        return CheckedResources({}, (_problem((), reservation, "an object"),))
     resources, problems = _quantities(reservation.get("resources"))
     cpus, wrong_cpus = _cpu_millis(reservation.get("reservedCPUs"))
     if cpus is not None:
         resources[names.CPU] = cpus
     problems += wrong_cpus
-    return Amounts({} if problems else resources, tuple(problems[:_MOST_PROBLEMS]))
+    return CheckedResources({} if problems else resources, tuple(problems[:_MOST_PROBLEMS]))
 
 
-def allocatable(node: pods.Node) -> Amounts:
+def allocatable(node: pods.Node) -> CheckedResources:
     """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
     by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
     reserved = annotated(pods.annotation_map(node.metadata))
     unreserved = {name: capacity[name] - value for name, value in reserved.resources.items() if name in capacity}
     resources = {name: max(min(value, unreserved.get(name, value)), 0) for name, value in by_kubelet.items()}
-    return Amounts(resources, reserved.problems)
+    return CheckedResources(resources, reserved.problems)
 
 
 def _quantities(document: Any) -> tuple[pods.Resources, list[Problem]]:

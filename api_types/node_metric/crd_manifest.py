@@ -67,7 +67,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 def structural_schema() -> dict[str, Any]:
     """Return the OpenAPI v3 schema of a NodeMetric, as the apiserver requires it."""
-    schema = node_metric.NodeMetric.model_json_schema(by_alias=True)
+    schema = node_metric.NodeMetricDocument.model_json_schema(by_alias=True)
     result = _structural(schema, schema.get("$defs", {}))
     properties = result["properties"]
     properties["metadata"] = {"type": "object"}

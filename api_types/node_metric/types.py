@@ -79,7 +79,7 @@ class VirtualFunctionGroup(WireModel):
     vfs: list[VirtualFunction] | None = None
 
 
-class Condition(WireModel):
+class NodeMetricCondition(WireModel):
     """A condition, as metav1.Condition."""
 
     type: str
@@ -106,7 +106,7 @@ class DeviceInfo(WireModel):
     health: bool = False
     labels: dict[str, str] | None = None
     resources: ResourceList | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[NodeMetricCondition] | None = None
     topology: DeviceTopology | None = None
     vf_groups: list[VirtualFunctionGroup] | None = None
 
@@ -268,7 +268,7 @@ class CalibrationLevels(WireModel):
     memory: CalibrationLevel
 
 
-class Prediction(WireModel):
+class PredictionStatus(WireModel):
     """Predictor, parameters and terms of a prediction."""
 
     predictor: str
@@ -314,13 +314,13 @@ class NodeMetricStatus(WireModel):
     """Extension: requests bound on this node."""
     usage: UsageByClass | None = None
     """Extension: mean usage of the last 30 s by priority class; absent while it is not known."""
-    prediction: Prediction | None = None
+    prediction: PredictionStatus | None = None
     """Extension: predictor, parameters and terms; absent when there is no prediction."""
-    conditions: list[Condition] | None = None
+    conditions: list[NodeMetricCondition] | None = None
     """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
 
 
-class NodeMetric(WireModel):
+class NodeMetricDocument(WireModel):
     """Measured and predicted load of the node of the same name."""
 
     api_version: str = names.API_VERSION

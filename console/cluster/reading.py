@@ -21,7 +21,7 @@ from fleet.reading import Reader
 from fleet.snapshot import FleetSnapshot, Unread
 from manager.cache import store
 from manager.events.recorder import REPORTER
-from manager.slo_config.evaluation import Outcome
+from manager.slo_config.evaluation import ConfigOutcome
 
 T = TypeVar("T")
 _MOST_LISTED: Final = 500
@@ -39,7 +39,7 @@ async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tu
     return found, await reader.usage_limit(namespace)
 
 
-async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outcome | None = None) -> NodeDetail:
+async def node(api: session.Session, name: str, now: dt.datetime, outcome: ConfigOutcome | None = None) -> NodeDetail:
     """Read one node: the terms of its Mid, its pods, the windows and terms of its report.
 
     `outcome` is the configuration of the snapshot.
@@ -52,7 +52,7 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Outco
     with reader.attempt(f"nodes/{name}"):
         seen = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
         with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
-            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
         explanation = await mid_explanation.explain(api, seen, metric, now)
         layers = mid_terms.layers(outcome, seen)
     with reader.attempt("pods"):

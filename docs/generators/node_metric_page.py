@@ -6,7 +6,7 @@ from typing import Final
 
 from api_types import names
 from api_types.node_metric import crd_manifest
-from api_types.node_metric.types import NodeMetric
+from api_types.node_metric.types import NodeMetricDocument
 from docs.generators import markdown, schema_tables
 from docs.generators.schema_tables import Schema
 
@@ -24,7 +24,7 @@ _CONFIGURED: Final = frozenset({"PredictPolicy", "MidColocationPolicy", "MidEvic
 
 def page() -> str:
     """Return the whole page."""
-    schema = NodeMetric.model_json_schema(by_alias=True)
+    schema = NodeMetricDocument.model_json_schema(by_alias=True)
     definitions: dict[str, Schema] = schema.get("$defs", {})
     columns = ((f"`{name}`", f"`{path}`", text) for name, _, path, text in crd_manifest.COLUMNS)
     parts = [

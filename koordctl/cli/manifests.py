@@ -47,7 +47,7 @@ def read_document(file: str) -> str:
     return text
 
 
-def evaluate(file: str) -> evaluation.Outcome:
+def evaluate(file: str) -> evaluation.ConfigOutcome:
     """Evaluate the document of a file as the manager does with the first one. Raises Unusable."""
     return evaluation.evaluate(None, {names.COLOCATION_CONFIG_KEY: read_document(file)}, exists=True)
 

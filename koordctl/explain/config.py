@@ -10,7 +10,7 @@ import msgspec
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument, Part
 from manager.slo_config import explanation
-from manager.slo_config.explanation import Explanation
+from manager.slo_config.explanation import StrategyExplanation
 
 
 class ConfigDocument(Part, forbid_unknown_fields=True):
@@ -63,7 +63,7 @@ class ConfigExplanation(AnswerDocument, forbid_unknown_fields=True):
     """By the path of the key."""
 
 
-def answer(explained: Explanation, notes: Sequence[str] = ()) -> Answer:
+def answer(explained: StrategyExplanation, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain config`; it is no where no configuration is in force."""
     columns = (Column("KEY"), Column("VALUE"), Column("FROM"))
     compared = explanation.comparison(explained)

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     return command.run(options, read)
 
 
-async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Outcome | None) -> Answer:
+async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.ConfigOutcome | None) -> Answer:
     """Explain the given configuration, or that of the cluster."""
     name, file, namespace = options.node, options.config, options.suite_namespace
     node, metric = pods.Node(), None
@@ -58,7 +58,7 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Out
     if name is not None:
         node = await objects.get(reader.api, resources.NODES, name, decode=pods.Node)
         with reader.attempt(f"nodemetrics/{name}"):
-            metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+            metric = await objects.get(reader.api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
     explained = explanation.explain(
         node.metadata.name,
         pods.label_map(node.metadata),
@@ -73,7 +73,7 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Out
     return config.answer(explained, command.notes(unread for unread in reader.unread if unread.is_right))
 
 
-def _differences(metric: store.NodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
+def _differences(metric: store.StoredNodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
     """Return the keys in which the spec of a NodeMetric differs from a strategy, whatever the right to evict is."""
     specs = (spec.wire_for_node(strategy, may_evict=may_evict) for may_evict in (True, False))
     return min((tuple(_paths(spec.spec_patch(metric.spec, policy))) for policy in specs), key=len)

@@ -10,7 +10,7 @@ from koordlet.cluster.pods import PodTable
 from koordlet.prediction.allocation import WholeAmounts
 
 
-class Cluster(Protocol):
+class ClusterState(Protocol):
     """The cluster as the observer and the report builder read it."""
 
     pods: PodTable

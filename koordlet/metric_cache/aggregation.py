@@ -25,7 +25,7 @@ COLD_SHARE = 0.5
 """An aggregate is cold while the samples span strictly less than this share of the window."""
 
 
-class Statistic(enum.StrEnum):
+class UsageStatistic(enum.StrEnum):
     """Available aggregates."""
 
     AVG = "avg"
@@ -36,11 +36,11 @@ class Statistic(enum.StrEnum):
     STD = "std"
 
 
-PERCENTILES: Mapping[Statistic, float] = {
-    Statistic.P50: 0.5,
-    Statistic.P90: 0.9,
-    Statistic.P95: 0.95,
-    Statistic.P99: 0.99,
+PERCENTILES: Mapping[UsageStatistic, float] = {
+    UsageStatistic.P50: 0.5,
+    UsageStatistic.P90: 0.9,
+    UsageStatistic.P95: 0.95,
+    UsageStatistic.P99: 0.99,
 }
 
 
@@ -103,12 +103,12 @@ class Aggregates:
     window_seconds: float
     series: Mapping[SeriesKey, int]
     """Index of each series."""
-    values: Mapping[Statistic, NDArray[np.floating]]
+    values: Mapping[UsageStatistic, NDArray[np.floating]]
     """[resource, series] of each statistic."""
     spans: Aggregate
     """[resource, series]: seconds between the oldest and the newest sample."""
 
-    def usage(self, statistic: Statistic, key: SeriesKey) -> UsageSample | None:
+    def usage(self, statistic: UsageStatistic, key: SeriesKey) -> UsageSample | None:
         """Return one aggregate of one series, None where there were no samples."""
         cpu_cores, memory_bytes = self.values[statistic][:, self.series[key]]
         if math.isnan(cpu_cores) or math.isnan(memory_bytes):
@@ -120,16 +120,16 @@ class Aggregates:
         return is_cold(float(self.spans[RESOURCES.index(Resource.CPU), self.series[key]]), self.window_seconds)
 
 
-def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggregates:
+def aggregate(samples: WindowSamples, statistics: Collection[UsageStatistic]) -> Aggregates:
     """Compute statistics of all series of a window together."""
     values, at_seconds = samples.values, samples.at_seconds
     names = [statistic for statistic in PERCENTILES if statistic in statistics]
-    values_by_statistic: dict[Statistic, NDArray[np.floating]] = {}
+    values_by_statistic: dict[UsageStatistic, NDArray[np.floating]] = {}
     if names:
         values_by_statistic.update(zip(names, percentiles(values, [PERCENTILES[one] for one in names]), strict=True))
-    if Statistic.AVG in statistics:
-        values_by_statistic[Statistic.AVG] = average(values, samples.weights)
-    if Statistic.STD in statistics:
-        values_by_statistic[Statistic.STD] = standard_deviation(values)
+    if UsageStatistic.AVG in statistics:
+        values_by_statistic[UsageStatistic.AVG] = average(values, samples.weights)
+    if UsageStatistic.STD in statistics:
+        values_by_statistic[UsageStatistic.STD] = standard_deviation(values)
     series = {key: index for index, key in enumerate(samples.keys)}
     return Aggregates(samples.window.seconds, series, values_by_statistic, span_seconds(values, at_seconds))

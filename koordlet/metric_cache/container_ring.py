@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 
@@ -33,4 +33,4 @@ class ContainerRing:
 
     def cached(self, until_seconds: float) -> WindowSamples:
         """Return every cached sample."""
-        return self.cache.samples(self.cache.keys(), Window(until_seconds, self._window_seconds))
+        return self.cache.samples(self.cache.keys(), TimeWindow(until_seconds, self._window_seconds))

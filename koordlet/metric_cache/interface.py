@@ -16,7 +16,7 @@ from koordlet.samples import SeriesKey, UsageSample
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """The instants t with `until_seconds - seconds < t <= until_seconds`, in Unix time."""
 
     until_seconds: float
@@ -27,7 +27,7 @@ class Window:
 class WindowSamples:
     """The samples of some series in a window, in the order they were appended."""
 
-    window: Window
+    window: TimeWindow
     keys: tuple[SeriesKey, ...]
     at_seconds: NDArray[np.float64]
     """[sample]: Unix time of each."""
@@ -46,5 +46,5 @@ class MetricCache(Protocol):
     def keys(self) -> list[SeriesKey]:
         """Return the cached series, the oldest first."""
 
-    def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
+    def samples(self, keys: Sequence[SeriesKey], window: TimeWindow) -> WindowSamples:
         """Return the samples of these series in the window; a series that is not cached has none."""

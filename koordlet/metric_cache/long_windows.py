@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from api_types.colocation.controller_config import LONGEST_WINDOW_SECONDS
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, UsageSample
 
@@ -57,7 +57,7 @@ class LongWindowCache:
         """Return the cached series (see `MetricCache`)."""
         return self.ring.keys()
 
-    def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
+    def samples(self, keys: Sequence[SeriesKey], window: TimeWindow) -> WindowSamples:
         """Return the samples of these series in the window, or means of them (see `MetricCache`)."""
         if window.seconds <= self._window_seconds or self.ring.holds_everything:
             return self.ring.samples(keys, window)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordlet.metric_cache.aggregation import average
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
 _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
@@ -119,7 +119,7 @@ class RingCache:
         with self._lock:
             return list(self._rows)
 
-    def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
+    def samples(self, keys: Sequence[SeriesKey], window: TimeWindow) -> WindowSamples:
         """Return the samples of these series in the window (see `MetricCache`)."""
         with self._lock:
             first = max(self._appends - self._slots, 0)

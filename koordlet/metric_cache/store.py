@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from koordlet.collectors.interface import RingShape
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import Statistic
+from koordlet.metric_cache.aggregation import UsageStatistic
 from koordlet.metric_cache.container_ring import ContainerRing
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.metric_cache.long_windows import LongWindowCache
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, Snapshot, UsageSample
@@ -61,20 +61,20 @@ class MetricStore:
 
     def means(self, until_seconds: float, window_seconds: float) -> dict[SeriesKey, UsageSample]:
         """Return the mean of each of `series` over a window; series without a sample in it are missing."""
-        return self._aggregate(until_seconds, window_seconds, Statistic.AVG)
+        return self._aggregate(until_seconds, window_seconds, UsageStatistic.AVG)
 
     def p90(self, until_seconds: float, window_seconds: float) -> dict[SeriesKey, UsageSample]:
         """Return the 90th percentile of each of `series` over a window; series without a sample in it are missing."""
-        return self._aggregate(until_seconds, window_seconds, Statistic.P90)
+        return self._aggregate(until_seconds, window_seconds, UsageStatistic.P90)
 
     def cached(self, until_seconds: float) -> WindowSamples:
         """Return every cached sample of `series`."""
-        return self.series.samples(self.series.keys(), Window(until_seconds, self._window_seconds))
+        return self.series.samples(self.series.keys(), TimeWindow(until_seconds, self._window_seconds))
 
     def _aggregate(
-        self, until_seconds: float, window_seconds: float, statistic: Statistic
+        self, until_seconds: float, window_seconds: float, statistic: UsageStatistic
     ) -> dict[SeriesKey, UsageSample]:
         keys = self.series.keys()
-        samples = self.series.samples(keys, Window(until_seconds, window_seconds))
+        samples = self.series.samples(keys, TimeWindow(until_seconds, window_seconds))
         aggregates = aggregation.aggregate(samples, (statistic,))
         return {key: usage for key in keys if (usage := aggregates.usage(statistic, key)) is not None}

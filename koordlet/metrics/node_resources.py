@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from koordlet.cluster.interface import Cluster
+from koordlet.cluster.interface import ClusterState
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import WholeAmounts
@@ -19,7 +19,7 @@ from koordlet.samples import RESOURCES, Resource
 class NodeResourcesCollector(Collector):
     """Reads the cluster's view of the node for a scrape."""
 
-    def __init__(self, observer: NodeObserver, cluster: Cluster, comparison: PeakComparison) -> None:
+    def __init__(self, observer: NodeObserver, cluster: ClusterState, comparison: PeakComparison) -> None:
         self._observer = observer
         self._cluster = cluster
         self._comparison = comparison

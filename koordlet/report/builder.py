@@ -14,7 +14,7 @@ from typing import Final
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import Cluster
+from koordlet.cluster.interface import ClusterState
 from koordlet.cluster.pods import PodOnNode
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.parameters import PredictParameters
@@ -50,7 +50,7 @@ class ReportBuilder:
         """Newest prediction, None where there is none."""
         self.without_prediction: dict[Cause, int] = dict.fromkeys(Cause, 0)
         """Number of checks that gave no prediction, by cause."""
-        self.conditions: Sequence[node_metric.Condition] = ()
+        self.conditions: Sequence[node_metric.NodeMetricCondition] = ()
         """Conditions of the last published report; a condition keeps its transition time while its status lasts."""
         self.suppression_problems: Sequence[tuple[str, str]] | None = None
         """Reason and message of each problem of the suppression of Mid pods; None while it is off."""
@@ -58,7 +58,9 @@ class ReportBuilder:
             maxlen=observer.trained_at_seconds.maxlen
         )
 
-    def predict(self, now_seconds: float, cluster: Cluster, policy: controller_config.PredictPolicy) -> Forecast | None:
+    def predict(
+        self, now_seconds: float, cluster: ClusterState, policy: controller_config.PredictPolicy
+    ) -> Forecast | None:
         """Predict as of now; None while the node was never measured."""
         sampled_at_seconds = self.observer.newest_at_seconds
         if sampled_at_seconds is None:
@@ -79,7 +81,9 @@ class ReportBuilder:
             allocatable=None if cluster.allocatable is None else predicted.units(cluster.allocatable),
         )
 
-    def build(self, forecast: Forecast, cluster: Cluster, state_problem: str | None) -> node_metric.NodeMetricStatus:
+    def build(
+        self, forecast: Forecast, cluster: ClusterState, state_problem: str | None
+    ) -> node_metric.NodeMetricStatus:
         """Return the status to publish, as of the newest sample at the time of the forecast."""
         now = dt.datetime.fromtimestamp(forecast.now_seconds, dt.UTC)
         result = forecast.result
@@ -104,7 +108,7 @@ class ReportBuilder:
         )
         return size_limit.fit(built)
 
-    def _facts(self, forecast: Forecast, cluster: Cluster, state_problem: str | None) -> conditions.Facts:
+    def _facts(self, forecast: Forecast, cluster: ClusterState, state_problem: str | None) -> conditions.Facts:
         observer, result = self.observer, forecast.result
         prediction = None if isinstance(result, NoPrediction) else result
         packages, in_force = observer.server.packages, forecast.policy.predictor or ""
@@ -131,7 +135,11 @@ class ReportBuilder:
         )
 
     def _predict(
-        self, now_seconds: float, bound: Sequence[PodOnNode] | None, cluster: Cluster, parameters: PredictParameters
+        self,
+        now_seconds: float,
+        bound: Sequence[PodOnNode] | None,
+        cluster: ClusterState,
+        parameters: PredictParameters,
     ) -> Prediction | NoPrediction:
         """Predict by the parameters of now: models restored from a checkpoint were trained by another process."""
         result: Prediction | NoPrediction

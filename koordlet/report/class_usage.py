@@ -17,7 +17,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import PodOnNode
 from koordlet.collectors import rates
 from koordlet.metric_cache import series
-from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.interface import MetricCache, TimeWindow
 from koordlet.report.status import ClassUsage
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
@@ -34,7 +34,7 @@ def node_usage(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNo
         return None
     pods = list(bound)
     keys = (NODE, SYSTEM, *(SeriesKey(SeriesKind.POD, pod.uid) for pod in pods))
-    values = cache.samples(keys, Window(until_seconds, WINDOW_SECONDS)).values.astype(np.float64)
+    values = cache.samples(keys, TimeWindow(until_seconds, WINDOW_SECONDS)).values.astype(np.float64)
     measured = np.isfinite(values[:, :_NODE_AND_SYSTEM]).all(axis=(0, 1))
     if not measured.any():
         return None

@@ -166,8 +166,8 @@ _ONLY_WHILE_ON = "SuppressionDegraded"
 
 
 def evaluate(
-    facts: Facts, previous: Sequence[node_metric.Condition], now: dt.datetime, observed_generation: int | None
-) -> list[node_metric.Condition]:
+    facts: Facts, previous: Sequence[node_metric.NodeMetricCondition], now: dt.datetime, observed_generation: int | None
+) -> list[node_metric.NodeMetricCondition]:
     """Return all conditions; that of the suppression only while it is on.
 
     A condition keeps its transition time while its status does not change.
@@ -181,7 +181,7 @@ def evaluate(
         old = before.get(name)
         unchanged_since = old.last_transition_time if old is not None and old.status == status else None
         result.append(
-            node_metric.Condition(
+            node_metric.NodeMetricCondition(
                 type=name,
                 status=status,
                 reason=reason,

@@ -58,7 +58,7 @@ def publishable(
     """Return the prediction as published, with the live evaluation: every peak, mean and deviation is rounded up."""
     node = prediction.node
     return status.PredictedPeak(
-        prediction=node_metric.Prediction(
+        prediction=node_metric.PredictionStatus(
             predictor=prediction.parameters.predictor,
             parameters=spec_in_force.published_policy(policy, prediction.parameters),
             time=predicted_at,

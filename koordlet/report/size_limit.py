@@ -66,7 +66,7 @@ def _urgency(pod: node_metric.PodMetricInfo) -> tuple[int, int, str, str]:
     return rank, -quantities.whole_units(used.get(names.MEMORY, 0)), pod.namespace or "", pod.name or ""
 
 
-def _noted(condition: node_metric.Condition, note: str) -> node_metric.Condition:
+def _noted(condition: node_metric.NodeMetricCondition, note: str) -> node_metric.NodeMetricCondition:
     return (
         condition.model_copy(update={"message": f"{condition.message}{note}"})
         if condition.type == "Ready"

@@ -54,7 +54,7 @@ class ClassUsage:
 class PredictedPeak:
     """A prediction in whole units, ready to be published."""
 
-    prediction: node_metric.Prediction
+    prediction: node_metric.PredictionStatus
     peak: Mapping[str, int]
     """Peak[Prod] in millicores and bytes, rounded up."""
     reclaimable: Mapping[str, int]
@@ -73,7 +73,7 @@ class Report:
     bound: Iterable[PodOnNode] | None
     """Pods bound to the node; None until the first list from the API server."""
     predicted: PredictedPeak | None
-    conditions: list[node_metric.Condition]
+    conditions: list[node_metric.NodeMetricCondition]
 
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:

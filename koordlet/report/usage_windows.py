@@ -10,14 +10,21 @@ from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
 from koordlet.collectors.numa.collector import NumaCollector
 from koordlet.metric_cache import aggregation, numa_means
-from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.aggregation import UsageStatistic
+from koordlet.metric_cache.interface import MetricCache, TimeWindow
 from koordlet.metric_cache.store import MetricStore
 from koordlet.report import class_usage
 from koordlet.report.status import ReportedUsage, Statistics
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind
 
-_REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, Statistic.P99, Statistic.STD)
+_REPORTED: Final = (
+    UsageStatistic.AVG,
+    UsageStatistic.P50,
+    UsageStatistic.P90,
+    UsageStatistic.P95,
+    UsageStatistic.P99,
+    UsageStatistic.STD,
+)
 
 
 def usage_until(
@@ -31,24 +38,24 @@ def usage_until(
     `bound` are the pods bound to the node, None until they are known.
     """
     by_key = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
-    window = Window(until_seconds, spec_in_force.usage_window_seconds(policy))
-    means = aggregation.aggregate(cache.series.samples([NODE, SYSTEM, *by_key], window), (Statistic.AVG,))
+    window = TimeWindow(until_seconds, spec_in_force.usage_window_seconds(policy))
+    means = aggregation.aggregate(cache.series.samples([NODE, SYSTEM, *by_key], window), (UsageStatistic.AVG,))
     windows = [
-        (seconds, _statistics(cache.series, Window(until_seconds, seconds)))
+        (seconds, _statistics(cache.series, TimeWindow(until_seconds, seconds)))
         for seconds in spec_in_force.aggregate_windows_seconds(policy)
     ]
     return ReportedUsage(
-        node=means.usage(Statistic.AVG, NODE),
-        system=means.usage(Statistic.AVG, SYSTEM),
+        node=means.usage(UsageStatistic.AVG, NODE),
+        system=means.usage(UsageStatistic.AVG, SYSTEM),
         node_windows=[(seconds, statistics[NODE]) for seconds, statistics in windows],
         system_windows=[(seconds, statistics[SYSTEM]) for seconds, statistics in windows],
-        pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(Statistic.AVG, key))],
+        pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(UsageStatistic.AVG, key))],
         numa=numa_means.means(cache.of_collectors[NumaCollector.name], window),
         by_class=class_usage.node_usage(until_seconds, cache.series, bound),
     )
 
 
-def _statistics(cache: MetricCache, window: Window) -> dict[SeriesKey, Statistics]:
+def _statistics(cache: MetricCache, window: TimeWindow) -> dict[SeriesKey, Statistics]:
     """Return the statistics of node and system over one window; None where samples span less than half of it."""
     aggregates = aggregation.aggregate(cache.samples((NODE, SYSTEM), window), _REPORTED)
     return {

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from apiserver_client import backoff, errors, resources, session, watching
 from manager.cache.event_sink import EventSink
-from manager.cache.store import Availability, ClusterStore, NodeMetric, Store
+from manager.cache.store import Availability, ClusterStore, Store, StoredNodeMetric
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,9 @@ class NodeMetricWatch(ObjectWatch):
     """Watch of NodeMetrics, whose CRD may be missing: then there are none, and the store knows why."""
 
     def __init__(self, api: session.Session, cache: ClusterStore, *, sink: EventSink, **shared: Any) -> None:
-        super().__init__(api, resources.NODE_METRICS, store=cache.node_metrics, decode=NodeMetric, sink=sink, **shared)
+        super().__init__(
+            api, resources.NODE_METRICS, store=cache.node_metrics, decode=StoredNodeMetric, sink=sink, **shared
+        )
         self._cache = cache
 
     def _list_ended(self, event: watching.Synced) -> None:

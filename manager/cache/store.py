@@ -43,7 +43,7 @@ _PLAIN: Final = pods.NodeSpec()
 _LARGEST_SHARED_SPEC_BYTES: Final = 16 * 2**10
 
 
-class Node(pods.Node, frozen=True):
+class StoredNode(pods.Node, frozen=True):
     """A Node with its status annotation, decoded."""
 
     mid_status: MidStatus | None = None
@@ -62,18 +62,18 @@ class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False)
     managed_fields: list[ManagedFields] | None = None
 
 
-class Report(MidReport, rename="camel", frozen=True):
+class StoredReport(MidReport, rename="camel", frozen=True):
     """The parts of a NodeMetric's status that the manager reads."""
 
     prediction: WirePrediction | None = None
     """Decoded, and packed as the NodeMetric enters the store, where this is None."""
 
 
-class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
+class StoredNodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
     metadata: NodeMetricMetadata = NodeMetricMetadata()
-    status: Report | None = None
+    status: StoredReport | None = None
     spec: dict[str, Any] | None = None
 
 
@@ -94,7 +94,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-Stored = pods.Node | NodeMetric | ConfigMap
+Stored = pods.Node | StoredNodeMetric | ConfigMap
 StoredT = TypeVar("StoredT", bound=Stored)
 
 
@@ -166,11 +166,11 @@ class Store(Generic[StoredT]):
             self.update(item)
 
 
-class NodeStore(Store[Node]):
+class NodeStore(Store[StoredNode]):
     """Nodes; the status annotation of each is decoded when it enters the store, and again only when it changed."""
 
     def __init__(self) -> None:
-        super().__init__(Node)
+        super().__init__(StoredNode)
 
     def update(self, node: pods.Node) -> bool:
         """Store a node unless a newer version of it is stored; return whether it was stored."""
@@ -194,14 +194,14 @@ def with_read_annotations(node: pods.Node) -> pods.Node:
     )
 
 
-def with_mid_status(node: pods.Node) -> Node:
+def with_mid_status(node: pods.Node) -> StoredNode:
     """Decode the status annotation of a node."""
     return _with(node, mid_status.decode(mid_status.text_of(node)))
 
 
-def _with(node: pods.Node, decoded: MidStatus | None) -> Node:
+def _with(node: pods.Node, decoded: MidStatus | None) -> StoredNode:
     spec = node.spec if node.spec.taints or node.spec.unschedulable else _PLAIN
-    return Node(metadata=node.metadata, status=node.status, spec=spec, mid_status=decoded)
+    return StoredNode(metadata=node.metadata, status=node.status, spec=spec, mid_status=decoded)
 
 
 @functools.lru_cache(maxsize=64)
@@ -211,21 +211,21 @@ def _shared(spec: bytes) -> dict[str, Any]:
     return shared
 
 
-class NodeMetricStore(Store[NodeMetric]):
+class NodeMetricStore(Store[StoredNodeMetric]):
     """NodeMetrics without their evaluations, which are packed: decoded, those of 5,000 nodes take 3.6 MiB.
 
     Equal specs are one object.
     """
 
     def __init__(self) -> None:
-        super().__init__(NodeMetric)
+        super().__init__(StoredNodeMetric)
         self._evaluations: dict[str, Packed] = {}
 
     def evaluations(self) -> list[Packed]:
         """Return the live evaluation of each node that reports one; usable from any thread."""
         return list(self._evaluations.values())
 
-    def update(self, metric: NodeMetric) -> bool:
+    def update(self, metric: StoredNodeMetric) -> bool:
         """Store a NodeMetric unless a newer version of it is stored; return whether it was stored."""
         if metric.spec is not None and len(spec := msgspec.json.encode(metric.spec)) <= _LARGEST_SHARED_SPEC_BYTES:
             metric = msgspec.structs.replace(metric, spec=_shared(spec))
@@ -247,7 +247,7 @@ class NodeMetricStore(Store[NodeMetric]):
         if self.get(name) is None:
             self._evaluations.pop(name, None)
 
-    def replace(self, listed: Iterable[NodeMetric]) -> None:
+    def replace(self, listed: Iterable[StoredNodeMetric]) -> None:
         """Store exactly the objects of a list, whatever versions are stored."""
         self._evaluations.clear()
         super().replace(listed)
@@ -309,6 +309,6 @@ class ClusterStore:
         self.node_metrics_are = Availability.LISTED
 
 
-def created(item: pods.Node | NodeMetric) -> dt.datetime | None:
+def created(item: pods.Node | StoredNodeMetric) -> dt.datetime | None:
     """Return the creation time of an object, None where it is unknown."""
     return times.parse_rfc3339_or_none(item.metadata.creation_timestamp)

@@ -34,7 +34,7 @@ MOST_ATTEMPTS: Final = 6
 
 
 @dataclass(slots=True)
-class _Refused:
+class _RefusedRestore:
     """A pod whose patch was refused."""
 
     namespace: str
@@ -69,7 +69,7 @@ class LoweredLimits:
     def __init__(self, api: session.Session, now: Callable[[], dt.datetime]) -> None:
         self._api = api
         self._now = now
-        self._refused: dict[str, _Refused] = {}
+        self._refused: dict[str, _RefusedRestore] = {}
         """By UID."""
         self._restored: dict[str, tuple[str, str]] = {}
         """UID of each pod with a restored limit that may not be in force yet -> its namespace and name."""
@@ -177,7 +177,7 @@ class LoweredLimits:
         except (errors.ServerError, errors.Throttled, errors.Unauthorized):
             raise
         except errors.StatusError as error:
-            refused = self._refused.setdefault(uid, _Refused(namespace, name))
+            refused = self._refused.setdefault(uid, _RefusedRestore(namespace, name))
             quota = cpu_limits.refusing_quota(error.server_message)
             refused.attempts += 1
             refused.problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)

@@ -12,7 +12,7 @@ from api_types.node_metric import evaluation_report
 from api_types.node_metric.evaluation_report import Packed
 
 
-class EvaluationCollector(Collector):
+class FleetEvaluationCollector(Collector):
     """Collector of the scores of each predictor; `reports` returns the newest evaluation of each node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -19,7 +19,7 @@ OTHER: Final = "_other"
 """Label of the sum over the other namespaces; an underscore is in the name of no namespace."""
 
 
-class Result(enum.StrEnum):
+class AttemptResult(enum.StrEnum):
     """Result of an attempt."""
 
     ADVISED = "advised"
@@ -95,10 +95,10 @@ class EvictionMetrics:
         registry.register(self.evicted)
         self._triggers = tuple(triggers)
         for trigger in self._triggers:
-            for result in Result:
+            for result in AttemptResult:
                 self._attempts.labels(trigger, result)
 
-    def count(self, trigger: str, result: Result) -> None:
+    def count(self, trigger: str, result: AttemptResult) -> None:
         """Count an attempt."""
         self._attempts.labels(trigger, result).inc()
 

@@ -21,7 +21,7 @@ from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base import build_info
 from component_base.gauge_rows import GaugeRows
-from manager.metrics.evaluation import EvaluationCollector
+from manager.metrics.evaluation import FleetEvaluationCollector
 from manager.metrics.eviction import EvictionMetrics
 from manager.metrics.mid_resource import MidCollector
 
@@ -90,7 +90,7 @@ class Telemetry:
         self._mid_memory = NodeGauge(
             "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", registry=registry
         )
-        self._mid, self._evaluation = MidCollector(registry), EvaluationCollector(registry)
+        self._mid, self._evaluation = MidCollector(registry), FleetEvaluationCollector(registry)
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason of their Mid resources.", ["reason"], registry=registry
         )

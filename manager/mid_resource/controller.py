@@ -74,7 +74,7 @@ class MidController:
         if (state := self._nodes.get(name)) is not None:
             state.listed = None
 
-    def _state(self, node: store.Node) -> MidNodeState:
+    def _state(self, node: store.StoredNode) -> MidNodeState:
         state = self._nodes.get(node.metadata.name)
         if state is None or state.uid != node.metadata.uid:
             state = self._nodes[node.metadata.name] = MidNodeState(node.metadata.uid)
@@ -171,7 +171,7 @@ class MidController:
         node = self._cache.nodes.get(name)
         return formula.published_on(node).allocatable if node else {}
 
-    def _case(self, state: MidNodeState, node: store.Node, strategy: NodeStrategy) -> Case:
+    def _case(self, state: MidNodeState, node: store.StoredNode, strategy: NodeStrategy) -> Case:
         name = node.metadata.name
         metric, now = self._cache.node_metrics.get(name), self._clock()
         gathered = self._gather(node, metric, strategy)
@@ -195,7 +195,9 @@ class MidController:
             now=now,
         )
 
-    def _gather(self, node: store.Node, metric: store.NodeMetric | None, strategy: NodeStrategy) -> DecisionInputs:
+    def _gather(
+        self, node: store.StoredNode, metric: store.StoredNodeMetric | None, strategy: NodeStrategy
+    ) -> DecisionInputs:
         return inputs.gather(
             node,
             metric,
@@ -241,7 +243,9 @@ class MidController:
         body = patch.node_patch(case.node, target, status)
         await self._patch(case.node, state, body, withdraws=case.decision.action is Action.WITHDRAW)
 
-    async def _patch(self, node: store.Node, state: MidNodeState, body: Mapping[str, Any], *, withdraws: bool) -> None:
+    async def _patch(
+        self, node: store.StoredNode, state: MidNodeState, body: Mapping[str, Any], *, withdraws: bool
+    ) -> None:
         """Patch the status of a node. The apiserver rejects the patch where the node was recreated meanwhile."""
         name = node.metadata.name
         try:

@@ -66,7 +66,7 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     return _without_report(inputs, now) or _by_age(inputs, now) or _by_content(inputs, now)
 
 
-def decide_by_spec(node: store.Node, metric: store.NodeMetric | None, now: dt.datetime) -> Decision | None:
+def decide_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime) -> Decision | None:
     """Decide on the newest report, by the policy in the NodeMetric's spec; None where the spec has none."""
     gathered = inputs_.gather_by_spec(node, metric)
     return None if gathered is None else decide(gathered, now)
@@ -193,7 +193,7 @@ def why_kept(node: pods.Node, autoscaler: str) -> str:
     return ""
 
 
-def why_closed(node: store.Node, strategy: NodeStrategy) -> Closed:
+def why_closed(node: store.StoredNode, strategy: NodeStrategy) -> Closed:
     """Return the first reason of: the whole cluster, the node leaves, the eviction annotation, the node may leave."""
     if strategy.emergency != "none":
         return Closed.FROZEN
@@ -211,7 +211,7 @@ class Case:
     """One node at one time, decided."""
 
     name: str
-    node: store.Node
+    node: store.StoredNode
     report: MidReport
     strategy: NodeStrategy
     policy: MidPolicy

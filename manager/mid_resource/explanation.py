@@ -68,7 +68,7 @@ class Explanation:
     """What was evicted from the node, and what would be next, as sentences."""
 
 
-def explain(node: store.Node, decided: Decision | None, shadow: MidStatus | None = None) -> Explanation:
+def explain(node: store.StoredNode, decided: Decision | None, shadow: MidStatus | None = None) -> Explanation:
     """Combine the node's status annotation with the decision on its newest report.
 
     `decided` is None where the policy of the node is not known. `shadow` is the annotation that a node in shadow would

@@ -175,7 +175,7 @@ def withdrawn(floor: Floor | None, reason: Reason, floor_before: dt.datetime | N
 
 
 def evaluated(
-    node: store.Node,
+    node: store.StoredNode,
     report: UsableReport,
     policy: MidPolicy,
     requests: Requests,
@@ -209,7 +209,7 @@ def evaluated(
     )
 
 
-def requests_unknown(node: store.Node, mid: Mapping[str, int]) -> Requests:
+def requests_unknown(node: store.StoredNode, mid: Mapping[str, int]) -> Requests:
     """Return requests where they could not be counted: nothing is unallocated, and `mid` is the last known floor."""
     return Requests(node_reservation.allocatable(node).resources, mid)
 

@@ -59,7 +59,7 @@ def mid_policy(strategy: NodeStrategy) -> MidPolicy:
     return mid_report.mid_policy(strategy.strategy)
 
 
-def spec_policy(metric: store.NodeMetric) -> slo.MidColocationPolicy | None:
+def spec_policy(metric: store.StoredNodeMetric) -> slo.MidColocationPolicy | None:
     """Return the policy that the manager wrote for this node; None where it is absent or invalid."""
     wire = (metric.spec or {}).get("midColocationPolicy")
     try:
@@ -79,8 +79,8 @@ def period(seconds: int) -> dt.timedelta:
 
 
 def gather(
-    node: store.Node,
-    metric: store.NodeMetric | None,
+    node: store.StoredNode,
+    metric: store.StoredNodeMetric | None,
     policy: MidPolicy,
     *,
     enabled: bool,
@@ -127,7 +127,7 @@ def _read(report: MidReport, policy: MidPolicy) -> tuple[UsableReport | None, st
         return None, str(error)
 
 
-def gather_by_spec(node: store.Node, metric: store.NodeMetric | None) -> DecisionInputs | None:
+def gather_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None) -> DecisionInputs | None:
     """Gather by the policy in the NodeMetric's spec, as koordctl does; None where the spec has none."""
     policy = spec_policy(metric) if metric else slo.MidColocationPolicy(enable=True)
     if policy is None:
@@ -141,7 +141,7 @@ def gather_by_spec(node: store.Node, metric: store.NodeMetric | None) -> Decisio
     )
 
 
-def clock_skew(metric: store.NodeMetric) -> dt.timedelta | None:
+def clock_skew(metric: store.StoredNodeMetric) -> dt.timedelta | None:
     """Return how far a node's clock is ahead of the apiserver's, negative where it is behind; None where unknown.
 
     The age of a sample is a difference of two clocks: the node's wrote its time, the manager's reads it. The apiserver

@@ -175,6 +175,6 @@ def _is_short(target: Target) -> bool:
     return any((line.calculated or 0) < (line.allocated_mid or 0) for line in target.lines.values())
 
 
-def _mid_capacity(node: store.Node) -> dict[str, int]:
+def _mid_capacity(node: store.StoredNode) -> dict[str, int]:
     capacity = pods.units(node.status.capacity)
     return {mid: capacity.get(native, 0) for mid, native in _NATIVE_OF_MID.items()}

@@ -53,7 +53,7 @@ class WritePace:
         self._reverts = 0
         self._reverted_at: dt.datetime | None = None
 
-    def turn(self, node: store.Node, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
+    def turn(self, node: store.StoredNode, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
         """Return whether a node that differs from what it should have may be written."""
         if self._at is None:
             return WriteTurn()
@@ -80,7 +80,7 @@ def pause_seconds(reverts: int) -> float:
     return Backoff(LEAST_SECONDS, LONGEST_SECONDS).step_seconds(max(reverts - 1, 0))
 
 
-def _node_state(node: store.Node) -> _State:
+def _node_state(node: store.StoredNode) -> _State:
     published = published_on(node)
     return _state(published.capacity, published.allocatable, mid_status.text_of(node))
 

@@ -77,21 +77,21 @@ class NodeMetricController:
     async def _create(self, name: str, body: Mapping[str, Any]) -> None:
         try:
             with self._telemetry.write("node_metric"):
-                metric = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.NodeMetric)
+                metric = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.StoredNodeMetric)
         except errors.AlreadyExists:
-            metric = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.NodeMetric)
+            metric = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
         else:
             log.info("node %s: created the NodeMetric", name)
         self._cache.node_metrics.update(metric)
 
-    async def _update(self, name: str, metric: store.NodeMetric, patch: Mapping[str, Any]) -> None:
+    async def _update(self, name: str, metric: store.StoredNodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:
             return
         log.info("node %s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
             with self._telemetry.write("node_metric"):
                 written = await objects.merge_patch(
-                    self._api, resources.NODE_METRICS, name, patch, decode=store.NodeMetric
+                    self._api, resources.NODE_METRICS, name, patch, decode=store.StoredNodeMetric
                 )
         except errors.NotFound:
             self._cache.node_metrics.remove(name, metric.metadata.uid)
@@ -104,7 +104,7 @@ class NodeMetricController:
         else:
             self._dropped.pop(name, None)
 
-    async def _delete_orphan(self, name: str, metric: store.NodeMetric) -> None:
+    async def _delete_orphan(self, name: str, metric: store.StoredNodeMetric) -> None:
         """Delete a NodeMetric whose Node is gone. Reads the Node first: the store may not hold all nodes yet."""
         try:
             node = await objects.get(self._api, resources.NODES, name, decode=pods.Node)

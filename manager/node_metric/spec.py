@@ -16,7 +16,7 @@ from api_types.colocation import presets
 from api_types.kubernetes import pods
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
-from manager.cache.store import NodeMetric
+from manager.cache.store import StoredNodeMetric
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
 
 
@@ -94,7 +94,7 @@ class MetricChange:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-def plan(node: pods.Node | None, metric: NodeMetric | None, spec: Mapping[str, Any] | None) -> MetricChange:
+def plan(node: pods.Node | None, metric: StoredNodeMetric | None, spec: Mapping[str, Any] | None) -> MetricChange:
     """Plan the change to a spec, which is as on the wire.
 
     Without it (no configuration yet) a present spec stays, and a new NodeMetric gets the default.

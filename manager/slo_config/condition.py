@@ -17,7 +17,7 @@ from api_types.colocation import document as colocation_document
 from api_types.colocation.problem import Effect, Problem
 from api_types.kubernetes import times, yaml_text
 from manager.slo_config import strategy
-from manager.slo_config.evaluation import Outcome, State
+from manager.slo_config.evaluation import ConfigOutcome, State
 
 REJECTED: Final = "ColocationConfigRejected"
 IGNORED: Final = "ColocationConfigIgnored"
@@ -42,7 +42,7 @@ _BEGIN: Final = re.compile(
 """Begin of a text that the manager wrote."""
 
 
-def summary(outcome: Outcome, *, kept_in: str) -> str:
+def summary(outcome: ConfigOutcome, *, kept_in: str) -> str:
     """Return the configuration in force in one line; `kept_in` names the ConfigMap of the last valid document."""
     if outcome.state is State.REFUSED:
         if outcome.configuration is None:
@@ -55,7 +55,7 @@ def summary(outcome: Outcome, *, kept_in: str) -> str:
     return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"
 
 
-def _gist(outcome: Outcome) -> str:
+def _gist(outcome: ConfigOutcome) -> str:
     configured = outcome.configuration
     if configured is None or not configured.cluster.enable:
         return "colocation is off (enable is not true)"
@@ -70,14 +70,14 @@ def _left_out(configured: strategy.Configuration) -> str:
     return f", {len(refused)} of them ignored" if refused else ""
 
 
-def reason(outcome: Outcome) -> str:
+def reason(outcome: ConfigOutcome) -> str:
     """Return the reason code of the document: that of its worst problem, where one has an effect."""
     if outcome.state is State.REFUSED:
         return REJECTED
     return IGNORED if any(problem.effect is Effect.LAYER_IGNORED for problem in outcome.problems) else APPLIED
 
 
-def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
+def annotation(outcome: ConfigOutcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
     """Return the new text of the annotation; None where the text `before` is up to date.
 
     `lastTransitionTime` is kept while `status` is the same, as in every condition.

@@ -36,7 +36,7 @@ ABSENCE_SECONDS: Final = 60.0
 _DELAYS: Final = backoff.Backoff(first_seconds=2.0, longest_seconds=120.0)
 
 
-class Step(enum.StrEnum):
+class ConfigStep(enum.StrEnum):
     """Steps, the keys of the configuration's work queue: one worker for each at a time."""
 
     RESTORE = "restore the last good configuration"
@@ -74,7 +74,7 @@ class ConfigController:
         reporter: ConfigReporter,
         telemetry: Telemetry,
         on_change: Callable[[], None],
-        schedule: Callable[[Step, float], None],
+        schedule: Callable[[ConfigStep, float], None],
         clock: Callable[[], dt.datetime],
     ) -> None:
         self.strategies: Strategies | None = None
@@ -87,7 +87,7 @@ class ConfigController:
         self._schedule = schedule
         self._clock = clock
         self._decided: _Decided | None = None
-        self._outcome: evaluation.Outcome | None = None
+        self._outcome: evaluation.ConfigOutcome | None = None
         self._confirmed: dt.datetime | None = None
         """Begin of the absence that a read has confirmed."""
         self._known_before = False
@@ -98,7 +98,7 @@ class ConfigController:
         self._last_good: str | None = None
         self._stored: str | None = None
         """Text of the stored document; None where there is none, or where it is not known."""
-        self._failures: dict[Step, int] = {}
+        self._failures: dict[ConfigStep, int] = {}
 
     def in_force(self) -> Configuration | None:
         """Return the configuration in force, None before there is one."""
@@ -107,25 +107,25 @@ class ConfigController:
     async def work(self, step: str) -> None:
         """Carry out a step; one that fails is retried after a growing delay."""
         try:
-            match Step(step):
-                case Step.RESTORE:
+            match ConfigStep(step):
+                case ConfigStep.RESTORE:
                     await self._restore()
-                case Step.DECIDE:
+                case ConfigStep.DECIDE:
                     self.decide()
-                case Step.CONFIRM:
+                case ConfigStep.CONFIRM:
                     await self._confirm_absence()
-                case Step.REPORT:
+                case ConfigStep.REPORT:
                     await self._report()
-                case Step.STORE:
+                case ConfigStep.STORE:
                     await self._store()
         except errors.ApiServerError as error:
-            attempt = self._failures.get(Step(step), 0)
-            self._failures[Step(step)] = attempt + 1
+            attempt = self._failures.get(ConfigStep(step), 0)
+            self._failures[ConfigStep(step)] = attempt + 1
             delay = _DELAYS.seconds(attempt, random.random)
             log.warning("cannot %s: %s; retrying in %.0f s", step, error, delay)
-            self._schedule(Step(step), delay)
+            self._schedule(ConfigStep(step), delay)
         else:
-            self._failures.pop(Step(step), None)
+            self._failures.pop(ConfigStep(step), None)
 
     async def _restore(self) -> None:
         """Put the stored document of an earlier leader in force, unless a newer one is. Raises ApiServerError."""
@@ -137,7 +137,7 @@ class ConfigController:
         if (last_good := evaluation.restore(data)) is not None:
             self._put_in_force(last_good)
             self._decided = None  # what is refused is measured against it
-            self._schedule(Step.DECIDE, 0)
+            self._schedule(ConfigStep.DECIDE, 0)
         elif self._stored is not None:
             log.warning(
                 "the document stored in ConfigMap %s is no longer valid; `koordctl config check` lists why",
@@ -168,8 +168,8 @@ class ConfigController:
                 "ConfigMap %s has been absent for %g s: the defaults are in force, colocation is off",
                 self._settings.config_map, ABSENCE_SECONDS,
             )  # fmt: skip
-        self._schedule(Step.REPORT, 0)
-        self._schedule(Step.STORE, 0)
+        self._schedule(ConfigStep.REPORT, 0)
+        self._schedule(ConfigStep.STORE, 0)
 
     def _counts_as_absent(self) -> bool:
         """Check whether the ConfigMap has been absent for long enough; confirm it, when it will have been."""
@@ -182,7 +182,7 @@ class ConfigController:
                 "ConfigMap %s is absent: the present configuration stays in force for %.0f s, then the defaults apply",
                 self._settings.config_map, seconds,
             )  # fmt: skip
-        self._schedule(Step.CONFIRM, max(seconds, 0.0))
+        self._schedule(ConfigStep.CONFIRM, max(seconds, 0.0))
         return False
 
     async def _confirm_absence(self) -> None:
@@ -225,7 +225,7 @@ class ConfigController:
             self._posted = decided
         await self._annotate(outcome, current.metadata.uid)
 
-    async def _annotate(self, outcome: evaluation.Outcome, uid: str) -> None:
+    async def _annotate(self, outcome: evaluation.ConfigOutcome, uid: str) -> None:
         config_map = self._config_maps.get(self._settings.config_map)
         if config_map is None or config_map.metadata.uid != uid:
             return

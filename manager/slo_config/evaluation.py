@@ -27,7 +27,7 @@ class State(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConfigOutcome:
     """Result of one state of the ConfigMap."""
 
     state: State
@@ -53,17 +53,19 @@ def restore(last_good: Mapping[str, str] | None) -> strategy.Configuration | Non
     return evaluate(None, last_good, exists=True).configuration
 
 
-def evaluate(in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool) -> Outcome:
+def evaluate(
+    in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool
+) -> ConfigOutcome:
     """Evaluate the ConfigMap's data against the configuration in force; `exists` is False where it is absent."""
     text = document_text(config_map) if exists else None
     reading = colocation_document.read_config(text)
     if reading.config is None:
-        return Outcome(State.REFUSED, in_force, False, text, reading.problems)
+        return ConfigOutcome(State.REFUSED, in_force, False, text, reading.problems)
     configured = strategy.configuration(reading.config, reading.problems)
     with_text = State.KEY_ABSENT if text is None else State.APPLIED
     state = with_text if exists else State.CONFIG_MAP_ABSENT
     problems = reading.problems if text or not exists else tuple(_misspelled_keys(config_map or {}))
-    return Outcome(state, configured, configured != in_force, text, problems, reading.unused)
+    return ConfigOutcome(state, configured, configured != in_force, text, problems, reading.unused)
 
 
 def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:

@@ -48,7 +48,7 @@ class ConfigReporter:
 
     async def post_events(
         self,
-        outcome: evaluation.Outcome,
+        outcome: evaluation.ConfigOutcome,
         config_map: ConfigMap,
         *,
         applied_before: bool,
@@ -73,7 +73,7 @@ class ConfigReporter:
             await self._recorder.event(about, severity, reason, text)
 
     def _events(
-        self, outcome: evaluation.Outcome, applied_before: bool
+        self, outcome: evaluation.ConfigOutcome, applied_before: bool
     ) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
         """Yield severity, reason and text of each Event of an evaluated document."""
         for problem in outcome.problems[:MOST_PROBLEM_EVENTS]:
@@ -107,7 +107,7 @@ class ConfigReporter:
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
                 await self._recorder.event(self._about, "Warning", condition.ADVICE, text)
 
-    async def annotate(self, outcome: evaluation.Outcome, config_map: ConfigMap) -> ConfigMap | None:
+    async def annotate(self, outcome: evaluation.ConfigOutcome, config_map: ConfigMap) -> ConfigMap | None:
         """Write the status annotation where it differs; return the ConfigMap as written.
 
         The apiserver refuses the patch where the ConfigMap was replaced meanwhile. Raises errors.ApiServerError.

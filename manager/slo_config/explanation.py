@@ -30,13 +30,13 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class StrategyExplanation:
     """Explanation of a strategy; `strategy` is None where no configuration is valid."""
 
     node: str
     source: str
     """Source of the document, as text."""
-    outcome: evaluation.Outcome
+    outcome: evaluation.ConfigOutcome
     kept_in: str
     """ConfigMap of the last valid document."""
     strategy: NodeStrategy | None
@@ -51,15 +51,15 @@ def explain(
     node: str,
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
-    outcome: evaluation.Outcome,
+    outcome: evaluation.ConfigOutcome,
     *,
     source: str,
     kept_in: str,
-) -> Explanation:
+) -> StrategyExplanation:
     """Explain a node with these labels and annotations under an evaluated document."""
     configured = outcome.configuration
     strategy = node_strategy(configured, labels, annotations) if configured else None
-    return Explanation(
+    return StrategyExplanation(
         node, source, outcome, kept_in, strategy, tuple(explain_values(strategy.layers)) if strategy else ()
     )
 
@@ -85,7 +85,7 @@ def _at(wire: Mapping[str, Any], path: str) -> Any:
     return at
 
 
-def participation(explained: Explanation) -> str:
+def participation(explained: StrategyExplanation) -> str:
     """Return whether the node takes part in colocation, and the value that decides it."""
     strategy, configured = explained.strategy, explained.outcome.configuration
     if strategy is None or configured is None:
@@ -99,7 +99,7 @@ def participation(explained: Explanation) -> str:
     return f"takes no part in colocation: enable is false by {enable.layer}"
 
 
-def head(explained: Explanation) -> Iterator[str]:
+def head(explained: StrategyExplanation) -> Iterator[str]:
     """Format everything but the values as lines of text."""
     subject = f"node {explained.node}" if explained.node else "a node without labels and annotations"
     yield f"{subject}: {participation(explained)}"
@@ -118,7 +118,7 @@ def head(explained: Explanation) -> Iterator[str]:
         yield f"  nodeConfigs[{position}] matches as well and is not used: nodeConfigs[{first}] comes first"
 
 
-def comparison(explained: Explanation) -> str:
+def comparison(explained: StrategyExplanation) -> str:
     """Compare the strategy with the NodeMetric's spec; empty where it was not read."""
     differs = explained.spec_differs
     if differs is None:
@@ -153,7 +153,7 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def as_json(explained: Explanation) -> dict[str, Any]:
+def as_json(explained: StrategyExplanation) -> dict[str, Any]:
     """Return the explanation as an object for JSON."""
     strategy = explained.strategy
     return {

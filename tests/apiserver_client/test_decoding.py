@@ -49,7 +49,7 @@ def test_an_object_without_namespace_has_an_empty_one():
 
 
 class Deep(msgspec.Struct):
-    metadata: decoding.ObjectMeta
+    metadata: decoding.EnvelopeMetadata
     after: int = 0
     text: str = ""
 

@@ -126,7 +126,7 @@ def _cached(config: Mapping[str, Any]) -> strategy.Configuration:
     return strategy.Configuration(slo.merge(below, document), entries, document)
 
 
-def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> evaluation.Outcome:
+def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> evaluation.ConfigOutcome:
     return evaluation.evaluate(in_force, data, exists=data is not None)
 
 
@@ -240,7 +240,7 @@ def _reconciled(
         wanted = collect_policy.for_node(holds).to_wire()
     node = pods.Node(metadata=pods.ObjectMeta(name="node", uid="1")) if case["node_exists"] else None
     old = case.get("old_spec") if before is None else before
-    metric = store.NodeMetric(spec=old) if case["nodemetric_exists"] else None
+    metric = store.StoredNodeMetric(spec=old) if case["nodemetric_exists"] else None
     plan = collect_policy.plan(node, metric, wanted)
     spec = None if plan.action is collect_policy.MetricAction.DELETE else {**(old or {}), **plan.body.get("spec", {})}
     policy = {"metricCollectPolicy": spec["metricCollectPolicy"]} if spec else None
@@ -275,7 +275,7 @@ def pod_of(given: Mapping[str, Any]) -> pods.Pod:
     return msgspec.convert(wire, type=pods.Pod)
 
 
-def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
+def _metric(given: Mapping[str, Any] | None) -> store.StoredNodeMetric | None:
     if given is None:
         return None
     status: dict[str, Any] = {}
@@ -285,7 +285,7 @@ def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
         status["prodReclaimableMetric"] = {"resource": {"resources": _resource_list(given["prodReclaimable"])}}
     if given.get("nodeUsage"):
         status["nodeMetric"] = {"nodeUsage": {"resources": _resource_list(given["nodeUsage"])}}
-    return msgspec.convert({"status": status}, type=store.NodeMetric)
+    return msgspec.convert({"status": status}, type=store.StoredNodeMetric)
 
 
 def target_of(case: Mapping[str, Any]) -> formula.Target:

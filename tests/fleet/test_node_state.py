@@ -17,7 +17,7 @@ GIB = 2**30
 
 
 def state(node=None, metric=None, now=NOW):
-    decoded = store.with_mid_status(msgspec.convert(node, type=store.Node)) if node else None
+    decoded = store.with_mid_status(msgspec.convert(node, type=store.StoredNode)) if node else None
     report = msgspec.convert(metric, type=wire.WireNodeMetric) if metric else None
     return node_state.combine("worker-1", decoded, report, now)
 

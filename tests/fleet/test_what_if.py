@@ -73,7 +73,7 @@ def strategy(enabled=True, **keys):
 
 def compared(after, before=None, report=None, annotations=None):
     """Compare a node of 16 cores and 64 GiB under two strategies."""
-    node = msgspec.convert(cluster.node(annotations=annotations), type=store.Node)
+    node = msgspec.convert(cluster.node(annotations=annotations), type=store.StoredNode)
     metric = msgspec.convert(report, type=wire.WireNodeMetric) if report else None
     return what_if.compare("worker-1", store.with_mid_status(node), metric, (before or strategy(), after), NOW)
 

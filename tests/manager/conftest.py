@@ -16,7 +16,7 @@ from manager.mid_resource.eviction.rights import Rights
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController, Step
+from manager.slo_config.controller import ConfigController, ConfigStep
 from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
@@ -40,18 +40,18 @@ class DirectConfig(ConfigController):
 
     async def start(self):
         """Restore the last good document, then do as `refresh`."""
-        await self.work(Step.RESTORE)
+        await self.work(ConfigStep.RESTORE)
         await self.refresh()
 
     async def refresh(self):
         """Update the store from the cluster, decide, and carry out what is due; what failed before is retried."""
         self._world.sync_config()
-        await self.work(Step.DECIDE)
+        await self.work(ConfigStep.DECIDE)
         await self.settle()
 
     async def settle(self, *, retry=True):
         """Carry out every scheduled step, but for the end of an absence."""
-        while due := [each for each in self.steps if each[1] == 0 or (retry and each[0] is not Step.CONFIRM)]:
+        while due := [each for each in self.steps if each[1] == 0 or (retry and each[0] is not ConfigStep.CONFIRM)]:
             self.steps = [each for each in self.steps if each not in due]
             retry = False
             for step in dict.fromkeys(step for step, _ in due):

@@ -9,7 +9,7 @@ from manager import assembly, leader
 from manager.cache import config_watch
 from manager.cache.work_queue import Lane
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import Step
+from manager.slo_config.controller import ConfigStep
 from tests.manager.conftest import allocated, amounts, worked_off
 
 
@@ -25,7 +25,7 @@ async def parts(world):
 
 async def read_config(world, parts):
     world.sync_config()
-    await parts.config.work(Step.DECIDE)
+    await parts.config.work(ConfigStep.DECIDE)
 
 
 async def reconcile(world, parts, times=1):

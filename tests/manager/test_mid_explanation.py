@@ -31,7 +31,7 @@ async def explain(world):
     async with session.connect(world.server.connection(), user_agent="test") as api:
         node = store.with_mid_status(await objects.get(api, resources.NODES, "n1", decode=pods.Node))
         try:
-            metric = await objects.get(api, resources.NODE_METRICS, "n1", decode=store.NodeMetric)
+            metric = await objects.get(api, resources.NODE_METRICS, "n1", decode=store.StoredNodeMetric)
         except errors.NotFound:
             metric = None
         return await mid_explanation.explain(api, node, metric, world.now)

@@ -21,7 +21,7 @@ from manager.leader_election.elector import LeaderElector, Role
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import Step
+from manager.slo_config.controller import ConfigStep
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager import reference_model
@@ -118,7 +118,7 @@ class Manager:
             leading.add_everything(self.parts)
         parts = self.parts
         if everything:
-            parts.config_queue.add(Step.STORE)  # a retry of a write, whose timer `worked_off` has dropped
+            parts.config_queue.add(ConfigStep.STORE)  # a retry of a write, whose timer `worked_off` has dropped
         for queue in (parts.config_queue, parts.spec_queue, parts.queue, parts.spec_queue):
             await worked_off(queue)
 

@@ -29,7 +29,7 @@ _UNREADABLE: Final = (
 )
 
 
-class Pair(NamedTuple):
+class CertificatePair(NamedTuple):
     """A certificate and its key as PEM, and the certificates that the API server trusts."""
 
     certificate: bytes
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
     bundle: bytes
 
 
-def make(host: str, now: dt.datetime, before: bytes = b"") -> Pair:
+def make(host: str, now: dt.datetime, before: bytes = b"") -> CertificatePair:
     """Return a new certificate for a host name; `before` is the bundle so far, of which the newest stays trusted."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "koord-suite-admission")])
@@ -58,10 +58,10 @@ def make(host: str, now: dt.datetime, before: bytes = b"") -> Pair:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(text, private, text + _newest(before, now))
+    return CertificatePair(text, private, text + _newest(before, now))
 
 
-def problem(pair: Pair, host: str, now: dt.datetime) -> str:
+def problem(pair: CertificatePair, host: str, now: dt.datetime) -> str:
     """Return the reason for which a certificate has to be made again; empty while it may be used."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)

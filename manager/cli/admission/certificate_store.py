@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from apiserver_client import objects, resources, session
 from manager.cli.admission import certificate
-from manager.cli.admission.certificate import Pair
+from manager.cli.admission.certificate import CertificatePair
 from manager.cli.admission.settings import AdmissionSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class CertificateStore:
         self._context = context
         self._settings = settings
         self._clock = clock
-        self._served: Pair | None = None
+        self._served: CertificatePair | None = None
 
     async def check(self) -> None:
         """Renew the certificate where that is due, and serve the one of the Secret. Raises errors.ApiServerError."""
@@ -61,7 +61,7 @@ class CertificateStore:
             self._serve(pair)
             self._served = pair
 
-    async def _read_or_renew(self) -> Pair:
+    async def _read_or_renew(self) -> CertificatePair:
         name, namespace = self._settings.secret, self._settings.namespace
         secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
         pair = _pair(secret.get("data") or {})
@@ -104,7 +104,7 @@ class CertificateStore:
         await objects.replace(self._api, _CONFIGURATIONS, name, {**configuration, "webhooks": changed})
         log.info("MutatingWebhookConfiguration %s: its caBundle was replaced", name)
 
-    def _serve(self, pair: Pair) -> None:
+    def _serve(self, pair: CertificatePair) -> None:
         """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else."""
         folder = Path(self._settings.certificate_folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,9 +116,9 @@ class CertificateStore:
         self._context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
 
 
-def _pair(data: Mapping[str, Any]) -> Pair:
+def _pair(data: Mapping[str, Any]) -> CertificatePair:
     """Return what a Secret holds; an entry that cannot be decoded is empty."""
-    return Pair(*(_decoded(data.get(key)) for key in (CERTIFICATE_FILE, KEY_FILE, _BUNDLE)))
+    return CertificatePair(*(_decoded(data.get(key)) for key in (CERTIFICATE_FILE, KEY_FILE, _BUNDLE)))
 
 
 def _decoded(value: object) -> bytes:

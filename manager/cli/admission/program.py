@@ -32,7 +32,7 @@ _DRAIN_SECONDS: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-class Program:
+class AdmissionProgram:
     """One replica. Each of them serves."""
 
     def __init__(self, settings: AdmissionSettings, to: connection.Connection) -> None:

@@ -18,7 +18,7 @@ from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
 from manager.events.recorder import EventRecorder
-from manager.metrics.eviction import Result
+from manager.metrics.eviction import AttemptResult
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Case
@@ -322,7 +322,7 @@ class Evictor:
         now = self._clock()
         turn.attempted(now, turn.policy.node_interval)
         self._advice_pace.attempted(now)
-        self._count(plan, Result.ADVISED)
+        self._count(plan, AttemptResult.ADVISED)
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
         await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
 
@@ -339,7 +339,7 @@ class Evictor:
         except errors.ApiServerError as error:
             await self._not_evicted(turn, plan, victim, error, now)
             return False
-        self._count(plan, Result.EVICTED)
+        self._count(plan, AttemptResult.EVICTED)
         self._telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
         self._evicted.add(victim.uid, now)
@@ -358,11 +358,11 @@ class Evictor:
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
         result = pace.classify(error)
-        if result is Result.FORBIDDEN and not await self._rights.lost(victim.namespace):
-            result = Result.REFUSED
+        if result is AttemptResult.FORBIDDEN and not await self._rights.lost(victim.namespace):
+            result = AttemptResult.REFUSED
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
-        if result is Result.FAILED and not isinstance(error, errors.Throttled):
+        if result is AttemptResult.FAILED and not isinstance(error, errors.Throttled):
             self._pods_changed(turn.name)
             return  # it may have been evicted: the pause of the node and the rate of the cluster hold
         self._pace_of(turn).refused(at)
@@ -370,10 +370,10 @@ class Evictor:
         asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
         turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
         match result:
-            case Result.GONE:
+            case AttemptResult.GONE:
                 self._gone.add(victim.uid, now)
                 self._pods_changed(turn.name)
-            case Result.REFUSED:
+            case AttemptResult.REFUSED:
                 pause = self._refusals.add(victim.uid, now, max(asked, turn.time_for_others()))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
@@ -389,7 +389,7 @@ class Evictor:
     def _pace_of(self, turn: NodeTurn) -> ClusterPace:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
-    def _count(self, plan: EvictionPlan, result: Result) -> None:
+    def _count(self, plan: EvictionPlan, result: AttemptResult) -> None:
         self._telemetry.eviction.count(plan.triggers[0], result)
 
     def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:

@@ -15,7 +15,7 @@ from manager.mid_resource.eviction.shortage import WHOLE_NODE, FullReport, Obser
 from manager.mid_resource.reasons import Closed
 
 
-def last_eviction(node: store.Node, policy: EvictionPolicy) -> Iterator[str]:
+def last_eviction(node: store.StoredNode, policy: EvictionPolicy) -> Iterator[str]:
     """Yield the last eviction on a node that is closed since."""
     record = mid_eviction.eviction_record(node)
     if record is not None:
@@ -24,13 +24,13 @@ def last_eviction(node: store.Node, policy: EvictionPolicy) -> Iterator[str]:
         yield messages.reopens(policy, record.trigger)
 
 
-def causes(node: store.Node, observation: Observation | None, policy: EvictionPolicy) -> frozenset[Trigger]:
+def causes(node: store.StoredNode, observation: Observation | None, policy: EvictionPolicy) -> frozenset[Trigger]:
     """Return what evicts from a node now, or would if the following reports showed the same."""
     shortages = observation.shortages(policy) if observation else frozenset()
     return nodes.causes(shortages, policy, mid_eviction.eviction_record(node), decision.classify(node))
 
 
-def interruption(node: store.Node, observation: Observation | None, policy: EvictionPolicy) -> Iterator[str]:
+def interruption(node: store.StoredNode, observation: Observation | None, policy: EvictionPolicy) -> Iterator[str]:
     """Yield why a shortage evicts none, or why a node that was closed to be emptied is not."""
     departure, record = decision.classify(node), mid_eviction.eviction_record(node)
     if policy.mode == "off" or departure.is_leaving:
@@ -47,7 +47,7 @@ def interruption(node: store.Node, observation: Observation | None, policy: Evic
 
 
 def next_eviction(
-    node: store.Node,
+    node: store.StoredNode,
     observation: Observation | None,
     full: FullReport | None,
     listed: Iterable[pods_on_node.EvictablePod],

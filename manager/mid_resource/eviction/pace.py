@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver_client import errors
 from component_base.rate_limits import SlidingWindow
-from manager.metrics.eviction import Result
+from manager.metrics.eviction import AttemptResult
 
 WINDOW: Final = dt.timedelta(minutes=1)
 ATTEMPTS_PER_EVICTION: Final = 3
@@ -134,17 +134,17 @@ class NewlyEvicted:
         self._pods = OrderedDict((uid, min(time, now)) for uid, time in self._pods.items())
 
 
-def classify(error: errors.ApiServerError) -> Result:
+def classify(error: errors.ApiServerError) -> AttemptResult:
     """Return what an error of the Eviction API means."""
     match error:
         case errors.NotFound() | errors.Conflict():
-            return Result.GONE
+            return AttemptResult.GONE
         case errors.Forbidden():
-            return Result.FORBIDDEN
+            return AttemptResult.FORBIDDEN
         case errors.Throttled() if any(cause.reason == _DISRUPTION_BUDGET for cause in error.causes):
-            return Result.REFUSED
+            return AttemptResult.REFUSED
         case errors.Throttled():
-            return Result.FAILED
+            return AttemptResult.FAILED
         case errors.StatusError(status=500 | 400 | 422):
-            return Result.REFUSED  # 500: more than one budget for the pod
-    return Result.FAILED
+            return AttemptResult.REFUSED  # 500: more than one budget for the pod
+    return AttemptResult.FAILED

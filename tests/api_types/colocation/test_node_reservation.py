@@ -134,4 +134,4 @@ def test_of_many_problems_the_first_ones_are_told():
 
 def test_a_reservation_of_nothing_is_valid():
     found = node_reservation.annotated(annotations({"resources": {"cpu": "0", "memory": 0}}))
-    assert found == node_reservation.Amounts({"cpu": 0, "memory": 0}, ())
+    assert found == node_reservation.CheckedResources({"cpu": 0, "memory": 0}, ())

@@ -36,7 +36,7 @@ def keys(value, path=""):
 def test_a_report_of_koordinators_agent_is_valid_and_kept_completely():
     wire = factories.upstream_node_metric()
     VALIDATOR.validate(wire)
-    returned = node_metric.NodeMetric.model_validate(wire).to_wire()
+    returned = node_metric.NodeMetricDocument.model_validate(wire).to_wire()
     assert keys(wire) <= keys(returned)
     assert returned["status"]["nodeMetric"]["nodeUsage"]["devices"][0]["topology"]["pcieID"] == "0000:00"
     VALIDATOR.validate(returned)

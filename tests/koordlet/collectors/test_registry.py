@@ -13,7 +13,7 @@ from koordlet import collectors
 from koordlet.cluster.interface import NoCluster
 from koordlet.collectors import registry
 from koordlet.collectors.interface import Collector, MeasuredValue, MetricDescription, RingShape
-from koordlet.metric_cache.interface import Window
+from koordlet.metric_cache.interface import TimeWindow
 from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
@@ -80,7 +80,7 @@ def observer(tmp_path, monkeypatch):
 def test_a_listed_collector_reaches_the_cache(observer):
     for second in range(3):
         observer.observe(1000.0 + second, NoCluster(observer.machine_capacity))
-    cached = observer.cache.of_collectors["disks"].samples([KEY], Window(1002.0, 60.0))
+    cached = observer.cache.of_collectors["disks"].samples([KEY], TimeWindow(1002.0, 60.0))
     assert cached.values[0, 0].tolist() == [1000.0, 1001.0, 1002.0]
 
 

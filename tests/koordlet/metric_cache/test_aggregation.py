@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.aggregation import UsageStatistic
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.samples import NODE, SYSTEM, UsageSample
 
 NAN = math.nan
@@ -116,30 +116,30 @@ def test_samples_that_span_strictly_less_than_half_the_window_are_cold(window, s
 def window_samples(cpu, memory, at, seconds=10.0):
     """Return samples of NODE and SYSTEM; `cpu` and `memory` are [series, sample]."""
     values = np.array([cpu, memory], np.float32)
-    return WindowSamples(Window(100.0, seconds), (NODE, SYSTEM), np.array(at, float), values)
+    return WindowSamples(TimeWindow(100.0, seconds), (NODE, SYSTEM), np.array(at, float), values)
 
 
 def test_one_call_aggregates_both_resources_of_all_series():
     samples = window_samples([[1, 2, 3], [NAN, 4, 8]], [[10, 20, 60], [NAN, 40, 80]], [90, 95, 100])
-    found = aggregation.aggregate(samples, [Statistic.AVG, Statistic.P90, Statistic.STD])
-    assert found.usage(Statistic.AVG, NODE) == UsageSample(2.0, 30.0)
-    assert found.usage(Statistic.P90, NODE) == UsageSample(2.0, 20.0)
-    assert found.usage(Statistic.AVG, SYSTEM) == UsageSample(6.0, 60.0)
-    assert found.usage(Statistic.STD, SYSTEM) == UsageSample(2.0, 20.0)
+    found = aggregation.aggregate(samples, [UsageStatistic.AVG, UsageStatistic.P90, UsageStatistic.STD])
+    assert found.usage(UsageStatistic.AVG, NODE) == UsageSample(2.0, 30.0)
+    assert found.usage(UsageStatistic.P90, NODE) == UsageSample(2.0, 20.0)
+    assert found.usage(UsageStatistic.AVG, SYSTEM) == UsageSample(6.0, 60.0)
+    assert found.usage(UsageStatistic.STD, SYSTEM) == UsageSample(2.0, 20.0)
     assert (found.is_cold(NODE), found.is_cold(SYSTEM)) == (False, False)
 
 
 def test_a_series_that_began_late_in_the_window_is_cold_while_others_are_not():
     samples = window_samples([[1, 2, 3], [NAN, NAN, 8]], [[1, 2, 3], [NAN, NAN, 8]], [90, 95, 100])
-    found = aggregation.aggregate(samples, [Statistic.AVG])
+    found = aggregation.aggregate(samples, [UsageStatistic.AVG])
     assert (found.is_cold(NODE), found.is_cold(SYSTEM)) == (False, True)
 
 
 def test_no_samples_are_no_usage_and_cold():
     samples = window_samples([[], []], [[], []], [])
-    found = aggregation.aggregate(samples, list(Statistic))
-    usage = {statistic: found.usage(statistic, NODE) for statistic in Statistic}
-    assert usage == dict.fromkeys(Statistic)
+    found = aggregation.aggregate(samples, list(UsageStatistic))
+    usage = {statistic: found.usage(statistic, NODE) for statistic in UsageStatistic}
+    assert usage == dict.fromkeys(UsageStatistic)
     assert found.is_cold(NODE)
 
 

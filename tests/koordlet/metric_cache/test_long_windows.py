@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.aggregation import UsageStatistic
+from koordlet.metric_cache.interface import MetricCache, TimeWindow
 from koordlet.metric_cache.long_windows import LongWindowCache
 from koordlet.samples import NODE, SeriesKey, SeriesKind, UsageSample
 
@@ -24,8 +24,8 @@ def pod(name):
 
 
 def statistics(cache, until, seconds):
-    found = aggregation.aggregate(cache.samples((NODE,), Window(until, seconds)), list(Statistic))
-    return {name: found.usage(name, NODE) for name in Statistic}, found.is_cold(NODE)
+    found = aggregation.aggregate(cache.samples((NODE,), TimeWindow(until, seconds)), list(UsageStatistic))
+    return {name: found.usage(name, NODE) for name in UsageStatistic}, found.is_cold(NODE)
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,10 @@ def test_a_new_pod_has_a_mean_from_its_first_sample_on():
     for second in range(1, 2000):
         new = {pod("new"): UsageSample(3.0, 7.0)} if second >= 1990 else {}
         cache.append(START + second, {NODE: UsageSample(1.0, 1.0), **new})
-    found = aggregation.aggregate(cache.samples((pod("new"),), Window(START + 1999, 2 * HOUR)), (Statistic.AVG,))
-    assert found.usage(Statistic.AVG, pod("new")) == UsageSample(3.0, 7.0)
+    found = aggregation.aggregate(
+        cache.samples((pod("new"),), TimeWindow(START + 1999, 2 * HOUR)), (UsageStatistic.AVG,)
+    )
+    assert found.usage(UsageStatistic.AVG, pod("new")) == UsageSample(3.0, 7.0)
 
 
 def test_a_pod_that_ended_gives_its_row_back_with_its_row_of_samples():
@@ -88,7 +90,7 @@ def test_a_pod_that_ended_gives_its_row_back_with_its_row_of_samples():
         name = "old" if second < 100 else "new" if second > 100 + 1900 else None
         cache.append(START + second, {pod(name): UsageSample(1.0, 1.0)} if name else {})
     assert cache.keys() == [pod("new")]
-    found = cache.samples((pod("old"), pod("new")), Window(START + 2 * HOUR, 2 * HOUR)).values[0]
+    found = cache.samples((pod("old"), pod("new")), TimeWindow(START + 2 * HOUR, 2 * HOUR)).values[0]
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).any()
 
@@ -123,7 +125,7 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, fine_sl
         rest = len(appended) % 4
         candidates = [*means, (now, _mean(appended[-rest:]), rest)] if rest else means
     inside = [each for each in candidates if until - seconds < each[0] <= until]
-    found = cache.samples([pod(name) for name in PODS], Window(until, float(seconds)))
+    found = cache.samples([pod(name) for name in PODS], TimeWindow(until, float(seconds)))
     assert found.at_seconds.tolist() == [at for at, _, _ in inside]
     held = cache.keys()  # without those that had no sample in a whole ring
     for name in (each for each in PODS if pod(each) in held):
@@ -149,7 +151,7 @@ def test_the_minute_that_has_begun_is_a_mean_of_its_own_once_it_has_a_sample(sec
     cache = LongWindowCache(window_seconds=120, max_series=4)
     for second in range(1, seconds + 1):
         cache.append(START + second, {NODE: UsageSample(2.0, 1e9)})
-    found = cache.samples((NODE,), Window(START + seconds, 299))
+    found = cache.samples((NODE,), TimeWindow(START + seconds, 299))
     assert found.weights.tolist() == weights
     assert found.at_seconds[-1] == START + seconds
     assert np.isfinite(found.values).all()

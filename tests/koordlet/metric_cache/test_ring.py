@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import ring
-from koordlet.metric_cache.interface import Window
+from koordlet.metric_cache.interface import TimeWindow
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
@@ -23,7 +23,7 @@ def pod(name):
 
 def cpu(cache, key, until, seconds):
     """Return the CPU samples of one series in a window, as a list."""
-    return cache.samples([key], Window(until, seconds)).values[0, 0].tolist()
+    return cache.samples([key], TimeWindow(until, seconds)).values[0, 0].tolist()
 
 
 def test_a_clock_step_before_the_first_sample_computes_with_no_uninitialised_memory(monkeypatch):
@@ -41,7 +41,7 @@ def test_samples_come_back_by_resource_series_and_time():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(0.5, 100), pod("a"): UsageSample(0.25, 10)})
     cache.append(2.0, {NODE: UsageSample(1.5, 300)})
-    found = cache.samples([pod("a"), NODE], Window(2.0, 10.0))
+    found = cache.samples([pod("a"), NODE], TimeWindow(2.0, 10.0))
     assert found.keys == (pod("a"), NODE)
     assert found.at_seconds.tolist() == [1.0, 2.0]
     np.testing.assert_array_equal(found.values, [[[0.25, NAN], [0.5, 1.5]], [[10, NAN], [100, 300]]])
@@ -57,15 +57,15 @@ def test_a_window_leaves_out_its_beginning_and_includes_its_end():
 def test_a_series_that_is_not_cached_has_no_samples():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1)})
-    found = cache.samples([pod("x"), NODE], Window(1.0, 5.0))
+    found = cache.samples([pod("x"), NODE], TimeWindow(1.0, 5.0))
     np.testing.assert_array_equal(found.values, [[[NAN], [1]], [[NAN], [1]]])
 
 
 def test_an_empty_cache_and_an_empty_query_have_empty_results():
     cache = RingCache()
-    assert cache.samples([NODE], Window(1.0, 5.0)).values.shape == (2, 1, 0)
+    assert cache.samples([NODE], TimeWindow(1.0, 5.0)).values.shape == (2, 1, 0)
     cache.append(1.0, {})
-    assert cache.samples([], Window(1.0, 5.0)).values.shape == (2, 0, 1)
+    assert cache.samples([], TimeWindow(1.0, 5.0)).values.shape == (2, 0, 1)
     assert cpu(cache, NODE, 1.0, 5.0) == pytest.approx([NAN], nan_ok=True)
 
 
@@ -73,7 +73,7 @@ def test_an_empty_cache_and_an_empty_query_have_empty_results():
 def test_an_invalid_usage_is_no_sample(value):
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(value, 5), SYSTEM: UsageSample(5, value)})
-    values = cache.samples([NODE, SYSTEM], Window(1.0, 1.0)).values[:, :, 0]
+    values = cache.samples([NODE, SYSTEM], TimeWindow(1.0, 1.0)).values[:, :, 0]
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
 
 
@@ -165,7 +165,7 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, 
         appended.append((now, values))
     until = now - back
     inside = [(at, values) for at, values in appended[-slots:] if until - seconds < at <= until]
-    found = cache.samples([pod(name) for name in range(7)], Window(float(until), float(seconds)))
+    found = cache.samples([pod(name) for name in range(7)], TimeWindow(float(until), float(seconds)))
     assert found.at_seconds.tolist() == [at for at, _ in inside]
     for name in range(7):
         expected = np.array([values.get(name, NAN) for _, values in inside])

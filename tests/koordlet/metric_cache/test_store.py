@@ -4,7 +4,7 @@ import pytest
 
 from koordlet.collectors.interface import RingShape
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.interface import Window
+from koordlet.metric_cache.interface import TimeWindow
 from koordlet.metric_cache.store import MetricStore
 from koordlet.samples import NODE, Snapshot, UsageSample
 
@@ -24,6 +24,6 @@ def test_a_step_of_the_clock_moves_the_samples_of_every_ring(step_seconds):
     newest = [
         store.cached(last).at_seconds[-1],
         store.containers.cached(last).at_seconds[-1],
-        store.of_collectors[OWN].samples((NODE,), Window(last, 1800.0)).at_seconds[-1],
+        store.of_collectors[OWN].samples((NODE,), TimeWindow(last, 1800.0)).at_seconds[-1],
     ]
     assert newest == [last] * 3

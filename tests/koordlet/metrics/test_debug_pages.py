@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.metrics import debug_pages
 from koordlet.samples import SeriesKey, SeriesKind
 
@@ -13,7 +13,7 @@ from koordlet.samples import SeriesKey, SeriesKind
 def window(series, samples):
     keys = tuple(SeriesKey(SeriesKind.POD, f"pod-{number}") for number in range(series))
     values = np.arange(2 * series * samples, dtype=np.float64).reshape(2, series, samples)
-    return WindowSamples(Window(samples, samples), keys, np.arange(samples, dtype=np.float64), values)
+    return WindowSamples(TimeWindow(samples, samples), keys, np.arange(samples, dtype=np.float64), values)
 
 
 def reports(pods, containers):

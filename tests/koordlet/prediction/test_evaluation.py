@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.interface import TimeWindow, WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, total_usage
 from koordlet.prediction.parameters import PredictParameters
@@ -327,7 +327,7 @@ def samples(*rows):
     """Return samples of CPU, and of memory with the same numbers, of S and of pods."""
     values = np.array([rows, rows], np.float32)
     keys = (UNRESERVED_SYSTEM, *(pod_key(str(number)) for number in range(1, len(rows))))
-    return WindowSamples(Window(NOW, 30.0), keys, np.arange(values.shape[-1], dtype=float), values)
+    return WindowSamples(TimeWindow(NOW, 30.0), keys, np.arange(values.shape[-1], dtype=float), values)
 
 
 def test_usage_is_the_p90_of_the_sum():

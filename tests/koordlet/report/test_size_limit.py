@@ -26,8 +26,12 @@ def pod(name, priority="koord-prod", memory="134217728", namespace="default"):
 
 def report(pods, rest_bytes=0):
     """Return a report with these pods; the rest of it, which is several KiB in a cluster, is in a condition."""
-    ready = node_metric.Condition(type="Ready", status="True", message="all is well", last_transition_time=NOW)
-    rest = node_metric.Condition(type="Rest", status="True", message="r" * rest_bytes, last_transition_time=NOW)
+    ready = node_metric.NodeMetricCondition(
+        type="Ready", status="True", message="all is well", last_transition_time=NOW
+    )
+    rest = node_metric.NodeMetricCondition(
+        type="Rest", status="True", message="r" * rest_bytes, last_transition_time=NOW
+    )
     return node_metric.NodeMetricStatus(update_time=NOW, pods_metric=pods, conditions=[ready, rest])
 
 

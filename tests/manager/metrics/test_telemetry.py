@@ -12,7 +12,7 @@ from apiserver_client import errors
 from component_base.version import VERSION
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import Leadership, export_gauges
-from manager.metrics.eviction import OTHER, EvictedByNamespace, Result
+from manager.metrics.eviction import OTHER, AttemptResult, EvictedByNamespace
 from manager.metrics.mid_resource import TERMS
 from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
 from manager.mid_resource.eviction.shortage import Trigger
@@ -28,7 +28,7 @@ TYPE_WORDS = "gauge|counter|summary|histogram|map"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
     "reason": {*Reason}, "state": {*State}, "kind": {*KINDS},
-    "result": {"ok", "error", *Result}, "resource": {*WATCHED},
+    "result": {"ok", "error", *AttemptResult}, "resource": {*WATCHED},
     "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger}, "version": {VERSION}, "namespace": {OTHER},
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from api_types.node_metric import crd_manifest
 from apiserver_client import errors
 from manager import assembly
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ABSENCE_SECONDS, Step
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
 from tests.fakes import cluster
 from tests.manager.conftest import worked_off
 
@@ -310,7 +310,7 @@ async def foreign(world, monkeypatch):
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {"metricCollectPolicy": {}}})
     world.configure({"enable": True})
     world.sync_config()
-    await parts.config.work(Step.DECIDE)
+    await parts.config.work(ConfigStep.DECIDE)
     await parts.schema.once()
     await made.reconcile()
     return made

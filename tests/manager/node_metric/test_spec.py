@@ -11,7 +11,7 @@ from api_types.colocation.controller_config import ColocationStrategy, MetricAgg
 from api_types.kubernetes import pods
 from api_types.node_metric import crd_manifest
 from api_types.node_metric.types import MetricCollectPolicy, NodeMetricSpec
-from manager.cache.store import NodeMetric
+from manager.cache.store import StoredNodeMetric
 from manager.node_metric import spec as collect_policy
 from manager.node_metric.spec import MetricAction
 from manager.slo_config.strategy import NodeStrategy, configuration, node_strategy
@@ -112,7 +112,7 @@ SPEC = NodeMetricSpec(
 
 
 def metric(spec=None, owners=(OWNER,)):
-    return msgspec.convert({"metadata": {"ownerReferences": list(owners)}, "spec": spec}, type=NodeMetric)
+    return msgspec.convert({"metadata": {"ownerReferences": list(owners)}, "spec": spec}, type=StoredNodeMetric)
 
 
 def test_plans_nothing_without_node_and_node_metric():

@@ -16,7 +16,7 @@ from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigStep
 from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
@@ -61,7 +61,7 @@ class History:
             on_change=lambda: None, schedule=lambda step, seconds: self.steps.append((step, seconds)), clock=now,
         )  # fmt: skip
         self.in_force = self.kept
-        return self.look(Step.RESTORE)
+        return self.look(ConfigStep.RESTORE)
 
     async def look(self, *first):
         """Update the store, decide, and carry out what is due; an absence lasts long enough."""
@@ -71,7 +71,7 @@ class History:
             except KeyError:
                 self.known.remove(NAME)
                 self.known.note_list()
-            for step in (*first, Step.DECIDE):
+            for step in (*first, ConfigStep.DECIDE):
                 await self.config.work(step)
             while due := [step for step, seconds in self.steps if seconds == 0]:
                 self.steps = []

@@ -24,7 +24,7 @@ from manager.cache.work_queue import WorkQueue
 from manager.events.recorder import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigStep
 from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import apiserver, cluster
@@ -95,8 +95,8 @@ class History:
             reporter=ConfigReporter(self.api, SETTINGS, recorder, telemetry, clock),
             telemetry=telemetry, on_change=self.check, schedule=self.schedule, clock=clock,
         )  # fmt: skip
-        self.queue = WorkQueue(self.config.work, workers=len(Step))
-        add_config = lambda: self.queue.add(Step.DECIDE)  # noqa: E731
+        self.queue = WorkQueue(self.config.work, workers=len(ConfigStep))
+        add_config = lambda: self.queue.add(ConfigStep.DECIDE)  # noqa: E731
         self.sink = EventSink(self.cache, add=lambda _: None, add_config=add_config)
 
     def schedule(self, step, seconds):
@@ -184,7 +184,7 @@ class History:
     async def _read(self):
         with contextlib.suppress(errors.Unreachable):
             await config_watch.read(self.api, SETTINGS, self.cache.config_maps)
-        self.queue.add(Step.DECIDE)
+        self.queue.add(ConfigStep.DECIDE)
 
     async def come_to_rest(self):
         """Let everything arrive, and what failed be retried."""

@@ -8,7 +8,7 @@ from api_types.colocation import controller_config
 from apiserver_client import errors
 from manager.cache.store import ConfigMapStore
 from manager.slo_config import controller, strategy
-from manager.slo_config.controller import ABSENCE_SECONDS, Step
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager.conftest import DirectConfig
@@ -258,10 +258,10 @@ async def test_an_absence_that_the_watch_only_dreamt_of_counts_for_nothing(world
     await world.config.start()
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
     world.sync_config()
-    await world.config.work(Step.DECIDE)
+    await world.config.work(ConfigStep.DECIDE)
     world.configure(document_text(30))
     world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
-    await world.config.work(Step.CONFIRM)
+    await world.config.work(ConfigStep.CONFIRM)
     await world.config.settle()
     assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 30
 
@@ -273,11 +273,11 @@ async def test_an_absence_counts_only_once_a_read_has_confirmed_it(world):
     world.sync_config()
     world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
     world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
-    for step in (Step.DECIDE, Step.CONFIRM, Step.DECIDE):
+    for step in (ConfigStep.DECIDE, ConfigStep.CONFIRM, ConfigStep.DECIDE):
         await world.config.work(step)
     assert world.config.strategies.configuration.cluster.enable is True
     world.server.refuse.clear()
-    await world.config.work(Step.CONFIRM)
+    await world.config.work(ConfigStep.CONFIRM)
     assert world.config.strategies.configuration.cluster.enable is False
 
 
@@ -354,12 +354,12 @@ async def test_leads_on_while_the_config_maps_cannot_be_read_and_restores_the_la
     world.config = DirectConfig(world)
     world.configure("{")
     world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
-    await world.config.work(Step.RESTORE)
-    await world.config.work(Step.DECIDE)
+    await world.config.work(ConfigStep.RESTORE)
+    await world.config.work(ConfigStep.DECIDE)
     assert world.config.strategies is None
     world.server.refuse.clear()
     world.sync_config()
-    await world.config.work(Step.DECIDE)
+    await world.config.work(ConfigStep.DECIDE)
     assert world.config.strategies is None
     await world.config.settle()
     assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
@@ -404,11 +404,11 @@ async def test_the_time_that_is_left_is_logged_until_it_is_over(world, caplog, s
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
     world.sync_config()
     world.now += dt.timedelta(seconds=seconds)
-    await world.config.work(Step.DECIDE)
+    await world.config.work(ConfigStep.DECIDE)
     stays = "ConfigMap slo-controller-config is absent: the present configuration stays in force for "
     texts = [each.getMessage() for each in caplog.records]
     assert [text.removeprefix(stays).partition(" s,")[0] for text in texts if text.startswith(stays)] == announced
-    assert (Step.CONFIRM, ABSENCE_SECONDS - seconds) in world.config.steps
+    assert (ConfigStep.CONFIRM, ABSENCE_SECONDS - seconds) in world.config.steps
     assert world.config.strategies.configuration.cluster.enable is True
 
 
@@ -423,12 +423,12 @@ async def test_each_failure_in_a_row_of_a_step_has_a_longer_delay_and_a_success_
     world.config.steps.clear()
     world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
     for _ in range(3):
-        await world.config.work(Step.RESTORE)
+        await world.config.work(ConfigStep.RESTORE)
     world.server.refuse.clear()
-    await world.config.work(Step.RESTORE)
+    await world.config.work(ConfigStep.RESTORE)
     world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
-    await world.config.work(Step.RESTORE)
-    assert world.config.steps == [(Step.RESTORE, 100.0 + attempt) for attempt in (0, 1, 2, 0)]
+    await world.config.work(ConfigStep.RESTORE)
+    assert world.config.steps == [(ConfigStep.RESTORE, 100.0 + attempt) for attempt in (0, 1, 2, 0)]
 
 
 async def test_configurations_are_counted_as_they_come_into_force(world):

@@ -13,7 +13,7 @@ import pytest
 from apiserver_client import connection, errors, session
 from manager.cli.admission import certificate
 from manager.cli.admission.certificate_store import CERTIFICATE_FILE, KEY_FILE, CertificateStore
-from manager.cli.admission.program import Program
+from manager.cli.admission.program import AdmissionProgram
 from manager.cli.admission.settings import AdmissionSettings
 from tests.fakes import apiserver
 
@@ -148,7 +148,7 @@ async def test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself
         server.on("GET", SECRET, *([fault] if fault else []), secret(first))
         server.on("GET", CONFIGURATION, trusting(first))
         replica, ready = Replica(api, folder), asyncio.Event()
-        process = Program(replica.settings, connection.Connection(server=server.url, origin="the test"))
+        process = AdmissionProgram(replica.settings, connection.Connection(server=server.url, origin="the test"))
         checking = asyncio.create_task(process._check(replica.store, ready))
         async with asyncio.timeout(20):
             while not process._problem.startswith("certificate: "):
@@ -167,7 +167,7 @@ async def test_a_replica_that_cannot_begin_names_the_reason_and_begins_by_itself
 @pytest.mark.parametrize("days", [275, 400, -300])
 async def test_replicas_whose_clocks_differ_renew_nothing_in_turns(tmp_path, caplog, pairs, days):
     """The clock of the API server counts, so that the certificate of one is good for the other."""
-    stored = secret(certificate.Pair(b"", b"", b"")).document
+    stored = secret(certificate.CertificatePair(b"", b"", b"")).document
     date = ("Date", email.utils.format_datetime(NOW, usegmt=True))
     async with apiserver.running() as server, server.session(timeouts=IMPATIENT) as api:
         server.on("GET", CONFIGURATION, trusting(pairs[0]))

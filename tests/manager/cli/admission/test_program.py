@@ -14,7 +14,7 @@ import pytest
 from apiserver_client import connection
 from component_base import clock
 from manager.cli.admission import certificate, program
-from manager.cli.admission.program import Program
+from manager.cli.admission.program import AdmissionProgram
 from manager.cli.admission.settings import AdmissionSettings
 from tests.fakes import apiserver, cluster
 from tests.manager import in_process
@@ -71,7 +71,7 @@ def webhook(served, tmp_path):
     settings = AdmissionSettings(
         certificate_folder=str(tmp_path / "c"), port=ports.free_port(), http_address="127.0.0.1", http_port=0
     )
-    return Program(settings, connection.Connection(server=served.server.url, origin="the test"))
+    return AdmissionProgram(settings, connection.Connection(server=served.server.url, origin="the test"))
 
 
 def page(webhook, path):

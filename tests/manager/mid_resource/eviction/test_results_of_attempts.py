@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import errors
-from manager.metrics.eviction import Result
+from manager.metrics.eviction import AttemptResult
 from manager.mid_resource.decision import Departure
 from manager.mid_resource.eviction import pace
 from manager.mid_resource.eviction.nodes import NodeTurn
@@ -23,19 +23,19 @@ def answered(kind, status, *causes):
 @pytest.mark.parametrize(
     ("error", "result"),
     [
-        (answered(errors.NotFound, 404), Result.GONE),
-        (answered(errors.Conflict, 409), Result.GONE),
-        (answered(errors.Forbidden, 403), Result.FORBIDDEN),
-        (answered(errors.Throttled, 429, BUDGET), Result.REFUSED),
-        (answered(errors.Throttled, 429, OTHER, BUDGET), Result.REFUSED),
-        (answered(errors.Throttled, 429, OTHER), Result.FAILED),
-        (answered(errors.Throttled, 429), Result.FAILED),
-        (answered(errors.BadRequest, 400), Result.REFUSED),
-        (answered(errors.Invalid, 422), Result.REFUSED),
-        (answered(errors.ServerError, 500), Result.REFUSED),
-        (answered(errors.ServerError, 503), Result.FAILED),
-        (answered(errors.Unauthorized, 401), Result.FAILED),
-        (errors.Unreachable("connection lost"), Result.FAILED),
+        (answered(errors.NotFound, 404), AttemptResult.GONE),
+        (answered(errors.Conflict, 409), AttemptResult.GONE),
+        (answered(errors.Forbidden, 403), AttemptResult.FORBIDDEN),
+        (answered(errors.Throttled, 429, BUDGET), AttemptResult.REFUSED),
+        (answered(errors.Throttled, 429, OTHER, BUDGET), AttemptResult.REFUSED),
+        (answered(errors.Throttled, 429, OTHER), AttemptResult.FAILED),
+        (answered(errors.Throttled, 429), AttemptResult.FAILED),
+        (answered(errors.BadRequest, 400), AttemptResult.REFUSED),
+        (answered(errors.Invalid, 422), AttemptResult.REFUSED),
+        (answered(errors.ServerError, 500), AttemptResult.REFUSED),
+        (answered(errors.ServerError, 503), AttemptResult.FAILED),
+        (answered(errors.Unauthorized, 401), AttemptResult.FAILED),
+        (errors.Unreachable("connection lost"), AttemptResult.FAILED),
     ],
 )
 def test_only_what_concerns_the_pod_itself_is_a_refusal(error, result):
