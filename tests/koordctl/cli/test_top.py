@@ -40,7 +40,7 @@ def test_a_limit_is_in_the_unit_of_the_column(what, key, title):
     for flag, shown_with in (("above", [True, False, False]), ("below", [False, False, True])):
         limits = [shown - 0.5, shown, shown + 0.5]
         choices = [top_command._choice(parsed(["top", what, f"--{flag}", f"{key}={limit}"])) for limit in limits]
-        assert [each.of([row]) == [row] for each in choices] == shown_with
+        assert [each.select([row]) == [row] for each in choices] == shown_with
 
 
 def test_the_slack_of_a_pod_is_what_it_requests_and_does_not_use():
@@ -65,7 +65,7 @@ def test_a_wrong_key_is_answered_by_those_that_there_are(what):
 def test_names_of_pods_are_in_the_order_of_their_namespaces():
     names = [("shop", "b"), ("shop", "a"), ("etl", "c")]
     rows = [PodState(namespace, name, "", "prod", "Pending", Amounts(), Amounts()) for namespace, name in names]
-    found = top_command._choice(parsed(["top", "pods"])).of(rows)
+    found = top_command._choice(parsed(["top", "pods"])).select(rows)
     assert [(each.namespace, each.name) for each in found] == sorted(names)
 
 
