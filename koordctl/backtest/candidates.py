@@ -56,7 +56,7 @@ def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
             _candidate("percentile, cold 24 h", cold, ColocationStrategy(), snippet), keeps_with="percentile"
         ),
     ]
-    of_presets = [
+    presets_in_force = [
         _candidate(
             f"preset {preset}",
             spec_in_force.predict_parameters(
@@ -78,7 +78,7 @@ def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
     ]
     usable = [
         candidate
-        for candidate in [*plain, *calibrated, *of_presets]
+        for candidate in [*plain, *calibrated, *presets_in_force]
         if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(candidate.parameters)
     ]
     watched = min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)

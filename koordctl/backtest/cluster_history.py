@@ -74,9 +74,11 @@ def node_names(server: Prometheus, names: Names, time_range: TimeRange) -> list[
 
 def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange) -> NodeDay:
     """Return the series of one node. Raises CannotRead and BadQuery."""
-    of_node = f"node={json.dumps(node)}"
+    node_matcher = f"node={json.dumps(node)}"
     measured_on = f"{names.node_label}={json.dumps(node)}"
-    info = server.range(f"max by (namespace, pod, uid, priority_class) ({names.select('pods', of_node)})", time_range)
+    info = server.range(
+        f"max by (namespace, pod, uid, priority_class) ({names.select('pods', node_matcher)})", time_range
+    )
     usage = {
         Resource.CPU: _by_pod(server, names.select("cpu", measured_on, *_CONTAINERS), time_range, names.rate_seconds),
         Resource.MEMORY: _by_pod(server, names.select("memory", measured_on, *_CONTAINERS), time_range),
@@ -85,18 +87,18 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
         Resource.CPU: f"max(rate({names.select('cpu', measured_on, _ROOT)}[{names.rate_seconds}s]))",
         Resource.MEMORY: f"max({names.select('memory', measured_on, _ROOT)})",
     }
-    of_root = {resource: server.range(whole[resource], time_range) for resource in RESOURCES}
-    of_status = _status(server, names, of_node, time_range)
+    root_series = {resource: server.range(whole[resource], time_range) for resource in RESOURCES}
+    statuses = _status(server, names, node_matcher, time_range)
     return NodeDay(
         time_range=time_range,
         pods=[_labels(row.labels) for row in info],
         is_bound=_stacked(info, time_range) > 0,
         measured={resource: [_name(row.labels) for row in rows] for resource, rows in usage.items()},
         usage={resource: _usable(_stacked(rows, time_range)) for resource, rows in usage.items()},
-        node_usage={resource: _usable(_only(rows, time_range)) for resource, rows in of_root.items()},
-        requests=_requests(server, names, of_node, time_range),
-        capacity=of_status[names.metrics["capacity"]],
-        allocatable=of_status[names.metrics["allocatable"]],
+        node_usage={resource: _usable(_only(rows, time_range)) for resource, rows in root_series.items()},
+        requests=_requests(server, names, node_matcher, time_range),
+        capacity=statuses[names.metrics["capacity"]],
+        allocatable=statuses[names.metrics["allocatable"]],
     )
 
 
@@ -105,10 +107,12 @@ def _by_pod(server: Prometheus, selector: str, time_range: TimeRange, rate_secon
     return server.range(f"sum by (namespace, pod) (max by (namespace, pod, container) ({inner}))", time_range)
 
 
-def _requests(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
+def _requests(
+    server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange
+) -> dict[str, dict[str, float]]:
     """Return the largest requests of the time by UID (else namespace and pod, joined) and resource."""
     by = "namespace, pod, uid, resource"
-    inner = f"max_over_time({names.select('requests', of_node)}{_window(time_range)})"
+    inner = f"max_over_time({names.select('requests', node_matcher)}{_window(time_range)})"
     requests: dict[str, dict[str, float]] = {}
     for labels, value in server.instant(f"sum by ({by}) (max by ({by}, container) ({inner}))", time_range.end):
         if np.isfinite(value):
@@ -116,11 +120,11 @@ def _requests(server: Prometheus, names: Names, of_node: str, time_range: TimeRa
     return requests
 
 
-def _status(server: Prometheus, names: Names, of_node: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
+def _status(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, dict[str, float]]:
     """Return capacity and allocatable by metric and resource."""
     metrics = [names.metrics[name] for name in ("capacity", "allocatable")]
     both = f"__name__=~{json.dumps('|'.join(map(re.escape, metrics)))}"
-    series = selector("", both, of_node, names.selector)
+    series = selector("", both, node_matcher, names.selector)
     query = f"max by (__name__, resource) (last_over_time({series}{_window(time_range)}))"
     amounts: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     for labels, value in server.instant(query, time_range.end):

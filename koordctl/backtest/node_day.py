@@ -56,7 +56,7 @@ class NodeDay:
 
 
 @dataclass(eq=False)
-class _PodStay:
+class _MeasuredStay:
     """A pod with usage from one known step to another; values are (2, steps) of CPU and memory."""
 
     labels: PodLabels
@@ -130,9 +130,9 @@ def _pod_values(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels,
         yield labels, values
 
 
-def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_PodStay]:
+def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_MeasuredStay]:
     """Yield the pods that were measured. One ends where the next of its name begins: both have the same series."""
-    by_name: dict[Name, list[_PodStay]] = {}
+    by_name: dict[Name, list[_MeasuredStay]] = {}
     for labels, pieces in parts.items():
         first = pieces[0][0]
         values: FloatArray = np.full((len(RESOURCES), pieces[-1][0] + pieces[-1][1].shape[1] - first), np.nan)
@@ -140,7 +140,7 @@ def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_sec
             values[:, begin - first : begin - first + part.shape[1]] = part
         measured = np.flatnonzero(np.isfinite(values[0]))
         if len(measured):
-            stay = _PodStay(labels, first + int(measured[0]), values[:, measured[0] : measured[-1] + 1].copy())
+            stay = _MeasuredStay(labels, first + int(measured[0]), values[:, measured[0] : measured[-1] + 1].copy())
             by_name.setdefault(labels.name, []).append(stay)
     for same in by_name.values():
         same.sort(key=lambda stay: (stay.start, stay.labels.uid))
@@ -152,7 +152,7 @@ def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_sec
                 yield stay
 
 
-def _packed(stays: Sequence[_PodStay], steps: int) -> tuple[list[SeriesStay], dict[Resource, FloatArray]]:
+def _packed(stays: Sequence[_MeasuredStay], steps: int) -> tuple[list[SeriesStay], dict[Resource, FloatArray]]:
     """Return the stays, which are in the order of their start, and their usage in as few rows as possible."""
     pods: list[SeriesStay] = []
     free: list[tuple[int, int]] = []

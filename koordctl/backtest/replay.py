@@ -81,8 +81,8 @@ def replay(
     check_policies(policies)
     stays = Stays(node.stays)
     server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
-    of_packages = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
-    is_calibrated = bool(of_packages) or any(
+    package_names = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
+    is_calibrated = bool(package_names) or any(
         policy.predictor == "calibrated" or "calibrated" in policy.members for policy in policies
     )
     unit = node.capacity or _sum_of_requests(node)
@@ -98,7 +98,7 @@ def replay(
         server.train(at_seconds, _measured(node, at_seconds, here, used, step))
         if is_calibrated:
             server.calibrate(at_seconds, here, unit)
-        server.inform_packages(at_seconds, here, node.capacity, of_packages)
+        server.inform_packages(at_seconds, here, node.capacity, package_names)
         if step in columns:
             column = columns[step]
             for row, answer in enumerate(_answers(server, policies, node, at_seconds, here)):
@@ -138,7 +138,7 @@ class _Recorder:
         self._forecasts = forecasts
         self._stays = stays
         self._used = node.usage[resource]
-        self._of_node = None if node.node_usage is None else node.node_usage[resource]
+        self._node_usage = None if node.node_usage is None else node.node_usage[resource]
         self._is_prod = node.prod()
         self._requested = np.array([pod.request(resource) for pod in node.bound], float)
         # Usage of traces is a share of the request, never above it; a pod of a cluster may use more than it requests.
@@ -159,7 +159,7 @@ class _Recorder:
         forecasts.oracle[column] = oracle.peak(future, self._limits[prod])
         forecasts.requests[column] = self._requested[prod].sum()
         forecasts.usage[column] = used[self._is_prod[running]].sum()
-        system = 0.0 if self._of_node is None else max(float(self._of_node[step] - np.nansum(used)), 0.0)
+        system = 0.0 if self._node_usage is None else max(float(self._node_usage[step] - np.nansum(used)), 0.0)
         forecasts.other_usage[column] = np.nansum(used[self._is_counted[running]]) + system
         forecasts.mid_requests[column] = sum(self._mid_requested[number] for number in running)
 
@@ -173,15 +173,15 @@ def _measured(
         uid: sample for uid, sample in samples.items() if sample.cpu_cores < math.inf and sample.memory_bytes < math.inf
     }
     missing = frozenset(samples) - frozenset(measured)
-    of_node = UsageSample(*np.sum([NOTHING, *measured.values()], axis=0).tolist())
+    node_usage = UsageSample(*np.sum([NOTHING, *measured.values()], axis=0).tolist())
     system: UsageSample | None = NOTHING
     if node.node_usage is not None:
         whole = UsageSample(*(float(node.node_usage[resource][step]) for resource in RESOURCES))
-        system = UsageSample(*(max(a - b, 0.0) for a, b in zip(whole, of_node, strict=True)))
-        of_node = whole
+        system = UsageSample(*(max(a - b, 0.0) for a, b in zip(whole, node_usage, strict=True)))
+        node_usage = whole
     system = None if missing else system
     classes = {pod.uid: pod.priority_class for pod in pods}
-    snapshot = Snapshot(at_seconds, of_node, system, measured, unmeasured_pods=missing)
+    snapshot = Snapshot(at_seconds, node_usage, system, measured, unmeasured_pods=missing)
     return series.snapshot_series(snapshot, classes, _reserved(node))
 
 

@@ -21,7 +21,7 @@ class Archive:
     def __init__(self, path: Path, time: float) -> None:
         self._path = path
         self._time = int(time)
-        self._left = MOST_BYTES
+        self._room = MOST_BYTES
         self.names: list[str] = []
         self.missing: list[str] = []
         """A sentence for each part that could not be read, or was cut."""
@@ -44,7 +44,7 @@ class Archive:
     @property
     def most_bytes(self) -> int:
         """Return the size of the largest file that can be added."""
-        return min(LARGEST_FILE_BYTES, self._left)
+        return min(LARGEST_FILE_BYTES, self._room)
 
     def add(self, name: str, text: str) -> None:
         """Add a file; its end is kept where it is too large."""
@@ -54,7 +54,7 @@ class Archive:
             self.missing.append(f"{name}: only the last {most} of {len(content)} bytes are kept")
             content = content[len(content) - most :].partition(b"\n")[2]
         if content:
-            self._left -= len(content)
+            self._room -= len(content)
             self._write(name, content)
 
     def _write(self, name: str, content: bytes) -> None:

@@ -34,7 +34,7 @@ class Document(NamedTuple):
     content: Any
 
 
-class CheckResult(NamedTuple):
+class DocumentResult(NamedTuple):
     """Result of checking one document."""
 
     problems: list[str]
@@ -71,7 +71,7 @@ def _inside(content: Any) -> Iterator[Document]:
             yield Document(f"data[{key}]", document.content)
 
 
-def check_document(content: Any) -> CheckResult:
+def check_document(content: Any) -> DocumentResult:
     """Check one document."""
     content = loader.as_json(content)
     problems: list[str] = []
@@ -83,7 +83,7 @@ def check_document(content: Any) -> CheckResult:
     try:
         configuration = loader.parse(content)
     except InvalidConfiguration as error:
-        return CheckResult([*problems, *error.problems], advice, None)
+        return DocumentResult([*problems, *error.problems], advice, None)
     if kube_scheduler.is_configuration(content) and not configuration.filters:
         advice += map(str, kube_scheduler.needless_filter_calls(content))
     packs = TargetLoadPacking.name in configuration.score_weights
@@ -91,7 +91,7 @@ def check_document(content: Any) -> CheckResult:
         advice += map(str, kube_scheduler.spreading(content))
         if LoadAware.name in configuration.score_weights:
             advice.append(_LEAST_USED)
-    return CheckResult(problems, advice, None if problems else configuration.document(), packs)
+    return DocumentResult(problems, advice, None if problems else configuration.document(), packs)
 
 
 class CheckedDocument(NamedTuple):
@@ -99,7 +99,7 @@ class CheckedDocument(NamedTuple):
 
     where: str
     content: Any
-    result: CheckResult
+    result: DocumentResult
 
 
 def check(text: str) -> list[CheckedDocument]:

@@ -6,10 +6,13 @@ import pytest
 
 from koordctl import __main__ as koordctl
 from koordctl.scheduler import check_command
-from scheduler_plugin.config.checking import CheckedDocument, CheckResult
+from scheduler_plugin.config.checking import CheckedDocument, DocumentResult
 
-VALID, REFUSED = CheckResult([], ["advice one"], {"profiles": []}), CheckResult(["wrong one", "wrong two"], [], None)
-PROBLEM = CheckResult(["but valid"], [], {})
+VALID, REFUSED = (
+    DocumentResult([], ["advice one"], {"profiles": []}),
+    DocumentResult(["wrong one", "wrong two"], [], None),
+)
+PROBLEM = DocumentResult(["but valid"], [], {})
 
 
 def test_each_problem_advice_and_result_is_a_row_with_the_place_of_its_document():
