@@ -100,7 +100,7 @@ class StatusCause(msgspec.Struct, frozen=True):
 class StatusError(ApiServerError):
     """The apiserver answered, with an error."""
 
-    def __init__(self, call: Call, status: int, answer: Status, retry_after_seconds: float | None) -> None:
+    def __init__(self, call: Call, status: int, answer: ApiStatus, retry_after_seconds: float | None) -> None:
         self.call = call
         self.status = status
         self.reason = answer.reason
@@ -186,7 +186,7 @@ class Details(msgspec.Struct, rename="camel", frozen=True):
     retry_after_seconds: float | None = None
 
 
-class Status(msgspec.Struct, frozen=True):
+class ApiStatus(msgspec.Struct, frozen=True):
     """A `v1.Status`, the error document of the apiserver."""
 
     message: str = ""
@@ -213,13 +213,13 @@ LONGEST_FOREIGN_TEXT = (
 def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> StatusError:
     """Convert an answer with an error status to its exception. `retry_after` is the header of that name."""
     try:
-        answer = msgspec.json.decode(body, type=Status)
+        answer = msgspec.json.decode(body, type=ApiStatus)
     except (msgspec.DecodeError, RecursionError):
-        answer = Status(message=body[:LONGEST_FOREIGN_TEXT].decode(errors="replace"))
+        answer = ApiStatus(message=body[:LONGEST_FOREIGN_TEXT].decode(errors="replace"))
     return read_refusal(call, status, answer, retry_after)
 
 
-def read_refusal(call: Call, status: int, answer: Status, retry_after: str = "") -> StatusError:
+def read_refusal(call: Call, status: int, answer: ApiStatus, retry_after: str = "") -> StatusError:
     """Convert a Status to its exception: an ERROR event of a watch has one without an HTTP answer."""
     kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
     if kind is None and status == 404:

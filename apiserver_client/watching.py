@@ -272,7 +272,7 @@ class _Watch(Generic[T]):
         """Return the event of a line; None for a bookmark, with `version` None where that went back."""
         received = decoding.decode(call, line, decoding.WatchEvent)
         if received.type == "ERROR":
-            status = decoding.decode(call, received.object, errors.Status)
+            status = decoding.decode(call, received.object, errors.ApiStatus)
             raise errors.read_refusal(call, status.code, status)
         identity = decoding.identify(received.object, self.resource.kind)
         self.version = identity.metadata.resource_version or self.version

@@ -100,4 +100,4 @@ def test_trimaran_counts_its_limits_and_no_requests():
 
 
 def test_the_back_test_knows_it_by_its_priority_class():
-    assert node_day.class_of(MID_CLASS, {}) is pq.PriorityClass.MID
+    assert node_day.priority_class_by_name(MID_CLASS, {}) is pq.PriorityClass.MID

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.support import waiting
 from e2e.support.installation import CHART, RELEASE
 from e2e.support.names import SUITE_NAMESPACE
-from tools.localcluster import content_cache, control_plane, go_binaries, health
+from tools.localcluster import content_cache, go_binaries, health
 from tools.localcluster.access import Cluster
 from tools.localcluster.host import ports, processes
 from tools.localcluster.host.processes import Program
@@ -103,7 +103,7 @@ class HostScheduler:
         ]
         processes.start(Program(_KUBE_SCHEDULER, program, {}), self._folder)
         self.wait_extender()
-        self._wait(_KUBE_SCHEDULER, f"https://127.0.0.1:{self._port}/{control_plane.page_of_kube_scheduler()}")
+        self._wait(_KUBE_SCHEDULER, f"https://127.0.0.1:{self._port}/readyz")
 
     def stop(self) -> None:
         """End both, frozen or not."""

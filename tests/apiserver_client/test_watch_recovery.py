@@ -8,7 +8,7 @@ CALL = errors.Call("GET", "/api/v1/pods", "watch", "pods")
 
 
 def refused(kind, status=400, retry_after=None):
-    return kind(CALL, status, errors.Status(), retry_after)
+    return kind(CALL, status, errors.ApiStatus(), retry_after)
 
 
 def after(error, failures=0):

@@ -275,7 +275,7 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
 # Histograms
 
 
-def _buckets(options: Mapping[str, Any]) -> buckets.Buckets:
+def _buckets(options: Mapping[str, Any]) -> buckets.ExponentialBuckets | LinearBuckets:
     if options.get("kind") == "linear" or "bucket_size" in options:
         return LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
     return buckets.ExponentialBuckets(
@@ -335,7 +335,7 @@ def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
     return "; ".join(wrong) or None
 
 
-def _check_default(made: buckets.Buckets, values: str) -> Any:
+def _check_default(made: buckets.ExponentialBuckets | LinearBuckets, values: str) -> Any:
     def check(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
         bank = HistogramBank(made)
         for value, weight in zip(case[values], case["weights"], strict=True):

@@ -188,7 +188,7 @@ async def test_times_and_values_that_were_not_asked_for_are_dropped():
     ]
     async with answering(http(result({"metric": {}, "values": values}))) as (url, _):
         found = await CpuHistory(url).cpu()
-    assert found == {"prometheus_points": [client.Point(end - 900, (1.5,) * 5)]}
+    assert found == {"prometheus_points": [client.HistoryPoint(end - 900, (1.5,) * 5)]}
 
 
 async def test_a_silent_one_delays_one_page_only_and_is_asked_again_later(impatient, monkeypatch):

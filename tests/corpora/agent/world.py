@@ -138,7 +138,7 @@ class ApiServer:
     def _refuse(self, call: Any, code: int) -> errors.StatusError:
         details = {"name": NODE} if code == 404 else {}
         status = {"code": code, "message": f"refused with {code}", "details": details}
-        return errors.read_refusal(call, code, errors.msgspec.convert(status, errors.Status))
+        return errors.read_refusal(call, code, errors.msgspec.convert(status, errors.ApiStatus))
 
     async def send(self, call: Any, *, body: bytes | None = None, **_more: Any) -> bytes:
         kind = self._kind(call.path)

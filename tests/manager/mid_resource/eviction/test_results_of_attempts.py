@@ -17,7 +17,7 @@ BUDGET, OTHER = errors.StatusCause(reason="DisruptionBudget", message="needs 2")
 
 
 def answered(kind, status, *causes):
-    return kind(CALL, status, errors.Status(details=errors.Details(causes=causes)), None)
+    return kind(CALL, status, errors.ApiStatus(details=errors.Details(causes=causes)), None)
 
 
 @pytest.mark.parametrize(
