@@ -17,8 +17,8 @@ from console.cluster.poller import Poller
 from console.cluster.records import NOT_IN_CLUSTER
 from console.history.prometheus import CpuHistory
 from console.metrics import ConsoleCollector
-from console.seen import Currency
 from console.settings import ConsoleSettings
+from console.view import Currency
 from console.web import server
 from console.web.app import PagesApp
 
@@ -30,7 +30,7 @@ async def run(chosen: ConsoleSettings) -> None:
     to = credentials.find(chosen.kubeconfig or None, None)
     poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
     registry = prometheus_client.CollectorRegistry()
-    ConsoleCollector(registry).seen = lambda: poller.seen
+    ConsoleCollector(registry).view = lambda: poller.view
     endpoint = HttpEndpoint(
         chosen.http_address,
         chosen.http_port,
@@ -56,8 +56,8 @@ async def _no_records(_api: session.Session, _pod: str) -> Records:
 
 
 def _readiness(poller: Poller) -> ProbeResult:
-    seen = poller.seen
-    currency = seen.currency(clock.utc_now())
+    view = poller.view
+    currency = view.currency(clock.utc_now())
     return ProbeResult(
-        ok=currency is Currency.CURRENT, text=f"the snapshot is {currency.value}: {seen.error or 'fine'}"
+        ok=currency is Currency.CURRENT, text=f"the snapshot is {currency.value}: {view.error or 'fine'}"
     )

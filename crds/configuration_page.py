@@ -55,13 +55,13 @@ def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.StrategyKey) -> s
     text = problem.wanted_at(schema, path)
     items = problem.wanted_at(schema, (*path, 0))
     advised = [mark.value for mark in key.info.metadata if isinstance(mark, slo.AtMostAdvised)]
-    each = f"; each {items}" if text.startswith("a list") else ""
-    return text + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
+    items_text = f"; each {items}" if text.startswith("a list") else ""
+    return text + items_text + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
 
 
 def _default(key: slo.StrategyKey) -> str:
-    found = [mark.value for mark in key.info.metadata if isinstance(mark, slo.Default)]
-    return f"`{json.dumps(found[0]) if not isinstance(found[0], str) else found[0]}`" if found else "not set"
+    values = [mark.value for mark in key.info.metadata if isinstance(mark, slo.Default)]
+    return f"`{json.dumps(values[0]) if not isinstance(values[0], str) else values[0]}`" if values else "not set"
 
 
 def _mid() -> Iterator[Row]:
@@ -73,9 +73,9 @@ def _mid() -> Iterator[Row]:
 def _cluster() -> Iterator[Row]:
     """Yield the rows of the keys that only the document itself may set."""
     yield _HEAD
-    known = {key.path for key in slo.keys(slo.ColocationStrategy)}
-    own = (key for key in slo.keys(slo.ColocationConfig) if key.path not in known)
-    yield from _rows((key for key in own if not key.path.startswith("nodeConfigs.")), slo.ColocationConfig)
+    strategy_keys = {key.path for key in slo.keys(slo.ColocationStrategy)}
+    document_keys = (key for key in slo.keys(slo.ColocationConfig) if key.path not in strategy_keys)
+    yield from _rows((key for key in document_keys if not key.path.startswith("nodeConfigs.")), slo.ColocationConfig)
 
 
 def _metric() -> Iterator[Row]:
@@ -104,8 +104,8 @@ def _entry() -> Iterator[Row]:
     yield "key", "value", "meaning"
     for field in ("name", "node_selector"):
         info = slo.NodeConfig.model_fields[field]
-        wanted = "text" if field == "name" else "an object with `matchLabels` and `matchExpressions`"
-        yield f"`{info.alias}`", wanted, str(info.description)
+        expected = "text" if field == "name" else "an object with `matchLabels` and `matchExpressions`"
+        yield f"`{info.alias}`", expected, str(info.description)
 
 
 def _labels() -> Iterator[Row]:
@@ -126,8 +126,8 @@ def _preset_values() -> Iterator[Row]:
     flat = {name: dict(_leaves(preset.to_wire())) for name, preset in presets.items()}
     defaults = dict(_leaves(slo.DEFAULTS.to_wire()))
     for key in slo.keys(slo.ColocationStrategy):
-        if any(key.path in each for each in flat.values()):
-            cells = [each.get(key.path, "") for each in (defaults, *flat.values())]
+        if any(key.path in leaves for leaves in flat.values()):
+            cells = [preset.get(key.path, "") for preset in (defaults, *flat.values())]
             yield (f"`{key.path}`", *(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells))
 
 

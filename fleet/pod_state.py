@@ -119,7 +119,7 @@ class _Sum:
         )
 
 
-class _NamespaceSums:
+class _BandSums:
     """Sums of one namespace, by class: prod, mid or other."""
 
     __slots__ = ("mid_held", "requests", "used")
@@ -155,7 +155,7 @@ class NamespaceSums:
     """Sums of the pods of each namespace. Pods and usages are added one by one and not kept."""
 
     def __init__(self) -> None:
-        self._by_namespace: dict[str, _NamespaceSums] = defaultdict(_NamespaceSums)
+        self._by_namespace: dict[str, _BandSums] = defaultdict(_BandSums)
         self._unmeasured: dict[int, _Sum] = {}
         """Where the usage of a pod counts, by the hash of its node and name: a fifth of the memory of the names."""
 

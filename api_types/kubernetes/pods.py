@@ -77,7 +77,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
     priority: int | None = None
 
 
-class Condition(msgspec.Struct, rename="camel", frozen=True):
+class ObjectCondition(msgspec.Struct, rename="camel", frozen=True):
     """A condition of a pod's status."""
 
     type: str = ""
@@ -115,7 +115,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
     qos_class: str = ""
     start_time: str | None = None
     """Time at which the kubelet took the pod; absent before."""
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 

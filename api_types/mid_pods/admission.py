@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from api_types.mid_pods import profile as profiles
 from api_types.mid_pods import template
-from api_types.mid_pods.documents import Refused, mapping
+from api_types.mid_pods.documents import RulesRefused, mapping
 from api_types.mid_pods.profile import Profile
 
 
@@ -30,7 +30,7 @@ def admitted(
     """Return a pod with the fields of each profile that selects it, in the order of their names, and under the rules.
 
     A profile selects by the labels of the pod as it was created. Resources stay as they are where one of the profiles
-    skips them, and where the rules refuse them. Raises Refused for labels or annotations of another shape.
+    skips them, and where the rules refuse them. Raises RulesRefused for labels or annotations of another shape.
     """
     labels = mapping(mapping(pod.get("metadata"), "metadata").get("labels"), "metadata.labels")
     chosen = [profile for profile in candidates if profiles.selects(profile, labels, namespace_labels)]
@@ -41,5 +41,5 @@ def admitted(
         return Admitted(changed)
     try:
         return Admitted(template.limited(changed, scheduler_name, native_limits=native_limits))
-    except Refused as refused:
+    except RulesRefused as refused:
         return Admitted(changed, str(refused))

@@ -54,7 +54,7 @@ class FieldManager(msgspec.Struct, rename="camel", frozen=True):
     fields_v1: msgspec.Raw = msgspec.Raw(b"")
 
 
-class Metadata(pods.ObjectMeta, rename="camel", frozen=True):
+class WrittenMetadata(pods.ObjectMeta, rename="camel", frozen=True):
     """Metadata with the writers of the fields."""
 
     managed_fields: list[FieldManager] | None = None
@@ -83,7 +83,7 @@ class ResizedSpec(pods.PodSpec, rename="camel", frozen=True):
 class WrittenPod(pods.Pod, rename="camel", frozen=True):
     """A pod with the writers of its fields."""
 
-    metadata: Metadata = Metadata()
+    metadata: WrittenMetadata = WrittenMetadata()
     spec: ResizedSpec = ResizedSpec()
 
 
@@ -111,7 +111,7 @@ class MidContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class MidPod:
+class ResizablePod:
     """What may be resized of a pod whose priority is Mid."""
 
     resource_version: str
@@ -135,7 +135,7 @@ class MidPod:
         }
 
 
-def resizable_pod(pod: pods.Pod) -> MidPod | None:
+def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
     """Return what may be resized; None for a pod whose priority is not Mid. Raises quantities.InvalidQuantity.
 
     Labels do not count: their author may change them while the pod runs.
@@ -153,7 +153,7 @@ def resizable_pod(pod: pods.Pod) -> MidPod | None:
         for index, container in enumerate(listed if resizable else ())
         if kind == "c" or container.restart_policy == "Always"
     )
-    return MidPod(
+    return ResizablePod(
         pod.metadata.resource_version,
         tuple(container for container in containers if container is not None),
         _resize_problem(pod),
@@ -191,7 +191,7 @@ def field_manager(containers: Iterable[MidContainer]) -> str:
     return name
 
 
-def patch(uid: str, mid: MidPod, limits: Mapping[str, int]) -> dict[str, Any]:
+def patch(uid: str, mid: ResizablePod, limits: Mapping[str, int]) -> dict[str, Any]:
     """Return the body of a patch of `pods/resize`: limits in millicores by the keys of containers.
 
     It states UID and version of the pod, so a pod created again under the same name, and a limit that its author

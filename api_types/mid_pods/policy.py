@@ -14,9 +14,9 @@ from typing import Any, Final
 from api_types import names
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass
 from api_types.mid_pods import profile as profiles
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 from api_types.mid_pods.profile import Profile
-from api_types.mid_pods.resources import LIMITS, PAIRS, REQUESTS, Pair
+from api_types.mid_pods.resources import LIMITS, PAIRS, REQUESTS, ResourcePair
 from api_types.mid_pods.template import DEFAULT_SCHEDULER
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -74,11 +74,11 @@ def limits_of_mid_pods(
 def profile_objects(profile: Profile, scheduler_name: str = "", version: str = "v1") -> list[dict[str, Any]]:
     """Return the policy that does what a profile does for the pods that it selects, and its binding.
 
-    Raises Refused.
+    Raises RulesRefused.
     """
     fields = list(_fields(profile))
     if not fields and profile.skips_resources:
-        raise Refused("the profile sets no field and skips the resources; want at least one field")
+        raise RulesRefused("the profile sets no field and skips the resources; want at least one field")
     mutations = [_mutation(fields)] if fields else []
     variables = []
     if not profile.skips_resources:
@@ -132,7 +132,7 @@ def _variables(condition: str) -> list[dict[str, str]]:
     ]
 
 
-def _stated(pair: Pair) -> str:
+def _stated(pair: ResourcePair) -> str:
     """Return an expression of [limit, request] of container c in Mid units, "0" where nothing is stated."""
     return (
         f"['{pair.mid}' in c.requests || '{pair.mid}' in c.limits ? '{pair.mid}' : '{pair.native}']"
@@ -142,15 +142,15 @@ def _stated(pair: Pair) -> str:
     )
 
 
-def _amount(pair: Pair, index: int) -> str:
+def _amount(pair: ResourcePair, index: int) -> str:
     return f"string(e['{pair.native}'][{index}])"
 
 
-def _is_stated(pair: Pair) -> str:
+def _is_stated(pair: ResourcePair) -> str:
     return f"quantity({_amount(pair, _LIMIT)}).isGreaterThan(quantity('0'))"
 
 
-def _native_limit(pair: Pair) -> str:
+def _native_limit(pair: ResourcePair) -> str:
     """Return an expression of the native limit: the author's, where it is above 0 and at most the Mid limit."""
     author_limit = f"quantity(string(e.limits['{pair.native}']))"
     cap = _TO_NATIVE[pair.native].format(_amount(pair, _LIMIT))

@@ -17,7 +17,7 @@ from api_types import names
 from api_types.colocation import selector as selectors
 from api_types.colocation.selector import NodeSelector
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.mid_pods.documents import Refused, mapping, text
+from api_types.mid_pods.documents import RulesRefused, mapping, text
 
 API_VERSION: Final = "config.koordinator.sh/v1alpha1"
 KIND: Final = "ClusterColocationProfile"
@@ -64,10 +64,10 @@ class Profile:
 
 
 def read(document: Mapping[str, Any]) -> Profile:
-    """Return the profile of an object. Raises Refused, with a sentence for each field that is not honoured."""
+    """Return the profile of an object. Raises RulesRefused, with a sentence for each field that is not honoured."""
     metadata, spec = mapping(document.get("metadata"), "metadata"), mapping(document.get("spec"), "spec")
     if refusals := list(_refusals(spec)):
-        raise Refused("; ".join(refusals))
+        raise RulesRefused("; ".join(refusals))
     class_labels = {
         names.LABEL_QOS: text(spec.get("qosClass"), "spec.qosClass"),
         LABEL_PRIORITY: _number(spec.get("koordinatorPriority")),
@@ -92,7 +92,7 @@ def selects(profile: Profile, labels: Mapping[str, str], namespace_labels: Mappi
 
 
 def applied(profile: Profile, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod or template with the fields of the profile; its resources stay as they are. Raises Refused."""
+    """Return a pod or template with the fields of the profile; its resources stay as they are. Raises RulesRefused."""
     metadata = dict(mapping(template.get("metadata"), "metadata"))
     spec = dict(mapping(template.get("spec"), "spec"))
     for key, values in (("labels", profile.labels), ("annotations", profile.annotations)):
@@ -126,7 +126,7 @@ def _number(value: object) -> str:
     if value is None:
         return ""
     if type(value) is not int:
-        raise Refused(f"spec.koordinatorPriority: seen {value!r}, want an integer")
+        raise RulesRefused(f"spec.koordinatorPriority: seen {value!r}, want an integer")
     return str(value)
 
 
@@ -144,10 +144,12 @@ def _selector(spec: Mapping[str, Any], name: str) -> NodeSelector | None:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(map(str, first["loc"]))
-        raise Refused(f"spec.{name}.{path}: seen {first['input']!r}, want a label selector: {first['msg']}") from None
+        raise RulesRefused(
+            f"spec.{name}.{path}: seen {first['input']!r}, want a label selector: {first['msg']}"
+        ) from None
     if fault := selectors.fault(selector):
         path, value, expected = fault
-        raise Refused(f"spec.{name}.{path}: seen {value!r}, want {expected}")
+        raise RulesRefused(f"spec.{name}.{path}: seen {value!r}, want {expected}")
     if unknown := ", ".join(sorted(set(document) - {"matchLabels", "matchExpressions"})):
-        raise Refused(f"spec.{name}: unknown key {unknown}; want matchLabels and matchExpressions")
+        raise RulesRefused(f"spec.{name}: unknown key {unknown}; want matchLabels and matchExpressions")
     return selector

@@ -23,19 +23,19 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import quantities
-from api_types.mid_pods.documents import Refused, mapping
+from api_types.mid_pods.documents import RulesRefused, mapping
 
 REQUESTS, LIMITS = "requests", "limits"
 
 
-class Pair(NamedTuple):
+class ResourcePair(NamedTuple):
     """Names of a resource: the native one, and that of the Mid resource."""
 
     native: str
     mid: str
 
 
-PAIRS: Final = (Pair(names.CPU, names.MID_CPU), Pair(names.MEMORY, names.MID_MEMORY))
+PAIRS: Final = (ResourcePair(names.CPU, names.MID_CPU), ResourcePair(names.MEMORY, names.MID_MEMORY))
 _NONE: Final = "0"
 
 
@@ -43,7 +43,7 @@ def limited(resources: object, place: str, *, native_limits: bool = True) -> dic
     """Return the `resources` of a container under the rules; values that they keep have the author's text.
 
     Without `native_limits` it gets Mid resources alone. `place` is the path of the container, for the text of an error.
-    Raises Refused.
+    Raises RulesRefused.
     """
     document = mapping(resources, f"{place}.resources")
     requests = dict(mapping(document.get(REQUESTS), f"{place}.resources.requests"))
@@ -53,13 +53,15 @@ def limited(resources: object, place: str, *, native_limits: bool = True) -> dic
     return {**document, **({REQUESTS: requests} if requests else {}), **({LIMITS: limits} if limits else {})}
 
 
-def states_an_amount(resources: object, pair: Pair) -> bool:
-    """Return whether a container has a limit above 0 after the rules, of this resource. Raises Refused."""
+def states_an_amount(resources: object, pair: ResourcePair) -> bool:
+    """Return whether a container has a limit above 0 after the rules, of this resource. Raises RulesRefused."""
     limits = mapping(mapping(resources, "resources").get(LIMITS), "resources.limits")
     return pair.mid in limits and _amount(limits[pair.mid], pair.mid) > 0
 
 
-def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: str, *, native_limits: bool) -> None:
+def _limit(
+    pair: ResourcePair, requests: dict[str, Any], limits: dict[str, Any], place: str, *, native_limits: bool
+) -> None:
     """Apply the rules to one resource, in place."""
     for where, amounts in ((REQUESTS, requests), (LIMITS, limits)):
         for name in pair:
@@ -72,7 +74,7 @@ def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: 
     limit = convert(pair, stated[0])
     request = convert(pair, requests.get(source, stated[0]))
     if _amount(request, pair.mid) > _amount(limit, pair.mid):
-        raise Refused(
+        raise RulesRefused(
             f"{place}: the request of {source}, {requests[source]}, is above its limit, {stated[0]}; "
             "want a limit of at least the request"
         )
@@ -91,11 +93,11 @@ def _limit(pair: Pair, requests: dict[str, Any], limits: dict[str, Any], place: 
 def _check(name: str, value: object, place: str) -> None:
     amount = _amount(value, name, place)
     if amount < 0:
-        raise Refused(f"{place}: {name}: {value} is negative; want 0 or more")
+        raise RulesRefused(f"{place}: {name}: {value} is negative; want 0 or more")
     if amount > quantities.MOST:
-        raise Refused(f"{place}: {name}: {value} is more than Kubernetes counts; want a smaller amount")
+        raise RulesRefused(f"{place}: {name}: {value} is more than Kubernetes counts; want a smaller amount")
     if name in names.MID_RESOURCES and amount != int(amount):
-        raise Refused(
+        raise RulesRefused(
             f'{place}: {name}: {value} is not a whole number; mid-cpu is counted in milli-cores ("1000" is one core), '
             'mid-memory in bytes ("64Mi")'
         )
@@ -106,20 +108,20 @@ def _amount(value: object, name: str, place: str = "resources") -> Decimal:
     try:
         return quantities.parse(value)  # type: ignore[arg-type]
     except quantities.InvalidQuantity as error:
-        raise Refused(f"{place}: {name}: {error}") from None
+        raise RulesRefused(f"{place}: {name}: {error}") from None
 
 
-def _as_it_is(_pair: Pair, value: Any) -> Any:
+def _as_it_is(_pair: ResourcePair, value: Any) -> Any:
     return value
 
 
-def _mid_text(pair: Pair, native: Any) -> Any:
+def _mid_text(pair: ResourcePair, native: Any) -> Any:
     """Return a native quantity as one of the Mid resource."""
     if pair.native == names.CPU:
         return str(quantities.cpu_millis(native))
     return native if quantities.parse(native) == (whole := quantities.whole_units(native)) else str(whole)
 
 
-def _native_text(pair: Pair, mid: Any) -> Any:
+def _native_text(pair: ResourcePair, mid: Any) -> Any:
     """Return a whole quantity of the Mid resource as a native one."""
     return quantities.format_cpu_millis(quantities.whole_units(mid)) if pair.native == names.CPU else mid

@@ -12,7 +12,7 @@ from typing import Any, Final
 from api_types import names
 from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
 from api_types.mid_pods import resources
-from api_types.mid_pods.documents import Refused, mapping, sequence, text
+from api_types.mid_pods.documents import RulesRefused, mapping, sequence, text
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 CONTAINER_LISTS: Final = ("initContainers", "containers")
@@ -28,7 +28,7 @@ MID_CLASSES: Final = (PriorityClass.MID.value,)
 def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASSES) -> bool:
     """Return whether a pod is Mid: by the label of its class, else by its priority, else by its PriorityClass.
 
-    The priority is absent in manifests: the API server adds it. Raises Refused.
+    The priority is absent in manifests: the API server adds it. Raises RulesRefused.
     """
     labels = mapping(_metadata(template).get("labels"), "metadata.labels")
     spec = _spec(template)
@@ -37,7 +37,7 @@ def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASS
     priority = spec.get("priority")
     if priority is not None:
         if type(priority) is not int:
-            raise Refused(f"spec.priority: seen {priority!r}, want an integer")
+            raise RulesRefused(f"spec.priority: seen {priority!r}, want an integer")
         return class_of_priority(priority) is PriorityClass.MID
     return text(spec.get("priorityClassName"), "spec.priorityClassName") in mid_classes
 
@@ -52,14 +52,14 @@ def limited(
     """Return a Mid pod or template under the rules; any other one as it is.
 
     `scheduler_name` replaces Kubernetes' default scheduler; empty keeps it. The argument stays as it is.
-    Raises Refused.
+    Raises RulesRefused.
     """
     if not is_mid(template, mid_classes):
         return dict(template)
     spec = dict(_spec(template))
     of_pod = mapping(spec.get("resources"), "spec.resources")
     if of_pod.get(resources.REQUESTS) or of_pod.get(resources.LIMITS):
-        raise Refused(POD_LEVEL_RESOURCES)
+        raise RulesRefused(POD_LEVEL_RESOURCES)
     for field in CONTAINER_LISTS:
         if field in spec and spec[field] is not None:
             spec[field] = [
@@ -72,7 +72,7 @@ def limited(
 
 
 def advice(template: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what remains without a limit in a Mid pod under the rules, and how to limit it. Raises Refused."""
+    """Yield what remains without a limit in a Mid pod under the rules, and how to limit it. Raises RulesRefused."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(sequence(_spec(template).get(field), f"spec.{field}")):
             document = mapping(container, f"spec.{field}[{index}]")

@@ -13,7 +13,7 @@ _PAGE: Final = "docs/operations/"
 
 def text() -> str:
     """Return the content of files/alert-rules.yaml."""
-    return _HEAD + yaml_text.dump({"groups": [{"name": "koord-suite", "rules": [_rule(each) for each in ALERTS]}]})
+    return _HEAD + yaml_text.dump({"groups": [{"name": "koord-suite", "rules": [_rule(alert) for alert in ALERTS]}]})
 
 
 def _rule(alert: Alert) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Severity(enum.StrEnum):
+class AlertSeverity(enum.StrEnum):
     """How urgent an alert is."""
 
     CRITICAL = "critical"
@@ -31,7 +31,7 @@ class Alert(NamedTuple):
     """Condition in PromQL; it holds for every series that it returns."""
     minutes: int
     """Time that the condition holds before the alert fires."""
-    severity: Severity
+    severity: AlertSeverity
     anchor: str
     """Section of docs/operations/troubleshooting.md; empty where `remedy` is enough."""
     remedy: str = ""
@@ -42,64 +42,64 @@ ALERTS: Final = (
     Alert(
         "KoordNoManagerLeads", "no manager leads",
         "sum(koord_manager_leader) != 1 or absent(koord_manager_leader)",
-        1, Severity.CRITICAL, "no-manager-leads",
+        1, AlertSeverity.CRITICAL, "no-manager-leads",
     ),
     Alert(
         "KoordConfigurationRefused", "the configuration is refused",
         'sum(koord_manager_config_state{state="refused"}) > 0',
-        0, Severity.WARNING, "an-edit-has-no-effect",
+        0, AlertSeverity.WARNING, "an-edit-has-no-effect",
     ),
     Alert(
         "KoordNodesMisconfigured", "nodes carry invalid annotations or labels",
         "sum(koord_manager_misconfigured_nodes) > 0",
-        0, Severity.WARNING, "an-edit-has-no-effect",
+        0, AlertSeverity.WARNING, "an-edit-has-no-effect",
     ),
     Alert(
         "KoordMidWithdrawn", "Mid resources were withdrawn",
         'sum by (reason) (koord_manager_nodes{reason=~"SampleTooOld|CalculatedWithoutPrediction|NeverReported"}) > 0',
-        0, Severity.WARNING, "a-node-offers-no-mid-resources-or-less-than-before",
+        0, AlertSeverity.WARNING, "a-node-offers-no-mid-resources-or-less-than-before",
     ),
     Alert(
         "KoordMidFrozen", "Mid resources are frozen",
         'sum by (reason) (koord_manager_nodes{reason=~"NoPrediction|ReportRefused"}) > 0',
-        5, Severity.WARNING, "reports-carry-no-prediction",
+        5, AlertSeverity.WARNING, "reports-carry-no-prediction",
     ),
     Alert(
         "KoordAgentSilent", "an agent does not report",
         "time() - koord_manager_node_sample_timestamp_seconds > 3 * scalar(max(koord_manager_report_interval_seconds))",
-        0, Severity.WARNING, "a-nodemetric-is-stale",
+        0, AlertSeverity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(
         "KoordNodeClockWrong", "the clock of a node is wrong",
         "koord_manager_node_clock_wrong > 0",
-        5, Severity.WARNING, "a-nodemetric-is-stale",
+        5, AlertSeverity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(
         "KoordMidOverwritten", "another client writes Mid resources",
         "increase(koord_manager_node_status_reverts_total[1h]) > 10",
-        0, Severity.WARNING, "another-client-changes-mid-resources-back",
+        0, AlertSeverity.WARNING, "another-client-changes-mid-resources-back",
     ),
     Alert(
         "KoordWritesFail", "writes of the manager fail",
         'rate(koord_manager_writes_total{result="error"}[5m]) > 0',
-        10, Severity.WARNING, "connection-to-the-api-server-is-lost", "or RBAC",
+        10, AlertSeverity.WARNING, "connection-to-the-api-server-is-lost", "or RBAC",
     ),
     Alert(
         "KoordSchemaDropsFields", "the schema drops fields",
         "max(koord_manager_node_metric_dropped_fields) > 0",
-        0, Severity.WARNING, "the-crd-is-from-another-project",
+        0, AlertSeverity.WARNING, "the-crd-is-from-another-project",
     ),
     Alert(
         "KoordEvictionRefused", "Mid pods that are to go cannot be evicted",
         'sum by (cause, result) (increase(koord_manager_mid_evictions_total{result=~"refused|forbidden|failed"}[10m]))'
         " > 0",
-        10, Severity.WARNING, "",
+        10, AlertSeverity.WARNING, "",
         "[eviction](../concepts/mid-eviction.md#see-what-happens): a PodDisruptionBudget, RBAC or the API server",
     ),
     Alert(
         "KoordNodeStaysShort", "nodes stay short of Mid resources",
         "sum by (cause) (koord_manager_mid_short_nodes) > 0",
-        30, Severity.WARNING, "",
+        30, AlertSeverity.WARNING, "",
         "[eviction](../concepts/mid-eviction.md#see-what-happens): it only advises, or finds no pod that may go",
     ),
     Alert(
@@ -107,77 +107,77 @@ ALERTS: Final = (
         "max by (predictor, resource) (koord_manager_evaluation_violations_ratio"
         '{predictor="calibrated", resource="cpu"}) > 0.01'
         " and max by (predictor, resource) (koord_manager_evaluation_forecasts) > 1000",
-        60, Severity.WARNING, "", "[calibrated peaks](../concepts/prediction.md#calibrated-peaks)",
+        60, AlertSeverity.WARNING, "", "[calibrated peaks](../concepts/prediction.md#calibrated-peaks)",
     ),
     Alert(
         "KoordReportsFail", "reports do not arrive",
         'sum by (outcome) (rate(koordlet_reports_total{outcome!="written"}[10m])) > 0',
-        10, Severity.WARNING, "a-nodemetric-is-stale",
+        10, AlertSeverity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(
         "KoordCheckpointFails", "the checkpoint is not written",
         'increase(koordlet_checkpoint_writes_total{outcome="failed"}[30m]) > 0',
-        0, Severity.WARNING, "the-agents-history-is-lost-or-not-kept",
+        0, AlertSeverity.WARNING, "the-agents-history-is-lost-or-not-kept",
     ),
     Alert(
         "KoordSourceUnreadable", "an agent cannot read a source",
         "increase(koordlet_source_failures_total[10m]) > 60",
-        0, Severity.WARNING, "reports-carry-no-prediction",
+        0, AlertSeverity.WARNING, "reports-carry-no-prediction",
     ),
     Alert(
         "KoordAgentLate", "the agent is late",
         "histogram_quantile(0.99, rate(koordlet_tick_lateness_seconds_bucket[10m])) >= 1",
-        0, Severity.WARNING, "", "the node has no CPU time left",
+        0, AlertSeverity.WARNING, "", "the node has no CPU time left",
     ),
     Alert(
         "KoordSuppressionFails", "CPU limits of Mid pods cannot be changed",
         'sum by (instance, outcome) (increase(koordlet_suppression_patches_total{outcome=~"quota|refused|not_permitted'
         '|unreachable"}[10m])) > 0 or increase(koordlet_suppression_failures_total[10m]) > 0',
-        10, Severity.WARNING, "",
+        10, AlertSeverity.WARNING, "",
         "[suppression](../concepts/mid-pod-limits.md#suppression-lower-limits-while-the-node-is-busy), and condition"
         " `SuppressionDegraded`",
     ),
     Alert(
         "KoordExtenderFails", "kube-scheduler gets no answer",
         'rate(koord_scheduler_plugin_requests_total{outcome!="ok"}[5m]) > 0',
-        0, Severity.CRITICAL, "the-extender-is-unreachable",
+        0, AlertSeverity.CRITICAL, "the-extender-is-unreachable",
     ),
     Alert(
         "KoordSchedulerReportsOld", "the scheduler decides by old reports",
         'koord_scheduler_plugin_nodes{report_age_at_most_seconds=~"300|900|3600|inf|none"} > 0',
-        0, Severity.WARNING, "a-nodemetric-is-stale",
+        0, AlertSeverity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(
         "KoordExpiredNodesPass", "nodes with expired reports pass",
         "koord_scheduler_plugin_expired_nodes_pass > 0",
-        1, Severity.CRITICAL, "nodes-with-expired-reports-pass",
+        1, AlertSeverity.CRITICAL, "nodes-with-expired-reports-pass",
     ),
     Alert(
         "KoordExtenderSkipped", "the extender is skipped",
         "increase(koord_scheduler_plugin_unfiltered_pods_total[10m]) > 0",
-        0, Severity.CRITICAL, "the-extender-is-unreachable",
+        0, AlertSeverity.CRITICAL, "the-extender-is-unreachable",
     ),
     Alert(
         "KoordRefusedPodsSleep", "refused pods cannot be woken",
         "increase(koord_scheduler_plugin_failed_retries_total[10m]) > 0",
-        0, Severity.WARNING, "", "RBAC: patch on pods, and the admission policy `koord-suite-extender`",
+        0, AlertSeverity.WARNING, "", "RBAC: patch on pods, and the admission policy `koord-suite-extender`",
     ),
     Alert(
         "KoordMidQuotaMalformed", "a namespace gets no new Mid pod, because its quota is malformed",
         "max(koord_scheduler_plugin_malformed_mid_quotas) > 0",
-        5, Severity.WARNING, "",
+        5, AlertSeverity.WARNING, "",
         "`koordctl top namespaces` names it; write its annotation again, as in "
         "[quotas](../how-to/tenants.md#give-a-namespace-a-quota)",
     ),
     Alert(
         "KoordLoadWatcherOld", "the load watcher has no new data",
         "koord_load_watcher_window_age_seconds unless koord_load_watcher_window_age_seconds <= 300",
-        5, Severity.WARNING, "the-load-watchers-windows-are-old",
+        5, AlertSeverity.WARNING, "the-load-watchers-windows-are-old",
     ),
     Alert(
         "KoordInfluxDbLosesPoints", "the export to InfluxDB loses points",
         "increase(koordlet_influxdb_dropped_points_total[10m]) > 0",
-        0, Severity.WARNING, "influxdb-is-unreachable",
+        0, AlertSeverity.WARNING, "influxdb-is-unreachable",
     ),
 )  # fmt: skip
 """Every alert, in the order of the page: manager, agent, scheduler, load watcher, InfluxDB."""

@@ -21,11 +21,11 @@ _COMMENT: Final = "Generated from api_types/colocation by `make update`."
 
 def inserted(schema_text: str) -> str:
     """Return the text of values.schema.json with the property colocationConfig generated again."""
-    before, found, rest = schema_text.partition(f"\n{_KEY}")
-    if not found:
+    before, marker, rest = schema_text.partition(f"\n{_KEY}")
+    if not marker:
         raise ValueError(f"values.schema.json: want a property {_KEY.strip()} with four spaces before it")
     _, end = json.JSONDecoder().raw_decode(rest)
-    return before + found + _text(document(), 4) + rest[end:]
+    return before + marker + _text(document(), 4) + rest[end:]
 
 
 def _text(value: Any, indent: int) -> str:
@@ -33,7 +33,7 @@ def _text(value: Any, indent: int) -> str:
     line = json.dumps(value)
     if not isinstance(value, dict) or len(line) + indent <= _WIDTH:
         return line
-    members = (f"{' ' * (indent + 2)}{json.dumps(key)}: {_text(each, indent + 2)}" for key, each in value.items())
+    members = (f"{' ' * (indent + 2)}{json.dumps(key)}: {_text(member, indent + 2)}" for key, member in value.items())
     return "{\n" + ",\n".join(members) + f"\n{' ' * indent}}}"
 
 
@@ -54,7 +54,7 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any], descriptio
     result |= {key: target[key] for key in _COPIED if key in target}
     if "properties" in target:
         result["additionalProperties"] = False
-        result["properties"] = {key: _plain(each, definitions) for key, each in target["properties"].items()}
+        result["properties"] = {key: _plain(nested, definitions) for key, nested in target["properties"].items()}
         result["properties"] |= {
             alias: {**result["properties"][key], "description": f"Alias of {key}."}
             for alias, key in controller_config.ALIASES.items()
@@ -71,13 +71,13 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any], descriptio
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """Return the one choice that is not null, without references, and whether null is the other."""
     choices = schema.get("anyOf", [schema])
-    chosen = [each for each in choices if each.get("type") != "null"]
+    chosen = [choice for choice in choices if choice.get("type") != "null"]
     if len(chosen) != 1:
         raise ValueError(f"want one type beside null, this key has {len(chosen)}: {schema}")
-    (found,) = chosen
-    while "$ref" in found:
-        found = definitions[found["$ref"].rsplit("/", 1)[-1]]
-    return found, len(choices) > 1
+    (resolved,) = chosen
+    while "$ref" in resolved:
+        resolved = definitions[resolved["$ref"].rsplit("/", 1)[-1]]
+    return resolved, len(choices) > 1
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from apiserver_client import connection, errors, session
 from component_base import clock
 from console.cluster import reading
 from console.history.memory import History
-from console.seen import Seen
+from console.view import FleetView
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Poller:
         self.server = to.server
         self.namespace = namespace
         self.history = History()
-        self.seen = Seen()
+        self.view = FleetView()
         """Replaced as a whole by the thread."""
         self.first = threading.Event()
         """Set once the first attempt has ended."""
@@ -67,7 +67,7 @@ class Poller:
         self._always = always
         self._details: OrderedDict[tuple[str, ...], tuple[float, asyncio.Task[Any]]] = OrderedDict()
         self._loop = asyncio.new_event_loop()
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         self._stopping = asyncio.Event()
         self._api: asyncio.Future[session.Session]
         self._thread = threading.Thread(target=self._run, name="console-reads", daemon=True)
@@ -85,18 +85,18 @@ class Poller:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_SECONDS)
 
-    def newest(self) -> Seen:
+    def newest(self) -> FleetView:
         """Return the newest snapshot, and have another one read if it is time."""
-        self._loop.call_soon_threadsafe(self._wanted.set)
-        return self.seen
+        self._loop.call_soon_threadsafe(self._requested.set)
+        return self.view
 
     async def detail(self, key: tuple[str, ...], read: Read[T]) -> T:
         """Return what `read` returns, once for all callers of some seconds.
 
         Raises errors.ApiServerError, and CutOff where the read made room for others.
         """
-        asked = asyncio.run_coroutine_threadsafe(self._shared(key, read), self._loop)
-        return await asyncio.wrap_future(asked)
+        pending = asyncio.run_coroutine_threadsafe(self._shared(key, read), self._loop)
+        return await asyncio.wrap_future(pending)
 
     def _run(self) -> None:
         with contextlib.closing(self._loop):
@@ -116,52 +116,52 @@ class Poller:
             async with session.connect(self._to, user_agent="koord-console", timeouts=self._timeouts) as api:
                 self._api.set_result(api)
                 while True:
-                    self._wanted.clear()
+                    self._requested.clear()
                     await asyncio.sleep(await self._read(api))
                     if not self._always:
-                        await self._wanted.wait()  # a request during the pause counts
+                        await self._requested.wait()  # a request during the pause counts
         except errors.ApiServerError as error:
-            self.seen = Seen(error=str(error))
+            self.view = FleetView(error=str(error))
             self.first.set()
             self._api.set_exception(error)
 
     async def _read(self, api: session.Session) -> float:
         """Read a snapshot; return the pause before the next one."""
         began, now = time.monotonic(), clock.utc_now()
-        before = self.seen
+        before = self.view
         try:
-            found, limit = await reading.snapshot(api, self.namespace, now)
+            snapshot, limit = await reading.snapshot(api, self.namespace, now)
         except errors.ApiServerError as error:
             log.warning("no snapshot of %s: %s; trying again", self.server, error)
-            self.seen = Seen(
+            self.view = FleetView(
                 before.snapshot, before.usage_limit_percent, before.read_seconds, before.late_after_seconds, str(error)
             )
             self.first.set()
             return max(self._interval_seconds, error.retry_after_seconds or 0.0)
         took = time.monotonic() - began
         pause = max(self._interval_seconds, _PAUSE_FACTOR * took)
-        self.seen = Seen(found, limit, took, _LATE_INTERVALS * (pause + took)).prepared()
-        if found.nodes is not None:
-            self.history.record(now.timestamp(), found.nodes)
+        self.view = FleetView(snapshot, limit, took, _LATE_INTERVALS * (pause + took)).prepared()
+        if snapshot.nodes is not None:
+            self.history.record(now.timestamp(), snapshot.nodes)
         self.first.set()
         return pause
 
     async def _shared(self, key: tuple[str, ...], read: Read[T]) -> T:
         api = await asyncio.shield(self._api)
         now = time.monotonic()
-        known = self._details.get(key)
-        if known is None or (known[1].done() and now >= known[0]):
+        detail = self._details.get(key)
+        if detail is None or (detail[1].done() and now >= detail[0]):
             task = asyncio.create_task(self._timed(key, read(api)))
             self._details[key] = (float("inf"), task)
             while len(self._details) > _MOST_DETAILS:
                 _, (_, oldest) = self._details.popitem(last=False)
                 oldest.cancel()
-            known = self._details[key]
+            detail = self._details[key]
         self._details.move_to_end(key)
         try:
-            result: T = await asyncio.shield(known[1])
+            result: T = await asyncio.shield(detail[1])
         except asyncio.CancelledError:
-            if known[1].cancelled() and not self._stopping.is_set():
+            if detail[1].cancelled() and not self._stopping.is_set():
                 raise CutOff from None
             raise
         return result
@@ -174,5 +174,5 @@ class Poller:
         finally:
             ended = time.monotonic()
             keep = max(_DETAIL_SECONDS, _PAUSE_FACTOR * (ended - began))
-            if (known := self._details.get(key)) is not None:
-                self._details[key] = (ended + keep, known[1])
+            if (detail := self._details.get(key)) is not None:
+                self._details[key] = (ended + keep, detail[1])

@@ -35,8 +35,8 @@ async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tu
     reader = Reader(api, now)
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
-    found = FleetSnapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
-    return found, await reader.usage_limit(namespace)
+    snapshot = FleetSnapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
+    return snapshot, await reader.usage_limit(namespace)
 
 
 async def node(api: session.Session, name: str, now: dt.datetime, outcome: ConfigOutcome | None = None) -> NodeDetail:
@@ -45,19 +45,19 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Confi
     `outcome` is the configuration of the snapshot.
     """
     reader = Reader(api, now)
-    report, explanation, found, metric, layers = None, None, None, None, mid_terms.NO_LAYERS
+    report, explanation, node_pods, metric, layers = None, None, None, None, mid_terms.NO_LAYERS
     with reader.attempt("nodemetrics"):
         read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
         report = read.status
     with reader.attempt(f"nodes/{name}"):
-        seen = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
+        with_status = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
         with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
-        explanation = await mid_explanation.explain(api, seen, metric, now)
-        layers = mid_terms.layers(outcome, seen)
+        explanation = await mid_explanation.explain(api, with_status, metric, now)
+        layers = mid_terms.layers(outcome, with_status)
     with reader.attempt("pods"):
-        found = await reader.pods(None, name)
-    return NodeDetail(explanation, found, report, layers, tuple(reader.unread))
+        node_pods = await reader.pods(None, name)
+    return NodeDetail(explanation, node_pods, report, layers, tuple(reader.unread))
 
 
 async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:
@@ -82,11 +82,11 @@ async def manager_events(api: session.Session, namespace: str, now: dt.datetime)
     was evicted there is named by an Event on its node as well.
     """
     places = sorted({_OF_NODES, namespace})
-    read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.WireEvent, namespace=each) for each in places]
-    found = [each for one in read for each in one.items or ()]
-    unread = tuple(dict.fromkeys(each for one in read for each in one.unread))
-    is_read = any(one.items is not None for one in read)
-    return Listed(tuple(_newest(found, now)[:_MOST_LISTED]) if is_read else None, unread)
+    read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.WireEvent, namespace=place) for place in places]
+    events = [event for answer in read for event in answer.items or ()]
+    unread = tuple(dict.fromkeys(problem for answer in read for problem in answer.unread))
+    is_read = any(answer.items is not None for answer in read)
+    return Listed(tuple(_newest(events, now)[:_MOST_LISTED]) if is_read else None, unread)
 
 
 async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wire.WireEvent]:
@@ -100,21 +100,21 @@ async def scheduling_events(api: session.Session, now: dt.datetime) -> Listed[wi
         return listed
     ranks: dict[str, int] = Counter()
     ranked = []
-    for each in _newest(listed.items, now):
-        ranks[each.metadata.namespace] += 1
-        ranked.append((ranks[each.metadata.namespace], each))
+    for event in _newest(listed.items, now):
+        ranks[event.metadata.namespace] += 1
+        ranked.append((ranks[event.metadata.namespace], event))
     ranked.sort(key=lambda pair: pair[0])
-    return Listed(tuple(each for _, each in ranked[:_MOST_LISTED]), listed.unread)
+    return Listed(tuple(event for _, event in ranked[:_MOST_LISTED]), listed.unread)
 
 
-def _newest(found: Sequence[wire.WireEvent], now: dt.datetime) -> list[wire.WireEvent]:
+def _newest(events: Sequence[wire.WireEvent], now: dt.datetime) -> list[wire.WireEvent]:
     """Sort Events, the newest first. A time in the future counts as now."""
 
     def seconds(event: wire.WireEvent) -> float:
         time = event.time
         return min(time, now).timestamp() if time else 0.0
 
-    return sorted(found, key=seconds, reverse=True)
+    return sorted(events, key=seconds, reverse=True)
 
 
 async def _listed(

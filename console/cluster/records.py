@@ -39,12 +39,12 @@ async def read(api: session.Session, namespace: str, caller: Caller, pod: str) -
             return Records(missing=f"No pod of {SCHEDULER} runs in the namespace {namespace}.")
         async with port_forward.open_forward(PodPort(namespace, name, _DEBUG_PORT), caller) as forward:
             recent = _decoded(await forward.get("/debug/pods/"))
-            found: Any = None
+            records: Any = None
             if pod:
-                found = _decoded(await forward.get(f"/debug/pods/{urllib.parse.quote(pod)}?nodes={_MOST_NODES}"))
+                records = _decoded(await forward.get(f"/debug/pods/{urllib.parse.quote(pod)}?nodes={_MOST_NODES}"))
     except (CannotForward, errors.StatusError) as error:
         return Records(missing=f"The decision records were not read: {error}.")
-    decisions = _mappings(found.get("decisions")) if isinstance(found, dict) else []
+    decisions = _mappings(records.get("decisions")) if isinstance(records, dict) else []
     return Records(_mappings(recent), pod, decisions)
 
 
@@ -66,8 +66,8 @@ async def _leader(api: session.Session, namespace: str) -> str:
     return holder if holder in running else next(iter(running), "")
 
 
-def _mappings(found: object) -> list[Mapping[str, Any]]:
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _decoded(page: port_forward.ForwardedPage) -> Any:

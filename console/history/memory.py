@@ -72,8 +72,8 @@ class _ValueRing:
                 continue
             values = self._values[row, slot, offset : offset + len(SERIES)]
             if not np.isnan(values).all():
-                known = tuple(None if np.isnan(value) else float(value) for value in values)
-                yield HistoryPoint(step * self.step_seconds, known)
+                amounts = tuple(None if np.isnan(value) else float(value) for value in values)
+                yield HistoryPoint(step * self.step_seconds, amounts)
 
 
 class History:
@@ -94,9 +94,9 @@ class History:
             self._free.append(row)
             for ring in self._of_nodes:
                 ring.clear(row)
-        kept = [node for node in nodes if self._row(node.name) is not None]
-        values = np.array([_values(getattr(node, name) for name in SERIES) for node in kept]).reshape(-1, _WIDTH)
-        rows = [self._rows[node.name] for node in kept]
+        recorded = [node for node in nodes if self._row(node.name) is not None]
+        values = np.array([_values(getattr(node, name) for name in SERIES) for node in recorded]).reshape(-1, _WIDTH)
+        rows = [self._rows[node.name] for node in recorded]
         for ring in self._of_nodes:
             ring.write(time_seconds, rows, values, len(self._rows) + len(self._free))
         sums = np.array([_values(total(getattr(node, name) for node in nodes) for name in SERIES)])
@@ -134,7 +134,7 @@ def _values(series: Iterable[Amounts]) -> list[float]:
     """Return CPU in cores, then memory in GiB; NaN for what is not known."""
     amounts = list(series)
     return [
-        float("nan") if (value := getattr(each, resource)) is None else value / unit
+        float("nan") if (value := getattr(amount, resource)) is None else value / unit
         for resource, unit in zip(_RESOURCES, _UNITS, strict=True)
-        for each in amounts
+        for amount in amounts
     ]

@@ -25,21 +25,22 @@ def context(
     pending: Listed[PendingPod], events: Listed[wire.WireEvent], records: Records, pod: str, now: dt.datetime
 ) -> dict[str, Any]:
     """Return the values of the template; `pod` is the filter of the user."""
-    wanted = pod[:_LONGEST_TEXT].strip()
+    filter_text = pod[:_LONGEST_TEXT].strip()
     return {
-        "q": wanted,
+        "q": filter_text,
         "pending_count": len(pending.items or ()),
         "pending_unread": pending.items is None,
         "groups": _groups(pending.items or (), now),
         "events": shown.events(
-            [each for each in events.items or () if _name(wanted) in each.involved_object.name][:_MOST_PODS], now
+            [event for event in events.items or () if _name(filter_text) in event.involved_object.name][:_MOST_PODS],
+            now,
         ),
         "events_unread": events.items is None,
         "records_missing": records.missing,
-        "records": [_record(each, now) for each in records.recent if wanted in str(each.get("pod", ""))][
+        "records": [_record(record, now) for record in records.recent if filter_text in str(record.get("pod", ""))][
             :_MOST_RECORDS
         ],
-        "decisions": [_decision(each, now) for each in records.decisions],
+        "decisions": [_decision(decision, now) for decision in records.decisions],
         "decisions_of": records.pod,
     }
 
@@ -53,17 +54,19 @@ def _groups(pods: Sequence[PendingPod], now: dt.datetime) -> list[dict[str, Any]
     """Group the pods that wait by the message of the scheduler, the largest group first."""
     groups: dict[tuple[str, str], list[PendingPod]] = defaultdict(list)
     for pod in pods:
-        scheduled = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
+        scheduled = next(
+            (condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None
+        )
         reason = (scheduled.reason if scheduled else None) or "NotTriedYet"
         message = (scheduled.message if scheduled else None) or "no scheduler has reported on it"
         groups[reason, message[:_LONGEST_TEXT]].append(pod)
-    ordered = sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
-    return [_group(*key, found, now) for key, found in ordered[:_MOST_GROUPS]]
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [_group(*key, group, now) for key, group in ordered[:_MOST_GROUPS]]
 
 
 def _group(reason: str, message: str, pods: Sequence[PendingPod], now: dt.datetime) -> dict[str, Any]:
     created = [times.parse_rfc3339_or_none(pod.metadata.creation_timestamp) for pod in pods]
-    oldest = min((each for each in created if each), default=None)
+    oldest = min((time for time in created if time), default=None)
     return {
         "reason": shown.cut(reason),
         "message": message,
@@ -75,32 +78,32 @@ def _group(reason: str, message: str, pods: Sequence[PendingPod], now: dt.dateti
     }
 
 
-def _record(found: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
+def _record(record: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
     return {
-        "pod": str(found.get("pod", "")),
-        "age": _age(found.get("at"), now),
-        "passed": f"{found.get('nodesPassed')} of {found.get('nodesAsked')}",
-        "node": str(found.get("node") or ""),
+        "pod": str(record.get("pod", "")),
+        "age": _age(record.get("at"), now),
+        "passed": f"{record.get('nodesPassed')} of {record.get('nodesAsked')}",
+        "node": str(record.get("node") or ""),
     }
 
 
-def _decision(found: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
-    nodes = [each for each in found.get("nodes") or () if isinstance(each, Mapping)]
+def _decision(decision: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
+    nodes = [row for row in decision.get("nodes") or () if isinstance(row, Mapping)]
     return {
-        "age": _age(found.get("at"), now),
-        "outcome": str(found.get("outcome", "")),
-        "passed": f"{found.get('nodesPassed')} of {found.get('nodesAsked')}",
+        "age": _age(decision.get("at"), now),
+        "outcome": str(decision.get("outcome", "")),
+        "passed": f"{decision.get('nodesPassed')} of {decision.get('nodesAsked')}",
         "nodes": [
             {
-                "name": str(each.get("node", "")),
-                "result": str(each.get("result", "")),
-                "score": each.get("score"),
-                "plugin": str(each.get("plugin") or ""),
-                "sentence": str(each.get("sentence", ""))[:_LONGEST_TEXT],
+                "name": str(row.get("node", "")),
+                "result": str(row.get("result", "")),
+                "score": row.get("score"),
+                "plugin": str(row.get("plugin") or ""),
+                "sentence": str(row.get("sentence", ""))[:_LONGEST_TEXT],
             }
-            for each in nodes[:_MOST_NODES]
+            for row in nodes[:_MOST_NODES]
         ],
-        "more": max(int(found.get("nodesAsked") or 0) - len(nodes[:_MOST_NODES]), 0),
+        "more": max(int(decision.get("nodesAsked") or 0) - len(nodes[:_MOST_NODES]), 0),
     }
 
 

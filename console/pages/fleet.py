@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from console.pages import numbers, shown
 from console.pages.shown import BarLane, part
-from console.seen import Seen
+from console.view import FleetView
 from fleet.node_state import Amounts, NodeState, percent
 
 PAGE_SIZE: Final = 50
@@ -26,39 +26,39 @@ SORTS: Final[dict[str, Callable[[NodeState], Any]]] = {
 """Orders of the table; what is not known comes last."""
 
 
-def context(seen: Seen, query: str, sort: str, page: str, namespace: str) -> dict[str, Any]:
+def context(view: FleetView, query: str, sort: str, page: str, namespace: str) -> dict[str, Any]:
     """Return the values of the template."""
-    nodes = seen.nodes
-    wanted = query[:_LONGEST_QUERY].strip()
-    matching = [node for node in nodes if wanted.lower() in node.name.lower() or wanted == node.reason]
+    nodes = view.nodes
+    filter_text = query[:_LONGEST_QUERY].strip()
+    matching = [node for node in nodes if filter_text.lower() in node.name.lower() or filter_text == node.reason]
     order = sort if sort in SORTS else "used"
     ordered = sorted(matching, key=lambda node: (SORTS[order](node), node.name))
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)
     number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
-    found = seen.findings
+    attention = view.findings
     return {
-        "headline": headline(seen),
-        "resources": [_lanes(seen.totals, resource) for resource in ("cpu", "memory")],
-        "findings": shown.items(found[:_MOST_FINDINGS], namespace),
-        "more_findings": max(len(found) - _MOST_FINDINGS, 0),
+        "headline": headline(view),
+        "resources": [_lanes(view.totals, resource) for resource in ("cpu", "memory")],
+        "findings": shown.items(attention[:_MOST_FINDINGS], namespace),
+        "more_findings": max(len(attention) - _MOST_FINDINGS, 0),
         "bins": _bins(nodes),
-        "limit": seen.usage_limit_percent,
+        "limit": view.usage_limit_percent,
         "rows": _rows(ordered[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]),
         "first": (number - 1) * PAGE_SIZE + 1,
         "matching": len(ordered),
         "page": number,
         "pages": pages,
-        "q": wanted,
+        "q": filter_text,
         "sort": order,
         "sorts": list(SORTS),
     }
 
 
-def headline(seen: Seen) -> str:
+def headline(view: FleetView) -> str:
     """Return the state of the fleet in one sentence."""
-    nodes = seen.nodes
+    nodes = view.nodes
     count = f"{len(nodes):,} node{'' if len(nodes) == 1 else 's'}"
-    whole, used, mid = (seen.totals[name].cpu for name in ("allocatable", "used", "mid"))
+    whole, used, mid = (view.totals[name].cpu for name in ("allocatable", "used", "mid"))
     if not nodes or used is None:
         return f"{count}, no usage is known yet"
     verb = "uses" if len(nodes) == 1 else "use"
@@ -70,7 +70,7 @@ def headline(seen: Seen) -> str:
 
 def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
     """Return the sums of one resource, each as a bar on the same scale."""
-    sums = {name: getattr(each, resource) for name, each in totals.items()}
+    sums = {name: getattr(amounts, resource) for name, amounts in totals.items()}
     whole = sums["allocatable"]
     shares = {name: percent(value, whole) for name, value in sums.items()}
     prod, mid, used = shares["prod_used"] or 0.0, shares["mid_used"] or 0.0, shares["used"] or 0.0
@@ -107,7 +107,7 @@ def _bins(nodes: Sequence[NodeState]) -> list[int]:
 def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
     mid = numbers.column([node.mid.cpu for node in nodes])
     requested = numbers.column([node.mid_requests.cpu for node in nodes])
-    return [_row(*each) for each in zip(nodes, mid, requested, strict=True)]
+    return [_row(*cells) for cells in zip(nodes, mid, requested, strict=True)]
 
 
 def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from console.cluster.details import Listed
 from console.pages import numbers, shown
-from console.seen import Seen
+from console.view import FleetView
 from fleet import wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.snapshot import FleetSnapshot, Installation
@@ -19,26 +19,26 @@ _MOST_EVENTS: Final = 20
 _LONGEST_DOCUMENT: Final = 20_000
 
 
-def context(seen: Seen, events: Listed[wire.WireEvent], namespace: str, now: dt.datetime) -> dict[str, Any]:
+def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now: dt.datetime) -> dict[str, Any]:
     """Return the values of the template."""
-    snapshot = seen.snapshot
+    snapshot = view.snapshot
     installed = (snapshot.installation if snapshot else None) or Installation(namespace)
-    found = seen.findings
+    attention = view.findings
     return {
-        "headline": _headline(len(found)),
+        "headline": _headline(len(attention)),
         "parts": [_part(installed, name, title, now) for name, title in _PARTS],
         "kubernetes": installed.kubernetes or numbers.UNKNOWN,
         "configuration": condition.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
         else "not read",
         "document": _document(installed),
-        "findings": shown.items(found, namespace),
+        "findings": shown.items(attention, namespace),
         "unread": _unread(snapshot),
         "events": shown.events((events.items or ())[:_MOST_EVENTS], now),
         "events_unread": events.items is None,
-        "reports": sum(node.has_report for node in seen.nodes),
-        "nodes": len(seen.nodes),
-        "read_seconds": f"{seen.read_seconds:.1f} s",
+        "reports": sum(node.has_report for node in view.nodes),
+        "nodes": len(view.nodes),
+        "read_seconds": f"{view.read_seconds:.1f} s",
     }
 
 
@@ -58,7 +58,7 @@ def _headline(count: int) -> str:
 
 
 def _unread(snapshot: FleetSnapshot | None) -> list[Any]:
-    return [each for each in (snapshot.unread if snapshot else ()) if each.is_right or "/" not in each.what]
+    return [gap for gap in (snapshot.unread if snapshot else ()) if gap.is_right or "/" not in gap.what]
 
 
 def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:
@@ -74,9 +74,9 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
             "version": "",
             "more": "",
         }
-    ready, wanted = workload.ready, workload.wanted
-    style, sign, word = ("ok", "✔", "ready") if 0 < ready == wanted else ("bad", "✘", "not ready")
-    if 0 < ready < wanted and name != AGENT:
+    ready, desired = workload.ready, workload.wanted
+    style, sign, word = ("ok", "✔", "ready") if 0 < ready == desired else ("bad", "✘", "not ready")
+    if 0 < ready < desired and name != AGENT:
         style, sign, word = "warn", "!", "degraded"
     more = ""
     if name == MANAGER and installed.leader:
@@ -88,7 +88,7 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
         "style": style,
         "sign": sign,
         "word": word,
-        "ready": f"{ready} of {wanted}",
+        "ready": f"{ready} of {desired}",
         "version": installed.versions().get(name, numbers.UNKNOWN),
         "more": more,
     }

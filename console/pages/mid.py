@@ -11,7 +11,7 @@ from console.cluster.details import Listed
 from console.history.memory import History
 from console.pages import numbers, shown
 from console.pages.shown import part
-from console.seen import Seen
+from console.view import FleetView
 from fleet import wire
 from fleet.node_state import percent
 from fleet.pod_state import NamespaceState
@@ -21,23 +21,23 @@ from manager.mid_resource.reasons import REDUCED, STATUS, Reason, Status
 _MOST_POINTS: Final = 120
 _MOST_EVENTS: Final = 50
 _MOST_NAMESPACES: Final = 50
-TAKEN: Final = frozenset({REDUCED, EVICTED, *(each for each in Reason if STATUS[each] is Status.WITHDRAWN)})
+TAKEN: Final = frozenset({REDUCED, EVICTED, *(reason for reason in Reason if STATUS[reason] is Status.WITHDRAWN)})
 """Reasons of Events about Mid that was taken away."""
 
 
 def context(
-    seen: Seen,
+    view: FleetView,
     history: History,
     events: Listed[wire.WireEvent],
     sums: Listed[NamespaceState],
     now: dt.datetime,
 ) -> dict[str, Any]:
     """Return the values of the template."""
-    nodes = seen.nodes
-    mid, requested, used = (seen.totals[name] for name in ("mid", "mid_requests", "mid_used"))
+    nodes = view.nodes
+    mid, requested, used = (view.totals[name] for name in ("mid", "mid_requests", "mid_used"))
     states = Counter(shown.mid_sign(node)[:3] for node in nodes)
     points = history.fleet_points("cpu")
-    listed = sorted(sums.items or (), key=lambda each: (-(each.mid_held.cpu or 0), each.name))
+    listed = sorted(sums.items or (), key=lambda namespace: (-(namespace.mid_held.cpu or 0), namespace.name))
     return {
         "headline": f"{numbers.cores(mid.cpu)} cores and {numbers.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",
         "totals": [
@@ -45,8 +45,8 @@ def context(
             ("Memory", "GiB", *_shares(mid.memory, requested.memory, used.memory, "memory")),
         ],
         "points": shown.thinned(points, _MOST_POINTS),
-        "states": sorted(states.items(), key=lambda each: -each[1]),
-        "events": shown.events([each for each in events.items or () if each.reason in TAKEN][:_MOST_EVENTS], now),
+        "states": sorted(states.items(), key=lambda count: -count[1]),
+        "events": shown.events([event for event in events.items or () if event.reason in TAKEN][:_MOST_EVENTS], now),
         "events_unread": events.items is None,
         "namespaces": _namespaces(listed[:_MOST_NAMESPACES], requested.cpu),
         "more_namespaces": max(len(listed) - _MOST_NAMESPACES, 0),
@@ -65,23 +65,23 @@ def _shares(mid: int | None, requested: int | None, used: int | None, resource: 
     )
 
 
-def _namespaces(found: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
+def _namespaces(namespaces: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
     columns = {
-        name: numbers.column([getattr(each, name).cpu for each in found])
+        name: numbers.column([getattr(state, name).cpu for state in namespaces])
         for name in ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "mid_quota")
     }
     return [
-        {name: column[row] for name, column in columns.items()} | _namespace(each, whole)
-        for row, each in enumerate(found)
+        {name: column[row] for name, column in columns.items()} | _namespace(state, whole)
+        for row, state in enumerate(namespaces)
     ]
 
 
-def _namespace(each: NamespaceState, whole: int | None) -> dict[str, Any]:
+def _namespace(state: NamespaceState, whole: int | None) -> dict[str, Any]:
     return {
-        "name": each.name,
-        "pods": f"{each.pods:,}",
-        "unmeasured": f"{each.unmeasured:,}",
-        "part": part("mid-request", 0, percent(each.mid_held.cpu, whole)),
-        "is_default": each.is_quota_default,
-        **({"mid_quota": "malformed"} if each.is_quota_malformed else {}),
+        "name": state.name,
+        "pods": f"{state.pods:,}",
+        "unmeasured": f"{state.unmeasured:,}",
+        "part": part("mid-request", 0, percent(state.mid_held.cpu, whole)),
+        "is_default": state.is_quota_default,
+        **({"mid_quota": "malformed"} if state.is_quota_malformed else {}),
     }

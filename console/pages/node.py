@@ -12,7 +12,7 @@ from console.cluster.wire import DetailedReport
 from console.history.memory import History
 from console.pages import numbers, prediction, shown
 from console.pages.shown import part
-from console.seen import Seen
+from console.view import FleetView
 from fleet import findings, mid_terms
 from fleet.mid_terms import TermsByName
 from fleet.node_state import Amounts, NodeState, native_amounts, percent
@@ -45,24 +45,27 @@ _PEAK_TERMS: Final = (
 )
 
 
-def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: History, namespace: str) -> dict[str, Any]:
+def context(
+    node: NodeState, detail: NodeDetail | None, view: FleetView, history: History, namespace: str
+) -> dict[str, Any]:
     """Return the values of the template; `detail` is None where it could not be read."""
-    found = detail or NodeDetail()
-    report = found.report or DetailedReport()
+    read = detail or NodeDetail()
+    report = read.report or DetailedReport()
     return {
         "node": node,
-        "headline": _headline(node, found.explanation),
+        "headline": _headline(node, read.explanation),
         "sign": shown.mid_sign(node),
-        "closed": found.explanation.closed if found.explanation else "",
-        "newest": _newest(found.explanation),
-        "eviction": found.explanation.eviction if found.explanation else (),
+        "closed": read.explanation.closed if read.explanation else "",
+        "newest": _newest(read.explanation),
+        "eviction": read.explanation.eviction if read.explanation else (),
         "findings": shown.items(
-            (each for each in findings.by_severity(findings.node_findings(node)) if not shown.is_fine(each)), namespace
+            (finding for finding in findings.by_severity(findings.node_findings(node)) if not shown.is_fine(finding)),
+            namespace,
         ),
         "bar": shown.usage_bar(node),
-        "limit": seen.usage_limit_percent,
+        "limit": view.usage_limit_percent,
         "facts": _facts(node),
-        "sums": list(_sums(node, found)),
+        "sums": list(_sums(node, read)),
         "charts": [
             {
                 "id": resource,
@@ -78,19 +81,22 @@ def context(node: NodeState, detail: NodeDetail | None, seen: Seen, history: His
         "scores": prediction.node_scores(evaluation_report.pack(report.prediction.evaluation))
         if report.prediction and report.prediction.evaluation
         else [],
-        "pods": _pods(_largest(found.pods or ())),
-        "pod_count": len(found.pods or ()),
-        "pods_unread": found.pods is None,
-        "unread": [each for each in found.unread if each.is_right],
+        "pods": _pods(_largest(read.pods or ())),
+        "pod_count": len(read.pods or ()),
+        "pods_unread": read.pods is None,
+        "unread": [gap for gap in read.unread if gap.is_right],
     }
 
 
-def _headline(node: NodeState, found: Explanation | None) -> str:
+def _headline(node: NodeState, explanation: Explanation | None) -> str:
     """Return the Mid of the node; that of the explanation is newer than the snapshot."""
     mid = node.mid
-    if found:
+    if explanation:
         mid = Amounts(
-            *(each.published if (each := found.resources.get(name)) else None for name in names.MID_RESOURCES)
+            *(
+                resource.published if (resource := explanation.resources.get(name)) else None
+                for name in names.MID_RESOURCES
+            )
         )
     if mid.cpu is None:
         return f"{node.name} has no Mid"
@@ -98,11 +104,11 @@ def _headline(node: NodeState, found: Explanation | None) -> str:
     return f"{node.name} has {cpu} cores and {memory} GiB of Mid"
 
 
-def _newest(found: Explanation | None) -> str:
-    if found is None or not found.newest_reason:
+def _newest(explanation: Explanation | None) -> str:
+    if explanation is None or not explanation.newest_reason:
         return ""
-    detail = f": {found.newest_detail}" if found.newest_detail else ""
-    return f"The newest report would lead to: {found.newest_text}{detail} ({found.newest_reason})."
+    detail = f": {explanation.newest_detail}" if explanation.newest_detail else ""
+    return f"The newest report would lead to: {explanation.newest_text}{detail} ({explanation.newest_reason})."
 
 
 def _facts(node: NodeState) -> list[tuple[str, str]]:
@@ -122,22 +128,22 @@ def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
         (names.MID_CPU, "cpu", node.allocatable.cpu),
         (names.MID_MEMORY, "memory", node.allocatable.memory),
     ):
-        found = detail.explanation
-        terms = found.resources[mid].terms if found and mid in found.resources else ()
+        explanation = detail.explanation
+        terms = explanation.resources[mid].terms if explanation and mid in explanation.resources else ()
         yield {
             "name": "CPU" if resource == "cpu" else "Memory",
             "unit": "cores" if resource == "cpu" else "GiB",
             "resource": mid,
-            "terms": _terms({each.term: each for each in terms}, detail.layers, resource, whole),
-            "inputs": [each for each in terms if each.term not in _TERMS],
+            "terms": _terms({term.term: term for term in terms}, detail.layers, resource, whole),
+            "inputs": [term for term in terms if term.term not in _TERMS],
         }
 
 
 def _terms(terms: TermsByName, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
-    own = [each for each in terms.values() if each.term in _TERMS]
-    amounts = numbers.column([each.value for each in own], resource)
+    listed = [term for term in terms.values() if term.term in _TERMS]
+    amounts = numbers.column([term.value for term in listed], resource)
     return [
-        _term(term, amount, whole, mid_terms.origin(term, layers)) for term, amount in zip(own, amounts, strict=True)
+        _term(term, amount, whole, mid_terms.origin(term, layers)) for term, amount in zip(listed, amounts, strict=True)
     ]
 
 
@@ -154,8 +160,8 @@ def _term(term: Term, amount: str, whole: int | None, origin: str) -> dict[str, 
 
 
 def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, list[str]]]:
-    found = report.node_metric.aggregated_node_usages if report.node_metric else None
-    for window in (found or ())[:8]:
+    usages = report.node_metric.aggregated_node_usages if report.node_metric else None
+    for window in (usages or ())[:8]:
         usage = window.usage or {}
         cells = [native_amounts(usage[name].resources).cpu if name in usage else None for name in _STATISTICS]
         yield (
@@ -166,11 +172,11 @@ def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, lis
 
 def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
     prod = report.prediction.prod if report.prediction else None
-    known = [(text, value) for field, text in _PEAK_TERMS if (value := getattr(prod, field, None))]
-    amounts = [native_amounts(value) for _, value in known]
-    cpu = numbers.column([each.cpu for each in amounts])
-    memory = numbers.column([each.memory for each in amounts], "memory")
-    return list(zip((text for text, _ in known), cpu, memory, strict=True))
+    reported = [(text, value) for field, text in _PEAK_TERMS if (value := getattr(prod, field, None))]
+    amounts = [native_amounts(value) for _, value in reported]
+    cpu = numbers.column([amount.cpu for amount in amounts])
+    memory = numbers.column([amount.memory for amount in amounts], "memory")
+    return list(zip((text for text, _ in reported), cpu, memory, strict=True))
 
 
 def _largest(pods: Sequence[PodState]) -> list[PodState]:

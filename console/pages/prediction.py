@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.node_metric.evaluation_report import Fleet, Packed
-from console.seen import Seen
+from console.view import FleetView
 from fleet.node_state import NodeState
 
 TARGET_PERCENT: Final = 1.0
@@ -63,22 +63,22 @@ class PredictorScore(NamedTuple):
         return round(min(max(self.savings_percent, 0.0), 100.0), 1)
 
 
-def context(seen: Seen, page: str) -> dict[str, Any]:
+def context(view: FleetView, page: str) -> dict[str, Any]:
     """Return the values of the template."""
-    evaluated = seen.by_violations
+    evaluated = view.by_violations
     in_force = Counter(node.predictor for node in evaluated)
-    scores = list(_fleet_scores(seen.evaluations, in_force))
-    columns = [each.predictor for each in scores if each.resource == names.CPU][:_MOST_COLUMNS]
+    scores = list(_fleet_scores(view.evaluations, in_force))
+    columns = [score.predictor for score in scores if score.resource == names.CPU][:_MOST_COLUMNS]
     pages = max(-(-len(evaluated) // PAGE_SIZE), 1)
     number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
     return {
         "recommendation": recommendation(scores, in_force),
         "by_resource": [
-            (title, [each for each in scores if each.resource == resource])
+            (title, [score for score in scores if score.resource == resource])
             for title, resource in (("CPU", names.CPU), ("Memory", names.MEMORY))
         ],
         "evaluated": len(evaluated),
-        "nodes": len(seen.nodes),
+        "nodes": len(view.nodes),
         "in_force": in_force.most_common(),
         "target": TARGET_PERCENT,
         "scale": _SCALE_PERCENT,
@@ -92,15 +92,15 @@ def context(seen: Seen, page: str) -> dict[str, Any]:
     }
 
 
-def _fleet_scores(found: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
+def _fleet_scores(evaluations: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
     scores = [
         PredictorScore(
-            predictor, resource, of.nodes, of.forecasts, 100 * of.violation_ratio, 100 * of.savings_ratio,
+            predictor, resource, fleet.nodes, fleet.forecasts, 100 * fleet.violation_ratio, 100 * fleet.savings_ratio,
             in_force[predictor] > 0,
         )
-        for (predictor, resource), of in found.items()
+        for (predictor, resource), fleet in evaluations.items()
     ]  # fmt: skip
-    return iter(sorted(scores, key=lambda each: (-each.savings_percent, each.predictor)))
+    return iter(sorted(scores, key=lambda score: (-score.savings_percent, score.predictor)))
 
 
 def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> str:
@@ -110,23 +110,23 @@ def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> 
             "There is nothing to compare yet: no node reports an evaluation. Name predictors in evaluatedPredictors of "
             "the configuration, and wait for the horizon (one hour by default)."
         )
-    cpu = {each.predictor: each for each in scores if each.resource == names.CPU}
-    memory = {each.predictor: each for each in scores if each.resource == names.MEMORY}
-    seasoned = {name: each for name, each in cpu.items() if each.forecasts >= LEAST_FORECASTS * each.nodes}
+    cpu = {score.predictor: score for score in scores if score.resource == names.CPU}
+    memory = {score.predictor: score for score in scores if score.resource == names.MEMORY}
+    seasoned = {name: score for name, score in cpu.items() if score.forecasts >= LEAST_FORECASTS * score.nodes}
     if not seasoned:
-        most = max((each.forecasts / each.nodes for each in cpu.values()), default=0.0)
+        most = max((score.forecasts / score.nodes for score in cpu.values()), default=0.0)
         return (
             f"Wait: a node has at most {most:.0f} forecasts on average, want {LEAST_FORECASTS:.0f} or more. "
             "Below that the shares are noise."
         )
-    keeping = [each for name, each in seasoned.items() if each.keeps and (name not in memory or memory[name].keeps)]
+    keeping = [score for name, score in seasoned.items() if score.keeps and (name not in memory or memory[name].keeps)]
     limits = f"at most {TARGET_PERCENT:g} % violations of CPU and {TARGET_PERCENT / 2:g} % of memory"
     if not keeping:
         return f"No predictor keeps {limits}: keep the one in force, or choose a more careful one."
-    best = max(keeping, key=lambda each: (each.savings_percent, each.is_in_force))
+    best = max(keeping, key=lambda score: (score.savings_percent, score.is_in_force))
     current = in_force.most_common(1)[0][0]
-    left = f"it leaves {best.savings_percent:.0f} % of the Prod CPU requests"
-    shares = f"{left} with {best.violation_percent:.2f} % violations"
+    leaves = f"it leaves {best.savings_percent:.0f} % of the Prod CPU requests"
+    shares = f"{leaves} with {best.violation_percent:.2f} % violations"
     if best.predictor == current:
         return f"Keep {best.predictor}: {shares}, the most of the predictors with {limits}."
     now = cpu.get(current)
@@ -139,17 +139,17 @@ def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> 
 def node_scores(packed: Packed) -> list[PredictorScore]:
     """Return the scores of one node; the first predictor is the one in force."""
     values = struct.iter_unpack("3f", packed.scores)
-    found = []
+    scores = []
     for position, predictor in enumerate(packed.predictors):
         for resource in (names.CPU, names.MEMORY):
             forecasts, violations, savings = next(values)
             if not math.isnan(forecasts):
-                found.append(PredictorScore(predictor, resource, 1, forecasts, violations, savings, position == 0))
-    return found
+                scores.append(PredictorScore(predictor, resource, 1, forecasts, violations, savings, position == 0))
+    return scores
 
 
 def _cells(node: NodeState, columns: Sequence[str]) -> list[PredictorScore | None]:
     """Return the scores of CPU of some predictors; None for one that the node does not evaluate."""
     scores = node_scores(node.evaluation) if node.evaluation else []
-    found = {each.predictor: each for each in scores if each.resource == names.CPU}
-    return [found.get(name) for name in columns]
+    by_predictor = {score.predictor: score for score in scores if score.resource == names.CPU}
+    return [by_predictor.get(name) for name in columns]

@@ -30,7 +30,7 @@ class Sign(NamedTuple):
 LONGEST_NAME: Final = 253
 """Longest name of an object."""
 LONGEST_MESSAGE: Final = 1_000
-_OF_SEVERITY: Final = {Severity.ERROR: ("bad", "✘"), Severity.WARNING: ("warn", "!"), Severity.NOTE: ("off", "–")}  # noqa: RUF001  # the sign of what is off
+_SIGNS: Final = {Severity.ERROR: ("bad", "✘"), Severity.WARNING: ("warn", "!"), Severity.NOTE: ("off", "–")}  # noqa: RUF001  # the sign of what is off
 _SHORT: Final = {"Calculated": "Calculated", "CalculatedFromReclaimable": "Calculated", "Static": "Static"}
 _TEXTS: Final = {reason.value: text for reason, text in TEXTS.items()}
 
@@ -40,7 +40,7 @@ def mid_sign(node: NodeState) -> Sign:
     if node.reason in _SHORT:
         return Sign("ok", "✔", _SHORT[node.reason], node.text)
     kind = KINDS.get(node.reason)
-    style, sign = _OF_SEVERITY[kind.severity] if kind else ("off", "?")
+    style, sign = _SIGNS[kind.severity] if kind else ("off", "?")
     detail = f": {node.detail}" if node.detail else ""
     return Sign(style, sign, node.reason or "unknown", f"{node.text or _TEXTS.get(node.reason, '')}{detail}")
 
@@ -56,9 +56,9 @@ def thinned(points: Sequence[HistoryPoint], most: int) -> Sequence[HistoryPoint]
     return points[::-step][::-1]
 
 
-def is_fine(found: Finding) -> bool:
+def is_fine(finding: Finding) -> bool:
     """Check whether a finding only repeats that the Mid resources of a node were calculated."""
-    return found.kind.code in _SHORT
+    return finding.kind.code in _SHORT
 
 
 def cut(text: str, longest: int = LONGEST_NAME) -> str:
@@ -108,7 +108,7 @@ def usage_bar(node: NodeState) -> Bar:
     if prod is not None and mid is not None:
         usage = (part("prod", 0, prod), part("mid", prod, mid), part("other", prod + mid, used - prod - mid))
     parts = (*usage, not_used)
-    return Bar(tuple(each for each in parts if each[2] > 0), _within(peak), label)
+    return Bar(tuple(segment for segment in parts if segment[2] > 0), _within(peak), label)
 
 
 def _within(value: float | None) -> float | None:
@@ -135,31 +135,31 @@ _NAMED_NODES: Final = 5
 _COMMANDS: Final = ("kubectl ", "koordctl ", "helm ")
 
 
-def items(found: Iterable[Finding], namespace: str) -> list[Item]:
+def items(findings: Iterable[Finding], namespace: str) -> list[Item]:
     """Return the findings for a page."""
-    return [_item(each, namespace) for each in found]
+    return [_item(finding, namespace) for finding in findings]
 
 
-def _item(found: Finding, namespace: str) -> Item:
-    style, sign = _OF_SEVERITY[found.kind.severity]
-    fix = found.fix.replace("NAMESPACE", namespace)
+def _item(finding: Finding, namespace: str) -> Item:
+    style, sign = _SIGNS[finding.kind.severity]
+    fix = finding.fix.replace("NAMESPACE", namespace)
     return Item(
         style=style,
         sign=sign,
-        severity=found.kind.severity.value,
-        code=found.kind.code,
-        nodes=found.objects[:_NAMED_NODES],
-        more=max(len(found.objects) - _NAMED_NODES, 0),
-        sentence=": ".join(part for part in (found.kind.sentence, found.detail) if part),
+        severity=finding.kind.severity.value,
+        code=finding.kind.code,
+        nodes=finding.objects[:_NAMED_NODES],
+        more=max(len(finding.objects) - _NAMED_NODES, 0),
+        sentence=": ".join(part for part in (finding.kind.sentence, finding.detail) if part),
         fix=fix,
         is_command=fix.startswith(_COMMANDS),
-        page=found.kind.page,
+        page=finding.kind.page,
     )
 
 
-def events(found: Iterable[wire.WireEvent], now: dt.datetime) -> list[dict[str, Any]]:
+def events(listed: Iterable[wire.WireEvent], now: dt.datetime) -> list[dict[str, Any]]:
     """Return Events for a page."""
-    return [_event(each, now) for each in found]
+    return [_event(event, now) for event in listed]
 
 
 def _event(event: wire.WireEvent, now: dt.datetime) -> dict[str, Any]:

@@ -84,15 +84,15 @@ class Access:
 
     def _has_cookie(self, headers: Headers) -> bool:
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
         except CookieError:
             return False
-        return found is not None and _are_equal(found.value, self._cookie)
+        return cookie is not None and _are_equal(cookie.value, self._cookie)
 
     def _takes_token(self, url: URL) -> bool:
         """Check the token of an address, which is valid once."""
-        name, _, given = url.query.partition("=")
-        if not self._token or name != TOKEN_PARAMETER or not _are_equal(given, self._token):
+        name, _, token = url.query.partition("=")
+        if not self._token or name != TOKEN_PARAMETER or not _are_equal(token, self._token):
             return False
         self._token = ""
         return True

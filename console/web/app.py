@@ -24,7 +24,7 @@ from console.cluster.details import Listed, Records
 from console.cluster.poller import CutOff, Poller
 from console.history.prometheus import CpuHistory
 from console.pages import decisions, fleet, health, mid, node, numbers, prediction
-from console.seen import Currency, Seen
+from console.view import Currency, FleetView
 from console.web import front_end
 from console.web.access import Access
 
@@ -46,15 +46,15 @@ RecordReader = Callable[[session.Session, str], Awaitable[Records]]
 @functools.cache
 def _templates() -> jinja2.Environment:
     """Return the compiled templates, which escape every value."""
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["numbers"] = numbers
-    return made
+    environment.globals["numbers"] = numbers
+    return environment
 
 
 class PagesApp:
@@ -82,54 +82,54 @@ class PagesApp:
 
     async def fleet(self, request: Request) -> Response:
         """Show all nodes."""
-        asked = request.query_params
-        seen = await self._seen()
+        query = request.query_params
+        view = await self._view()
         values = fleet.context(
-            seen, asked.get("q", ""), asked.get("sort", ""), asked.get("page", ""), self._poller.namespace
+            view, query.get("q", ""), query.get("sort", ""), query.get("page", ""), self._poller.namespace
         )
-        return self._page("fleet.html", request, seen, values)
+        return self._page("fleet.html", request, view, values)
 
     async def node(self, request: Request) -> Response:
         """Show one node of the snapshot; no other name reaches the apiserver."""
-        seen = await self._seen()
+        view = await self._view()
         name = request.path_params["name"]
-        found = seen.node(name)
-        if found is None:
-            if seen.snapshot is None:
-                return self._page("node.html", request, seen, {"title": "Node"})
+        state = view.node(name)
+        if state is None:
+            if view.snapshot is None:
+                return self._page("node.html", request, view, {"title": "Node"})
             raise HTTPException(HTTPStatus.NOT_FOUND, f"no node has the name {name[:253]!r}")
-        installed = seen.snapshot.installation if seen.snapshot else None
+        installed = view.snapshot.installation if view.snapshot else None
         outcome = installed.outcome if installed else None
         detail, problem = await self._detail(
             ("node", name), lambda api: reading.node(api, name, clock.utc_now(), outcome)
         )
-        values = node.context(found, detail, seen, self._poller.history, self._poller.namespace)
+        values = node.context(state, detail, view, self._poller.history, self._poller.namespace)
         if self._prometheus:
             values |= await self._prometheus.cpu(name)
-        return self._page("node.html", request, seen, values | {"problem": problem, "title": name})
+        return self._page("node.html", request, view, values | {"problem": problem, "title": name})
 
     async def mid(self, request: Request) -> Response:
         """Show the Mid of the fleet."""
-        seen, now = await self._seen(), clock.utc_now()
+        view, now = await self._view(), clock.utc_now()
         (events, problem), (sums, other_problem) = await asyncio.gather(
             self._manager_events(now),
             self._detail(("namespaces",), lambda api: reading.by_namespace(api, self._poller.namespace, now)),
         )
-        values = mid.context(seen, self._poller.history, events or Listed(None), sums or Listed(None), now)
+        values = mid.context(view, self._poller.history, events or Listed(None), sums or Listed(None), now)
         if self._prometheus:
             values |= await self._prometheus.cpu()
-        return self._page("mid.html", request, seen, values | {"problem": problem or other_problem})
+        return self._page("mid.html", request, view, values | {"problem": problem or other_problem})
 
     async def prediction(self, request: Request) -> Response:
         """Compare the predictors."""
-        seen = await self._seen()
+        view = await self._view()
         return self._page(
-            "prediction.html", request, seen, prediction.context(seen, request.query_params.get("page", ""))
+            "prediction.html", request, view, prediction.context(view, request.query_params.get("page", ""))
         )
 
     async def decisions(self, request: Request) -> Response:
         """Show where pods went, and why others wait."""
-        seen, now = await self._seen(), clock.utc_now()
+        view, now = await self._view(), clock.utc_now()
         pod = request.query_params.get("pod", "")
         key = pod if "/" in pod else ""
         (pending, problem), (events, _), (records, missing) = await asyncio.gather(
@@ -140,27 +140,27 @@ class PagesApp:
         values = decisions.context(
             pending or Listed(None), events or Listed(None), records or Records(missing=missing), pod, now
         )
-        return self._page("decisions.html", request, seen, values | {"problem": problem})
+        return self._page("decisions.html", request, view, values | {"problem": problem})
 
     async def health(self, request: Request) -> Response:
         """Show the installation."""
-        seen, now = await self._seen(), clock.utc_now()
+        view, now = await self._view(), clock.utc_now()
         events, problem = await self._manager_events(now)
-        values = health.context(seen, events or Listed(None), self._poller.namespace, now)
-        return self._page("health.html", request, seen, values | {"problem": problem})
+        values = health.context(view, events or Listed(None), self._poller.namespace, now)
+        return self._page("health.html", request, view, values | {"problem": problem})
 
     async def static(self, request: Request) -> Response:
         """Serve a file that was loaded at start; no name is a path."""
-        found = self._files.get(request.path_params["name"])
-        if found is None:
+        file = self._files.get(request.path_params["name"])
+        if file is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such file")
-        return Response(found.content, media_type=found.content_type)
+        return Response(file.content, media_type=file.content_type)
 
-    async def _seen(self) -> Seen:
-        seen = self._poller.newest()
-        if seen.currency(clock.utc_now()) is Currency.LOADING:
+    async def _view(self) -> FleetView:
+        view = self._poller.newest()
+        if view.currency(clock.utc_now()) is Currency.LOADING:
             await asyncio.to_thread(self._poller.first.wait, _FIRST_SECONDS)
-        return self._poller.seen
+        return self._poller.view
 
     async def _manager_events(self, now: dt.datetime) -> tuple[Any, str]:
         namespace = self._poller.namespace
@@ -168,7 +168,7 @@ class PagesApp:
 
     async def _detail(self, key: tuple[str, ...], read: Callable[..., Any]) -> tuple[Any, str]:
         """Return what was read, or None and why."""
-        if self._poller.seen.snapshot is None:
+        if self._poller.view.snapshot is None:
             return None, ""
         try:
             async with asyncio.timeout(_DETAIL_SECONDS):
@@ -182,13 +182,13 @@ class PagesApp:
         self,
         template: str,
         request: Request,
-        seen: Seen,
+        view: FleetView,
         values: Mapping[str, Any],
         status: HTTPStatus = HTTPStatus.OK,
     ) -> Response:
         now = clock.utc_now()
-        snapshot = seen.snapshot
-        currency = seen.currency(now)
+        snapshot = view.snapshot
+        currency = view.currency(now)
         shared = {
             "title": dict(PAGES).get(request.url.path, "Koord"),
             "here": request.url.path,
@@ -196,9 +196,9 @@ class PagesApp:
             **self._shared,
             "currency": currency.value,
             "data_time": numbers.clock_time(snapshot.time) if snapshot else "",
-            "data_age": numbers.age(seen.age_seconds(now)),
-            "error": seen.error,
-            "unread": [each for each in snapshot.unread if each.is_right] if snapshot else [],
+            "data_age": numbers.age(view.age_seconds(now)),
+            "error": view.error,
+            "unread": [gap for gap in snapshot.unread if gap.is_right] if snapshot else [],
             "no_right": snapshot is not None and snapshot.nodes is None,
             "problem": "",
             "prometheus_problem": "",
@@ -211,4 +211,4 @@ class PagesApp:
     async def _problem(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         values = {"title": "Not found", "detail": error.detail}
-        return self._page("problem.html", request, self._poller.seen, values, HTTPStatus(error.status_code))
+        return self._page("problem.html", request, self._poller.view, values, HTTPStatus(error.status_code))

@@ -35,21 +35,21 @@ class File(NamedTuple):
 @functools.cache
 def load() -> Mapping[str, File]:
     """Return all files by name: those of the console, and those of npm where they are there."""
-    own = {path.name: _file(path) for path in sorted((_HERE / "static").iterdir()) if path.suffix in _TYPES}
+    files = {path.name: _file(path) for path in sorted((_HERE / "static").iterdir()) if path.suffix in _TYPES}
     folder = folder_of_npm()
     if folder is None:
-        return own
+        return files
     packages = json.loads(LOCK.read_text(encoding="utf-8"))["packages"]
     shipped = [name for package in packages if package["shipped"] for name in package["files"].values()]
-    return own | {name: _file(folder / name) for name in shipped}
+    return files | {name: _file(folder / name) for name in shipped}
 
 
 def folder_of_npm() -> Path | None:
     """Return the folder with the files of npm that the lock file names, None where there is none."""
-    wanted = LOCK.read_bytes()
+    lock_file = LOCK.read_bytes()
     for folder in (_IN_IMAGE, *_IN_CHECKOUT.glob("[!.]*")):
         lock = folder / LOCK.name
-        if lock.is_file() and lock.read_bytes() == wanted:
+        if lock.is_file() and lock.read_bytes() == lock_file:
             return folder
     return None
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TextIO
 from click import Argument, Choice, Option
 
 from api_types.mid_pods import policy, template
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 from koordctl.cli import flags, output
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
@@ -92,7 +92,7 @@ def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], lis
     for file in files:
         try:
             parsed.append((file, yaml_edit.documents(file.text)))
-        except Refused as refused:
+        except RulesRefused as refused:
             refusals.append(f"{file.name}: {refused}")
     around = list(objects.flat(document.value for _, parsed_documents in parsed for document in parsed_documents))
     results = []
@@ -104,7 +104,7 @@ def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], lis
                 _warn(f"{file.name}: {text}")
         try:
             text = yaml_edit.edited(file.text, {number: result.objects for number, result in enumerate(converted)})
-        except Refused as refused:
+        except RulesRefused as refused:
             refusals.append(f"{file.name}: {refused}")
         else:
             results.append(_Result(file, text))

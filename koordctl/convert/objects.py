@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.mid_pods import policy, profile, template
-from api_types.mid_pods.documents import Refused, mapping, sequence
+from api_types.mid_pods.documents import RulesRefused, mapping, sequence
 
 _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": (),
@@ -67,7 +67,7 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
         after = template.limited(before, options.scheduler_name, options.mid_classes)
         advice = [*template.advice(after), *_effects(_workload(value), around)]
         return Converted([_with(value, path, after)], advice=[f"{name(value)}: {text}" for text in advice])
-    except Refused as refused:
+    except RulesRefused as refused:
         return Converted([value], refusals=[f"{name(value)}: {refused}"])
 
 
@@ -93,7 +93,7 @@ def flat(values: Iterable[Any]) -> Iterator[Any]:
 def _items(value: dict[str, Any], options: Options, around: Iterable[Any]) -> Converted:
     try:
         items = sequence(value.get("items"), "items")
-    except Refused as refused:
+    except RulesRefused as refused:
         return Converted([value], refusals=[f"List: {refused}"])
     results = [convert(item, options, around) for item in items]
     items_after = [item for result in results for item in result.objects]

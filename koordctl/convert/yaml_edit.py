@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from api_types.kubernetes import yaml_text
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 
 _STEP: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9./-]*|[0-9]+(\.[0-9]+)?([numkMGTP]|[KMGTPE]i)")
@@ -37,21 +37,21 @@ class _Edit(NamedTuple):
 
 
 def documents(text: str) -> list[YamlDocument]:
-    """Parse a text. Raises Refused where it is not YAML."""
+    """Parse a text. Raises RulesRefused where it is not YAML."""
     try:
         nodes = list(yaml_text.nodes(text))  # before the values: it refuses too many aliases
         values = [value for value in yaml.safe_load_all(text) if value is not None]
         present = [node for node in nodes if not _is_null(node)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = " ".join(str(error).split())
-        raise Refused(f"cannot be read as YAML: {first}; want manifests, templates rendered first") from None
+        raise RulesRefused(f"cannot be read as YAML: {first}; want manifests, templates rendered first") from None
     return [YamlDocument(node, value) for node, value in zip(present, values, strict=True)]
 
 
 def edited(text: str, changed: Mapping[int, Sequence[Any]]) -> str:
     """Return the text with some documents changed, by their number: one object in place, or several instead of it.
 
-    Raises Refused where the text cannot be edited.
+    Raises RulesRefused where the text cannot be edited.
     """
     expected: list[Any] = []
     edits: list[_Edit] = []
@@ -67,7 +67,7 @@ def edited(text: str, changed: Mapping[int, Sequence[Any]]) -> str:
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     if [document.value for document in documents(text)] != expected:
-        raise Refused("its text cannot be edited without a loss; want plain YAML, one key on each line")
+        raise RulesRefused("its text cannot be edited without a loss; want plain YAML, one key on each line")
     return text
 
 
@@ -81,11 +81,13 @@ class _Writer:
         self._is_json = text[root.start_mark.index : root.start_mark.index + 1] == "{" and '"' in text
 
     def edits(self, node: yaml.Node, before: Any, after: Any, path: str) -> Iterator[_Edit]:
-        """Yield the edits that turn the value of a node into another one. Raises Refused."""
+        """Yield the edits that turn the value of a node into another one. Raises RulesRefused."""
         if before == after and type(before) is type(after):
             return
         if id(node) in self._shared:
-            raise Refused(f"{path}: shares an anchor (&) with another place; want the values written in both places")
+            raise RulesRefused(
+                f"{path}: shares an anchor (&) with another place; want the values written in both places"
+            )
         if isinstance(node, yaml.MappingNode) and isinstance(before, dict) and isinstance(after, dict):
             yield from self._mapping(node, before, after, path)
         elif isinstance(node, yaml.SequenceNode) and isinstance(after, list) and len(before) == len(after):
@@ -100,9 +102,9 @@ class _Writer:
     ) -> Iterator[_Edit]:
         values = {key.value: value for key, value in node.value}
         if len(values) < len(node.value):
-            raise Refused(f"{path or 'the object'}: a key occurs twice; want it once")
+            raise RulesRefused(f"{path or 'the object'}: a key occurs twice; want it once")
         if before.keys() - values.keys():
-            raise Refused(f"{path or 'the object'}: has a merge key (<<); want its values written out")
+            raise RulesRefused(f"{path or 'the object'}: has a merge key (<<); want its values written out")
         added = {key: value for key, value in after.items() if key not in before}
         for key, value in before.items():
             yield from self.edits(values[key], value, after[key], f"{path}.{key}" if path else key)

@@ -42,7 +42,7 @@ class PodOnNode:
     """Ids of the named containers, without the prefix of the runtime, as in the names of their cgroups."""
     static_uid: str | None = None
     """Hash of the static pod that this pod claims to mirror, None where it claims none."""
-    mid: cpu_limits.MidPod | None = None
+    mid: cpu_limits.ResizablePod | None = None
     """What may be resized of it, None where its priority is not Mid."""
     is_best_effort: bool = False
     """Whether Kubernetes counts it as BestEffort."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from api_types.mid_pods.cpu_limits import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, ResizablePod
 from component_base.rate_limits import SlidingWindow
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression import shares
@@ -210,7 +210,7 @@ class Planner:
             for change in self._change(now, goal, pod, targets_by_pod[pod.uid])
         ]
 
-    def _is_ready(self, now: float, pod: PodOnNode, mid: MidPod) -> bool:
+    def _is_ready(self, now: float, pod: PodOnNode, mid: ResizablePod) -> bool:
         """Return whether the pod may be patched now."""
         if not mid.containers or mid.resize_problem:
             return False

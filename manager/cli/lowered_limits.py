@@ -16,7 +16,7 @@ from typing import Final
 
 from api_types.kubernetes import quantities
 from api_types.mid_pods import cpu_limits
-from api_types.mid_pods.cpu_limits import MidPod
+from api_types.mid_pods.cpu_limits import ResizablePod
 from apiserver_client import cluster_events, decoding, errors, objects, resources, session
 from manager.cli.steps import Steps
 
@@ -86,7 +86,7 @@ class LoweredLimits:
         }
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def one(uid: str, namespace: str, name: str, mid: MidPod) -> None:
+        async def one(uid: str, namespace: str, name: str, mid: ResizablePod) -> None:
             async with slots:
                 await self._restore(uid, namespace, name, mid)
 
@@ -140,7 +140,7 @@ class LoweredLimits:
                 await objects.create(self._api, resources.EVENTS, event, namespace=pod.namespace)
         return sorted(f"{pod.namespace}/{pod.name}" for _, pod in given_up)
 
-    async def _lowered(self) -> dict[str, tuple[str, str, MidPod]]:
+    async def _lowered(self) -> dict[str, tuple[str, str, ResizablePod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
         pods_by_uid = {}
         items = objects.list_items(
@@ -168,7 +168,7 @@ class LoweredLimits:
                     pods_by_uid[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
         return pods_by_uid
 
-    async def _restore(self, uid: str, namespace: str, name: str, mid: MidPod) -> None:
+    async def _restore(self, uid: str, namespace: str, name: str, mid: ResizablePod) -> None:
         body = cpu_limits.patch(uid, mid, mid.originals())
         try:
             await objects.resize(

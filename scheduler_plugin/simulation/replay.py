@@ -274,7 +274,7 @@ class _Product:
         now = self._began_at + at
         since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name
-        conditions = [pods.Condition(kind, "True", since) for kind in ("PodScheduled", "Initialized")]
+        conditions = [pods.ObjectCondition(kind, "True", since) for kind in ("PodScheduled", "Initialized")]
         status = pods.PodStatus(phase="Running", conditions=conditions) if is_new else pod.pod.status
         shown = msgspec.structs.replace(
             pod.pod, spec=msgspec.structs.replace(pod.pod.spec, node_name=node), status=status

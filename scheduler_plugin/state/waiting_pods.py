@@ -17,7 +17,7 @@ NOT_BOUND: Final = "spec.nodeName=,status.phase=Pending"
 _ERROR: Final = "SchedulerError"  # the reason that kube-scheduler states; a pod that fits nowhere is "Unschedulable"
 
 
-class WaitingCondition(pods.Condition, rename="camel", frozen=True):
+class WaitingCondition(pods.ObjectCondition, rename="camel", frozen=True):
     """A condition, with its text."""
 
     message: str = ""

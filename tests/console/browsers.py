@@ -15,15 +15,15 @@ ADDRESS = "http://127.0.0.1:8080"
 class GivenPoller(Poller):
     """Poller that reads nothing: the snapshot and the details are given."""
 
-    def __init__(self, seen, details=None):
+    def __init__(self, view, details=None):
         super().__init__(Connection(server="https://prod-eu:6443", origin="a test"), "koordinator-system")
         self._loop.close()
-        self.seen = seen
+        self.view = view
         self._given = details or {}
         self.first.set()
 
     def newest(self):
-        return self.seen
+        return self.view
 
     async def detail(self, key, read):
         given = self._given.get(key, self._given.get(key[:1]))
@@ -38,8 +38,8 @@ async def no_records(_api, _pod):
     return Records()
 
 
-def app(seen, details=None, token="", **more):
-    poller = GivenPoller(seen, details)
+def app(view, details=None, token="", **more):
+    poller = GivenPoller(view, details)
     return PagesApp(poller, no_records, **more).app(token), poller
 
 

@@ -5,7 +5,7 @@ import functools
 import random
 
 from api_types.node_metric.evaluation_report import WireEvaluation, WireScores, pack
-from console.seen import Seen
+from console.view import FleetView
 from fleet.node_state import Amounts, NodeState
 from fleet.snapshot import FleetSnapshot, Installation
 from fleet.wire import WireCondition
@@ -88,4 +88,4 @@ def nodes(count):
 def seen(found, **changes):
     """Return what the console has read: the nodes, and an installation without parts."""
     snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), None, Installation("koordinator-system"))
-    return Seen(**{"snapshot": snapshot, "usage_limit_percent": 65.0, "read_seconds": 0.2, **changes})
+    return FleetView(**{"snapshot": snapshot, "usage_limit_percent": 65.0, "read_seconds": 0.2, **changes})

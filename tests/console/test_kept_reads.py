@@ -130,7 +130,7 @@ async def test_a_quick_read_is_followed_by_the_pause_of_the_interval():
 async def test_a_long_read_is_followed_by_a_pause_of_nine_times_its_length():
     async with polling(interval_seconds=0.0) as (_, poller):
         await first(poller)
-        seen = poller.seen
+        seen = poller.view
     assert seen.late_after_seconds == pytest.approx(3 * 10 * seen.read_seconds)
 
 
@@ -149,8 +149,8 @@ async def test_a_failure_is_followed_by_the_interval_or_by_what_the_apiserver_as
 async def test_those_who_wait_for_the_first_attempt_continue_whatever_its_result(nodes, error):
     async with polling(*nodes, interval_seconds=1_000.0) as (_, poller):
         assert await asyncio.to_thread(poller.first.wait, 20)
-        assert error in poller.seen.error
-        assert (poller.seen.snapshot is None) is bool(error)
+        assert error in poller.view.error
+        assert (poller.view.snapshot is None) is bool(error)
 
 
 @pytest.mark.parametrize(("takes", "kept"), [(0.5, 10.0), (2.0, 18.0)])

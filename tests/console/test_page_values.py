@@ -19,7 +19,7 @@ from console.history.memory import History, HistoryPoint
 from console.metrics import ConsoleCollector
 from console.pages import fleet, health, mid, node, prediction, shown
 from console.pages.prediction import PredictorScore
-from console.seen import Currency, Seen
+from console.view import Currency, FleetView
 from console.web import front_end
 from fleet import wire
 from fleet.finding_kinds import KINDS
@@ -100,8 +100,8 @@ def test_the_age_of_a_snapshot_and_when_it_is_stale():
     later = [NOW + dt.timedelta(seconds=seconds) for seconds in (-5, 0, 60, 61)]
     assert [seen.age_seconds(now) for now in later] == [0, 0, 60, 61]
     assert [seen.currency(now) for now in later] == [*[Currency.CURRENT] * 3, Currency.STALE]
-    assert Seen().age_seconds(NOW) == 0
-    assert [Seen().currency(NOW), Seen(error="refused").currency(NOW)] == [Currency.LOADING, Currency.FAILED]
+    assert FleetView().age_seconds(NOW) == 0
+    assert [FleetView().currency(NOW), FleetView(error="refused").currency(NOW)] == [Currency.LOADING, Currency.FAILED]
 
 
 def evaluated(name, violations):
@@ -426,7 +426,7 @@ def test_the_recommendation_compares_with_the_predictor_in_force():
     assert prediction.recommendation(scores, Counter(other=1)).endswith("0.5 % of memory.")
 
 
-@pytest.mark.parametrize(("seen", "seconds"), [(Seen(), 2), (fleets.seen(fleets.nodes(1)), 15)])
+@pytest.mark.parametrize(("seen", "seconds"), [(FleetView(), 2), (fleets.seen(fleets.nodes(1)), 15)])
 async def test_a_page_refreshes_every_15_seconds_and_sooner_while_it_loads(monkeypatch, seen, seconds):
     monkeypatch.setattr(front_end, "load", lambda: {"htmx.min.js": front_end.File("text/javascript", b"")})
     assert (seen.currency(fleets.NOW) is Currency.LOADING) is (seconds == 2)

@@ -13,7 +13,7 @@ from console.cluster.details import Listed, NodeDetail, Records
 from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
 from console.history.memory import History
 from console.pages import fleet, prediction, shown
-from console.seen import Seen
+from console.view import FleetView
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
 from fleet.snapshot import FleetSnapshot, Unread
@@ -164,13 +164,13 @@ async def test_no_name_of_a_url_reaches_the_apiserver():
 
 
 async def test_before_the_first_snapshot_the_page_is_loading_and_comes_again_without_javascript():
-    text = await page("/", Seen())
+    text = await page("/", FleetView())
     assert "Reading the cluster" in text
     assert '<meta http-equiv="refresh" content="2">' in text
 
 
 async def test_an_unreachable_apiserver_is_named():
-    text = await page("/", Seen(error="GET nodes: https://prod-eu:6443 did not answer in time"))
+    text = await page("/", FleetView(error="GET nodes: https://prod-eu:6443 did not answer in time"))
     assert "The cluster cannot be read" in text
     assert "did not answer in time" in text
 

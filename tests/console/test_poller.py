@@ -55,10 +55,10 @@ async def test_a_failure_is_named_and_what_was_read_before_stays():
         await first(poller)
         poller.newest()
         await server.until(lambda: len(server.asked("GET", NODES)) >= 2)
-        while not poller.seen.error:
+        while not poller.view.error:
             await asyncio.sleep(0.01)
-        assert "no leader" in poller.seen.error
-        assert [node.name for node in poller.seen.nodes] == ["worker-1"]
+        assert "no leader" in poller.view.error
+        assert [node.name for node in poller.view.nodes] == ["worker-1"]
 
 
 async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause(closed_port):
@@ -66,8 +66,8 @@ async def test_without_an_apiserver_the_first_attempt_ends_with_the_cause(closed
     poller = Poller(connection.Connection(server=server, origin="a test"), "koordinator-system")
     poller.start()
     await first(poller)
-    assert poller.seen.snapshot is None
-    assert server.removeprefix("http://") in poller.seen.error
+    assert poller.view.snapshot is None
+    assert server.removeprefix("http://") in poller.view.error
     await asyncio.to_thread(poller.stop)
 
 
@@ -79,7 +79,7 @@ async def test_a_connection_that_cannot_be_made_is_the_cause_for_all_who_ask():
     poller = Poller(to, "koordinator-system")
     poller.start()
     assert await asyncio.to_thread(poller.first.wait, 10)
-    assert "ftp://proxy" in poller.seen.error
+    assert "ftp://proxy" in poller.view.error
     with pytest.raises(errors.NoCredentials, match="ftp://proxy"):
         await asyncio.wait_for(poller.detail(("x",), read), 10)
     await asyncio.to_thread(poller.stop)

@@ -13,7 +13,7 @@ from charts.generators.dashboards.panels import (
     STATE,
     Kind,
     Panel,
-    Query,
+    PanelQuery,
 )
 
 PANELS: Final = (
@@ -22,7 +22,7 @@ PANELS: Final = (
         "Leader",
         "Which manager holds the Lease.",
         STATE,
-        (Query("max by (pod, instance) (koord_manager_leader)", "{{pod}} {{instance}}"),),
+        (PanelQuery("max by (pod, instance) (koord_manager_leader)", "{{pod}} {{instance}}"),),
         12,
         6,
     ),
@@ -31,7 +31,7 @@ PANELS: Final = (
         "Configuration",
         "State of the ConfigMap.",
         STATE,
-        (Query("max by (state) (koord_manager_config_state)", "{{state}}"),),
+        (PanelQuery("max by (state) (koord_manager_config_state)", "{{state}}"),),
         6,
         6,
     ),
@@ -40,7 +40,7 @@ PANELS: Final = (
         "Age of the configuration",
         "Time since the configuration was put in force, or the manager started.",
         SECONDS,
-        (Query("time() - max(koord_manager_config_timestamp_seconds)"),),
+        (PanelQuery("time() - max(koord_manager_config_timestamp_seconds)"),),
         6,
         6,
     ),
@@ -50,7 +50,7 @@ PANELS: Final = (
         "Number of processes of each program and version.",
         COUNT,
         (
-            Query(
+            PanelQuery(
                 "count by (__name__, version) (koordlet_build_info or koord_manager_build_info"
                 " or koord_scheduler_plugin_build_info or koord_load_watcher_build_info)"
             ),
@@ -63,12 +63,12 @@ PANELS: Final = (
         "Time from a request to its response, by verb.",
         SECONDS,
         (
-            Query(
+            PanelQuery(
                 "histogram_quantile(0.5, sum by (le, verb)"
                 " (rate(koord_scheduler_plugin_request_duration_seconds_bucket[$__rate_interval])))",
                 "{{verb}} p50",
             ),
-            Query(
+            PanelQuery(
                 "histogram_quantile(0.99, sum by (le, verb)"
                 " (rate(koord_scheduler_plugin_request_duration_seconds_bucket[$__rate_interval])))",
                 "{{verb}} p99",
@@ -82,7 +82,7 @@ PANELS: Final = (
         "Calls by verb and outcome.",
         PER_SECOND,
         (
-            Query(
+            PanelQuery(
                 "sum by (verb, outcome) (rate(koord_scheduler_plugin_requests_total[$__rate_interval]))",
                 "{{verb}} {{outcome}}",
             ),
@@ -94,7 +94,11 @@ PANELS: Final = (
         "Bound pods by the extender's score of the node",
         "best: the highest score; other: kube-scheduler's own scores had more weight.",
         PER_SECOND,
-        (Query("sum by (choice) (rate(koord_scheduler_plugin_bound_pods_total[$__rate_interval]))", "{{choice}}"),),
+        (
+            PanelQuery(
+                "sum by (choice) (rate(koord_scheduler_plugin_bound_pods_total[$__rate_interval]))", "{{choice}}"
+            ),
+        ),
         8,
     ),
     Panel(
@@ -103,7 +107,7 @@ PANELS: Final = (
         "Nodes that filter calls rejected: the 8 most frequent reasons.",
         PER_SECOND,
         (
-            Query(
+            PanelQuery(
                 "topk(8, sum by (plugin, reason)"
                 " (rate(koord_scheduler_plugin_rejected_nodes_total[$__rate_interval])))",
                 "{{plugin}}: {{reason}}",
@@ -117,11 +121,11 @@ PANELS: Final = (
         "Pods that no node passed, pods that were bound without a filter call, nodes with expired reports that pass.",
         COUNT,
         (
-            Query("max(koord_scheduler_plugin_refused_pods)", "refused pods"),
-            Query(
+            PanelQuery("max(koord_scheduler_plugin_refused_pods)", "refused pods"),
+            PanelQuery(
                 "sum(increase(koord_scheduler_plugin_unfiltered_pods_total[1h]))", "without a filter call, last hour"
             ),
-            Query("max(koord_scheduler_plugin_expired_nodes_pass)", "expired nodes pass"),
+            PanelQuery("max(koord_scheduler_plugin_expired_nodes_pass)", "expired nodes pass"),
         ),
         8,
     ),
@@ -131,7 +135,7 @@ PANELS: Final = (
         "As the scheduler plugin has them.",
         COUNT,
         (
-            Query(
+            PanelQuery(
                 "max by (report_age_at_most_seconds) (koord_scheduler_plugin_nodes)",
                 "at most {{report_age_at_most_seconds}} s",
             ),
@@ -142,21 +146,25 @@ PANELS: Final = (
         "Reports of the agents",
         "NodeMetric reports by outcome.",
         PER_SECOND,
-        (Query("sum by (outcome) (rate(koordlet_reports_total[$__rate_interval]))", "{{outcome}}"),),
+        (PanelQuery("sum by (outcome) (rate(koordlet_reports_total[$__rate_interval]))", "{{outcome}}"),),
     ),
     Panel(
         Kind.SERIES,
         "Writes of the manager",
         "Writes to the API server by kind and result.",
         PER_SECOND,
-        (Query("sum by (kind, result) (rate(koord_manager_writes_total[$__rate_interval]))", "{{kind}} {{result}}"),),
+        (
+            PanelQuery(
+                "sum by (kind, result) (rate(koord_manager_writes_total[$__rate_interval]))", "{{kind}} {{result}}"
+            ),
+        ),
     ),
     Panel(
         Kind.SERIES,
         "Queue of the manager",
         "Nodes that wait for a worker; withdrawals are in the urgent lane.",
         COUNT,
-        (Query("sum by (lane) (koord_manager_queue_depth)", "{{lane}}"),),
+        (PanelQuery("sum by (lane) (koord_manager_queue_depth)", "{{lane}}"),),
     ),
     Panel(
         Kind.SERIES,
@@ -164,8 +172,8 @@ PANELS: Final = (
         "A watch of the scheduler plugin has a bookmark each minute.",
         SECONDS,
         (
-            Query("max by (resource) (koord_manager_watch_age_seconds)", "manager: {{resource}}"),
-            Query("max by (watch) (koord_scheduler_plugin_watch_silence_seconds)", "scheduler plugin: {{watch}}"),
+            PanelQuery("max by (resource) (koord_manager_watch_age_seconds)", "manager: {{resource}}"),
+            PanelQuery("max by (watch) (koord_scheduler_plugin_watch_silence_seconds)", "scheduler plugin: {{watch}}"),
         ),
     ),
     Panel(
@@ -174,11 +182,11 @@ PANELS: Final = (
         "A lateness above a second: the node has no CPU time left.",
         SECONDS,
         (
-            Query(
+            PanelQuery(
                 "histogram_quantile(0.99, sum by (le) (rate(koordlet_tick_duration_seconds_bucket[$__rate_interval])))",
                 "duration",
             ),
-            Query(
+            PanelQuery(
                 "histogram_quantile(0.99, sum by (le) (rate(koordlet_tick_lateness_seconds_bucket[$__rate_interval])))",
                 "lateness",
             ),
@@ -190,7 +198,7 @@ PANELS: Final = (
         "CPU of the programs",
         "The process with the highest usage of each job.",
         CORES,
-        (Query("max by (job) (rate(process_cpu_seconds_total[$__rate_interval]))", "{{job}}"),),
+        (PanelQuery("max by (job) (rate(process_cpu_seconds_total[$__rate_interval]))", "{{job}}"),),
         8,
     ),
     Panel(
@@ -198,7 +206,7 @@ PANELS: Final = (
         "Memory of the programs",
         "The process with the most resident memory of each job.",
         BYTES,
-        (Query("max by (job) (process_resident_memory_bytes)", "{{job}}"),),
+        (PanelQuery("max by (job) (process_resident_memory_bytes)", "{{job}}"),),
         8,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from charts.generators.dashboards.panels import BYTES, CORES, COUNT, SECONDS, SHARE, Kind, Panel, Query
+from charts.generators.dashboards.panels import BYTES, CORES, COUNT, SECONDS, SHARE, Kind, Panel, PanelQuery
 
 PANELS: Final = (
     Panel(
@@ -12,7 +12,7 @@ PANELS: Final = (
         "Nodes with Mid CPU",
         "Nodes that publish mid-cpu above 0.",
         COUNT,
-        (Query("count(max by (node) (koord_manager_node_mid_cpu_cores) > 0) or vector(0)"),),
+        (PanelQuery("count(max by (node) (koord_manager_node_mid_cpu_cores) > 0) or vector(0)"),),
         4,
         4,
     ),
@@ -21,7 +21,7 @@ PANELS: Final = (
         "Mid CPU published",
         "mid-cpu of all nodes.",
         CORES,
-        (Query("sum(max by (node) (koord_manager_node_mid_cpu_cores))"),),
+        (PanelQuery("sum(max by (node) (koord_manager_node_mid_cpu_cores))"),),
         4,
         4,
     ),
@@ -30,7 +30,7 @@ PANELS: Final = (
         "Mid CPU requested",
         "mid-cpu that the pods of all nodes request.",
         CORES,
-        (Query('sum(koordlet_requests_cpu_cores{kind="mid"})'),),
+        (PanelQuery('sum(koordlet_requests_cpu_cores{kind="mid"})'),),
         4,
         4,
     ),
@@ -39,7 +39,7 @@ PANELS: Final = (
         "Mid memory published",
         "mid-memory of all nodes.",
         BYTES,
-        (Query("sum(max by (node) (koord_manager_node_mid_memory_bytes))"),),
+        (PanelQuery("sum(max by (node) (koord_manager_node_mid_memory_bytes))"),),
         4,
         4,
     ),
@@ -48,7 +48,7 @@ PANELS: Final = (
         "Mid memory requested",
         "mid-memory that the pods of all nodes request.",
         BYTES,
-        (Query('sum(koordlet_requests_memory_bytes{kind="mid"})'),),
+        (PanelQuery('sum(koordlet_requests_memory_bytes{kind="mid"})'),),
         4,
         4,
     ),
@@ -57,7 +57,7 @@ PANELS: Final = (
         "Oldest sample",
         "Age of the newest sample of the node that is silent for the longest time.",
         SECONDS,
-        (Query("time() - min(max by (node) (koord_manager_node_sample_timestamp_seconds))"),),
+        (PanelQuery("time() - min(max by (node) (koord_manager_node_sample_timestamp_seconds))"),),
         4,
         4,
     ),
@@ -67,12 +67,12 @@ PANELS: Final = (
         "Usage and the predicted peak of Prod, against what Prod requests and what is published as Mid.",
         CORES,
         (
-            Query("sum(koordlet_allocatable_cpu_cores)", "allocatable"),
-            Query('sum(koordlet_requests_cpu_cores{kind="prod"})', "Prod requests"),
-            Query("sum(koordlet_prod_peak_cpu_cores)", "predicted Prod peak"),
-            Query('sum(koordlet_usage_cpu_cores{kind="node"})', "used"),
-            Query('sum(koordlet_usage_cpu_cores{kind="mid"})', "used by Mid"),
-            Query("sum(max by (node) (koord_manager_node_mid_cpu_cores))", "Mid published"),
+            PanelQuery("sum(koordlet_allocatable_cpu_cores)", "allocatable"),
+            PanelQuery('sum(koordlet_requests_cpu_cores{kind="prod"})', "Prod requests"),
+            PanelQuery("sum(koordlet_prod_peak_cpu_cores)", "predicted Prod peak"),
+            PanelQuery('sum(koordlet_usage_cpu_cores{kind="node"})', "used"),
+            PanelQuery('sum(koordlet_usage_cpu_cores{kind="mid"})', "used by Mid"),
+            PanelQuery("sum(max by (node) (koord_manager_node_mid_cpu_cores))", "Mid published"),
         ),
     ),
     Panel(
@@ -81,12 +81,12 @@ PANELS: Final = (
         "Usage and the predicted peak of Prod, against what Prod requests and what is published as Mid.",
         BYTES,
         (
-            Query("sum(koordlet_allocatable_memory_bytes)", "allocatable"),
-            Query('sum(koordlet_requests_memory_bytes{kind="prod"})', "Prod requests"),
-            Query("sum(koordlet_prod_peak_memory_bytes)", "predicted Prod peak"),
-            Query('sum(koordlet_usage_memory_bytes{kind="node"})', "used"),
-            Query('sum(koordlet_usage_memory_bytes{kind="mid"})', "used by Mid"),
-            Query("sum(max by (node) (koord_manager_node_mid_memory_bytes))", "Mid published"),
+            PanelQuery("sum(koordlet_allocatable_memory_bytes)", "allocatable"),
+            PanelQuery('sum(koordlet_requests_memory_bytes{kind="prod"})', "Prod requests"),
+            PanelQuery("sum(koordlet_prod_peak_memory_bytes)", "predicted Prod peak"),
+            PanelQuery('sum(koordlet_usage_memory_bytes{kind="node"})', "used"),
+            PanelQuery('sum(koordlet_usage_memory_bytes{kind="mid"})', "used by Mid"),
+            PanelQuery("sum(max by (node) (koord_manager_node_mid_memory_bytes))", "Mid published"),
         ),
     ),
     Panel(
@@ -94,7 +94,7 @@ PANELS: Final = (
         "Nodes by reason",
         "Why nodes publish what they publish; the reasons are those of the condition.",
         COUNT,
-        (Query("sum by (reason) (koord_manager_nodes) > 0", "{{reason}}"),),
+        (PanelQuery("sum by (reason) (koord_manager_nodes) > 0", "{{reason}}"),),
     ),
     Panel(
         Kind.SERIES,
@@ -102,12 +102,12 @@ PANELS: Final = (
         "Share of the last day in which Prod used more than its predicted peak: all nodes, and the worst 10.",
         SHARE,
         (
-            Query(
+            PanelQuery(
                 "sum by (resource) (increase(koordlet_prod_peak_exceeded_seconds_total[1d]))"
                 " / sum by (resource) (increase(koordlet_prod_peak_compared_seconds_total[1d]))",
                 "all nodes, {{resource}}",
             ),
-            Query(
+            PanelQuery(
                 "topk(10, sum by (node, resource) (increase(koordlet_prod_peak_exceeded_seconds_total[1d]))"
                 " / sum by (node, resource) (increase(koordlet_prod_peak_compared_seconds_total[1d])))",
                 "{{node}}, {{resource}}",
@@ -120,7 +120,7 @@ PANELS: Final = (
         "How many nodes use which share of their allocatable CPU.",
         SHARE,
         (
-            Query(
+            PanelQuery(
                 'sum by (node) (koordlet_usage_cpu_cores{kind="node"}) / sum by (node) (koordlet_allocatable_cpu_cores)'
             ),
         ),
@@ -130,7 +130,7 @@ PANELS: Final = (
         "Predicted CPU peak of Prod over the nodes",
         "How many nodes have which share of their allocatable CPU as the predicted peak of Prod.",
         SHARE,
-        (Query("sum by (node) (koordlet_prod_peak_cpu_cores) / sum by (node) (koordlet_allocatable_cpu_cores)"),),
+        (PanelQuery("sum by (node) (koordlet_prod_peak_cpu_cores) / sum by (node) (koordlet_allocatable_cpu_cores)"),),
     ),
     Panel(
         Kind.SERIES,
@@ -138,10 +138,10 @@ PANELS: Final = (
         "The 10 namespaces that request most mid-cpu, and what their Mid pods use.",
         CORES,
         (
-            Query(
+            PanelQuery(
                 "topk(10, sum by (namespace) (koordlet_namespace_mid_requested_cpu_cores))", "{{namespace}} requested"
             ),
-            Query("topk(10, sum by (namespace) (koordlet_namespace_mid_used_cpu_cores))", "{{namespace}} used"),
+            PanelQuery("topk(10, sum by (namespace) (koordlet_namespace_mid_used_cpu_cores))", "{{namespace}} used"),
         ),
     ),
     Panel(
@@ -150,11 +150,11 @@ PANELS: Final = (
         "The 10 namespaces that request most mid-memory, and what their Mid pods use.",
         BYTES,
         (
-            Query(
+            PanelQuery(
                 "topk(10, sum by (namespace) (koordlet_namespace_mid_requested_memory_bytes))",
                 "{{namespace}} requested",
             ),
-            Query("topk(10, sum by (namespace) (koordlet_namespace_mid_used_memory_bytes))", "{{namespace}} used"),
+            PanelQuery("topk(10, sum by (namespace) (koordlet_namespace_mid_used_memory_bytes))", "{{namespace}} used"),
         ),
     ),
     Panel(
@@ -163,10 +163,12 @@ PANELS: Final = (
         "As MidGuard counts it, of the 10 namespaces that hold most, and their quotas.",
         CORES,
         (
-            Query(
+            PanelQuery(
                 "topk(10, max by (namespace) (koord_scheduler_plugin_namespace_mid_held_cpu_cores))", "{{namespace}}"
             ),
-            Query("max by (namespace) (koord_scheduler_plugin_namespace_mid_quota_cpu_cores)", "{{namespace}} quota"),
+            PanelQuery(
+                "max by (namespace) (koord_scheduler_plugin_namespace_mid_quota_cpu_cores)", "{{namespace}} quota"
+            ),
         ),
     ),
     Panel(
@@ -175,10 +177,10 @@ PANELS: Final = (
         "As MidGuard counts it, of the 10 namespaces that hold most, and their quotas.",
         BYTES,
         (
-            Query(
+            PanelQuery(
                 "topk(10, max by (namespace) (koord_scheduler_plugin_namespace_mid_held_memory_bytes))", "{{namespace}}"
             ),
-            Query(
+            PanelQuery(
                 "max by (namespace) (koord_scheduler_plugin_namespace_mid_quota_memory_bytes)", "{{namespace}} quota"
             ),
         ),
@@ -188,7 +190,7 @@ PANELS: Final = (
         "Suppressed CPU by namespace",
         "CPU by which the limits of Mid pods are lowered at present, because Prod needs it.",
         CORES,
-        (Query("topk(10, sum by (namespace) (koordlet_namespace_mid_suppressed_cpu_cores))", "{{namespace}}"),),
+        (PanelQuery("topk(10, sum by (namespace) (koordlet_namespace_mid_suppressed_cpu_cores))", "{{namespace}}"),),
     ),
     Panel(
         Kind.SERIES,
@@ -196,8 +198,12 @@ PANELS: Final = (
         "Mid pods that were evicted in the last hour, by namespace and by cause.",
         COUNT,
         (
-            Query("sum by (namespace) (increase(koord_manager_namespace_mid_evicted_pods_total[1h]))", "{{namespace}}"),
-            Query('sum by (cause) (increase(koord_manager_mid_evictions_total{result="evicted"}[1h]))', "{{cause}}"),
+            PanelQuery(
+                "sum by (namespace) (increase(koord_manager_namespace_mid_evicted_pods_total[1h]))", "{{namespace}}"
+            ),
+            PanelQuery(
+                'sum by (cause) (increase(koord_manager_mid_evictions_total{result="evicted"}[1h]))', "{{cause}}"
+            ),
         ),
     ),
     Panel(
@@ -206,7 +212,7 @@ PANELS: Final = (
         "Live evaluation over all nodes: share of the forecasts whose peak was too low.",
         SHARE,
         (
-            Query(
+            PanelQuery(
                 "max by (predictor, resource) (koord_manager_evaluation_violations_ratio)",
                 "{{predictor}}, {{resource}}",
             ),
@@ -218,7 +224,7 @@ PANELS: Final = (
         "Live evaluation over all nodes: share of the Prod requests above the forecast peaks.",
         SHARE,
         (
-            Query(
+            PanelQuery(
                 "max by (predictor, resource) (koord_manager_evaluation_savings_ratio)", "{{predictor}}, {{resource}}"
             ),
         ),
@@ -228,7 +234,7 @@ PANELS: Final = (
         "Nodes that publish least",
         "The 20 nodes with the least mid-cpu; the dashboard Node has the terms.",
         CORES,
-        (Query("bottomk(20, max by (node) (koord_manager_node_mid_cpu_cores))"),),
+        (PanelQuery("bottomk(20, max by (node) (koord_manager_node_mid_cpu_cores))"),),
         24,
     ),
 )

@@ -48,12 +48,12 @@ def texts() -> dict[str, str]:
 
 def selected(expression: str, *matchers: str) -> str:
     """Return a query of which every metric is selected by these matchers too."""
-    return _SELECTOR.sub(lambda found: f"{found[1]}{{{','.join(filter(None, (*matchers, found[2])))}}}", expression)
+    return _SELECTOR.sub(lambda match: f"{match[1]}{{{','.join(filter(None, (*matchers, match[2])))}}}", expression)
 
 
 def _built(uid: str) -> Any:
     title, panels = DASHBOARDS[uid]
-    made = (
+    board = (
         dashboard.Dashboard(title)
         .uid(uid)
         .description("Generated from charts/generators/dashboards/ of koord-suite.")
@@ -69,11 +69,11 @@ def _built(uid: str) -> Any:
     )
     matchers = [_JOB]
     if uid == _OF_NODE:
-        made.with_variable(_variable("node", f"label_values(koordlet_build_info{{{_JOB}}}, node)"))
+        board.with_variable(_variable("node", f"label_values(koordlet_build_info{{{_JOB}}}, node)"))
         matchers.append(_NODE)
     for number, panel in enumerate(panels, start=1):
-        made.with_panel(_panel(panel, matchers).id(number))
-    return made.build()
+        board.with_panel(_panel(panel, matchers).id(number))
+    return board.build()
 
 
 def _variable(name: str, query: str) -> dashboard.QueryVariable:
@@ -87,16 +87,16 @@ def _variable(name: str, query: str) -> dashboard.QueryVariable:
 
 
 def _panel(panel: Panel, matchers: Sequence[str]) -> Any:
-    made = _drawn(panel.kind)
-    made.title(panel.title).description(panel.description).unit(panel.unit).datasource(_DATASOURCE)
-    made.span(panel.width).height(panel.height)
+    drawing = _drawn(panel.kind)
+    drawing.title(panel.title).description(panel.description).unit(panel.unit).datasource(_DATASOURCE)
+    drawing.span(panel.width).height(panel.height)
     for index, query in enumerate(panel.queries):
         target = prometheus.Dataquery().expr(selected(query.expression, *matchers)).ref_id(chr(ord("A") + index))
         target.legend_format(query.legend or "__auto")
         if panel.kind is Kind.TABLE:
             target.format(PromQueryFormat.TABLE).instant()
-        made.with_target(target)
-    return made
+        drawing.with_target(target)
+    return drawing
 
 
 def _drawn(kind: Kind) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from charts.generators.dashboards.panels import BYTES, CORES, COUNT, PER_SECOND, SECONDS, SHARE, Kind, Panel, Query
+from charts.generators.dashboards.panels import BYTES, CORES, COUNT, PER_SECOND, SECONDS, SHARE, Kind, Panel, PanelQuery
 
 PANELS: Final = (
     Panel(
@@ -13,11 +13,11 @@ PANELS: Final = (
         "Usage by kind, the predicted peak of Prod, and what is published as mid-cpu.",
         CORES,
         (
-            Query("koordlet_allocatable_cpu_cores", "allocatable"),
-            Query('koordlet_requests_cpu_cores{kind="prod"}', "Prod requests"),
-            Query("koordlet_usage_cpu_cores", "used: {{kind}}"),
-            Query("koordlet_prod_peak_cpu_cores", "predicted Prod peak"),
-            Query("koord_manager_node_mid_cpu_cores", "Mid published"),
+            PanelQuery("koordlet_allocatable_cpu_cores", "allocatable"),
+            PanelQuery('koordlet_requests_cpu_cores{kind="prod"}', "Prod requests"),
+            PanelQuery("koordlet_usage_cpu_cores", "used: {{kind}}"),
+            PanelQuery("koordlet_prod_peak_cpu_cores", "predicted Prod peak"),
+            PanelQuery("koord_manager_node_mid_cpu_cores", "Mid published"),
         ),
     ),
     Panel(
@@ -26,11 +26,11 @@ PANELS: Final = (
         "Usage by kind, the predicted peak of Prod, and what is published as mid-memory.",
         BYTES,
         (
-            Query("koordlet_allocatable_memory_bytes", "allocatable"),
-            Query('koordlet_requests_memory_bytes{kind="prod"}', "Prod requests"),
-            Query("koordlet_usage_memory_bytes", "used: {{kind}}"),
-            Query("koordlet_prod_peak_memory_bytes", "predicted Prod peak"),
-            Query("koord_manager_node_mid_memory_bytes", "Mid published"),
+            PanelQuery("koordlet_allocatable_memory_bytes", "allocatable"),
+            PanelQuery('koordlet_requests_memory_bytes{kind="prod"}', "Prod requests"),
+            PanelQuery("koordlet_usage_memory_bytes", "used: {{kind}}"),
+            PanelQuery("koordlet_prod_peak_memory_bytes", "predicted Prod peak"),
+            PanelQuery("koord_manager_node_mid_memory_bytes", "Mid published"),
         ),
     ),
     Panel(
@@ -39,8 +39,8 @@ PANELS: Final = (
         "The terms that mid-cpu follows from, and what it should be.",
         CORES,
         (
-            Query("koord_manager_node_mid_cpu_term_cores", "{{term}}"),
-            Query("koord_manager_node_mid_cpu_target_cores", "target"),
+            PanelQuery("koord_manager_node_mid_cpu_term_cores", "{{term}}"),
+            PanelQuery("koord_manager_node_mid_cpu_target_cores", "target"),
         ),
     ),
     Panel(
@@ -49,8 +49,8 @@ PANELS: Final = (
         "The terms that mid-memory follows from, and what it should be.",
         BYTES,
         (
-            Query("koord_manager_node_mid_memory_term_bytes", "{{term}}"),
-            Query("koord_manager_node_mid_memory_target_bytes", "target"),
+            PanelQuery("koord_manager_node_mid_memory_term_bytes", "{{term}}"),
+            PanelQuery("koord_manager_node_mid_memory_target_bytes", "target"),
         ),
     ),
     Panel(
@@ -59,7 +59,7 @@ PANELS: Final = (
         "Share of the last day in which Prod used more than its predicted peak.",
         SHARE,
         (
-            Query(
+            PanelQuery(
                 "sum by (resource) (increase(koordlet_prod_peak_exceeded_seconds_total[1d]))"
                 " / sum by (resource) (increase(koordlet_prod_peak_compared_seconds_total[1d]))",
                 "{{resource}}",
@@ -72,7 +72,7 @@ PANELS: Final = (
         "Forecasts that usage exceeded",
         "Live evaluation on this node, by predictor.",
         SHARE,
-        (Query("koordlet_evaluation_violations_ratio", "{{predictor}}, {{resource}}"),),
+        (PanelQuery("koordlet_evaluation_violations_ratio", "{{predictor}}, {{resource}}"),),
         9,
     ),
     Panel(
@@ -80,7 +80,7 @@ PANELS: Final = (
         "Prod pods by history",
         "A cold pod is charged its request, a warm one its predicted peak.",
         COUNT,
-        (Query("koordlet_prod_pods", "{{history}}"),),
+        (PanelQuery("koordlet_prod_pods", "{{history}}"),),
         9,
     ),
     Panel(
@@ -88,14 +88,14 @@ PANELS: Final = (
         "Pressure",
         "Share of time in which some or all tasks waited for a resource (PSI).",
         SHARE,
-        (Query("rate(koordlet_node_stalled_seconds_total[$__rate_interval])", "{{resource}} {{kind}}"),),
+        (PanelQuery("rate(koordlet_node_stalled_seconds_total[$__rate_interval])", "{{resource}} {{kind}}"),),
     ),
     Panel(
         Kind.SERIES,
         "Throttled pods",
         "Share of CPU periods in which a pod had used up its limit: the worst 10.",
         SHARE,
-        (Query("topk(10, koordlet_pod_throttled_ratio)", "{{namespace}}/{{pod}}"),),
+        (PanelQuery("topk(10, koordlet_pod_throttled_ratio)", "{{namespace}}/{{pod}}"),),
     ),
     Panel(
         Kind.SERIES,
@@ -103,9 +103,9 @@ PANELS: Final = (
         "mid-cpu that is requested, used, and taken by suppression.",
         CORES,
         (
-            Query("koordlet_namespace_mid_requested_cpu_cores", "{{namespace}} requested"),
-            Query("koordlet_namespace_mid_used_cpu_cores", "{{namespace}} used"),
-            Query("koordlet_namespace_mid_suppressed_cpu_cores", "{{namespace}} suppressed"),
+            PanelQuery("koordlet_namespace_mid_requested_cpu_cores", "{{namespace}} requested"),
+            PanelQuery("koordlet_namespace_mid_used_cpu_cores", "{{namespace}} used"),
+            PanelQuery("koordlet_namespace_mid_suppressed_cpu_cores", "{{namespace}} suppressed"),
         ),
     ),
     Panel(
@@ -113,7 +113,7 @@ PANELS: Final = (
         "Suppression",
         "CPU that the Mid pods may use while the node is busy; empty while suppression is off.",
         CORES,
-        (Query("koordlet_suppression_allowed_cpu_cores", "allowed"),),
+        (PanelQuery("koordlet_suppression_allowed_cpu_cores", "allowed"),),
         6,
     ),
     Panel(
@@ -121,7 +121,7 @@ PANELS: Final = (
         "Pods with lowered limits",
         "Mid pods whose CPU limit is below its original.",
         COUNT,
-        (Query("koordlet_suppression_lowered_pods", "pods"),),
+        (PanelQuery("koordlet_suppression_lowered_pods", "pods"),),
         6,
     ),
     Panel(
@@ -130,9 +130,9 @@ PANELS: Final = (
         "Time since the newest sample, report and checkpoint.",
         SECONDS,
         (
-            Query("time() - koordlet_sample_timestamp_seconds", "sample"),
-            Query("time() - koordlet_last_report_timestamp_seconds", "report"),
-            Query("time() - koordlet_checkpoint_timestamp_seconds", "checkpoint"),
+            PanelQuery("time() - koordlet_sample_timestamp_seconds", "sample"),
+            PanelQuery("time() - koordlet_last_report_timestamp_seconds", "report"),
+            PanelQuery("time() - koordlet_checkpoint_timestamp_seconds", "checkpoint"),
         ),
     ),
     Panel(
@@ -140,6 +140,6 @@ PANELS: Final = (
         "Failed reads",
         "Reads of a source that gave no data.",
         PER_SECOND,
-        (Query("sum by (source) (rate(koordlet_source_failures_total[$__rate_interval]))", "{{source}}"),),
+        (PanelQuery("sum by (source) (rate(koordlet_source_failures_total[$__rate_interval]))", "{{source}}"),),
     ),
 )

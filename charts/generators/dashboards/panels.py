@@ -17,7 +17,7 @@ class Kind(enum.StrEnum):
     STATES = "state timeline"
 
 
-class Query(NamedTuple):
+class PanelQuery(NamedTuple):
     """A query in PromQL, without the labels that the variables of the dashboard select by."""
 
     expression: str
@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     description: str
     unit: str
     """Unit of Grafana, such as `bytes`, or `suffix: cores`."""
-    queries: tuple[Query, ...]
+    queries: tuple[PanelQuery, ...]
     width: int = 12
     height: int = 8
 

@@ -4,7 +4,7 @@ import pytest
 
 from api_types.mid_pods import cpu_limits, policy, profile, resources, template
 from api_types.mid_pods.cpu_limits import MidContainer
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 from tests.api_types.mid_pods.test_cpu_limits import container, mid_pod, only, writer
 
 
@@ -77,5 +77,5 @@ def test_a_limit_is_at_most_what_kubernetes_counts(memory, is_limited):
     if is_limited:
         assert resources.limited(given, "c")["limits"]["kubernetes.io/mid-memory"] == str(memory)
     else:
-        with pytest.raises(Refused, match="more than Kubernetes counts"):
+        with pytest.raises(RulesRefused, match="more than Kubernetes counts"):
             resources.limited(given, "c")

@@ -3,7 +3,7 @@
 import pytest
 
 from api_types.mid_pods import policy, profile
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 
 
 def read(own=None, /, **spec):
@@ -34,7 +34,7 @@ def test_a_profile_that_skips_resources_has_no_rules_for_them():
 
 
 def test_a_profile_without_any_effect_is_refused():
-    with pytest.raises(Refused, match="sets no field"):
+    with pytest.raises(RulesRefused, match="sets no field"):
         policy.profile_objects(read({profile.SKIP_ANNOTATION: ""}))
 
 

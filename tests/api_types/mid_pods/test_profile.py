@@ -4,7 +4,7 @@ import pytest
 
 from api_types.kubernetes.priority_and_qos import BANDS
 from api_types.mid_pods import policy, profile
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 
 
 def document(own=None, /, **spec):
@@ -76,7 +76,7 @@ def test_a_profile_may_select_every_pod_of_its_selectors(probability):
 
 @pytest.mark.parametrize("probability", [101, "101", "99%", True])
 def test_a_profile_may_select_neither_more_nor_fewer(probability):
-    with pytest.raises(Refused, match="no pod is selected at random"):
+    with pytest.raises(RulesRefused, match="no pod is selected at random"):
         profile.read(document(labels={"a": "b"}, probability=probability))
 
 
@@ -113,12 +113,12 @@ def test_the_annotation_keeps_the_resources():
     ],
 )
 def test_all_else_is_refused_with_a_sentence(spec, text):
-    with pytest.raises(Refused, match=text):
+    with pytest.raises(RulesRefused, match=text):
         profile.read(document(**spec))
 
 
 def test_all_refusals_are_named_at_once():
-    with pytest.raises(Refused, match=r"spec.patch .*; spec.probability"):
+    with pytest.raises(RulesRefused, match=r"spec.patch .*; spec.probability"):
         profile.read(document(patch={"a": 1}, probability=5))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api_types.kubernetes import quantities
 from api_types.mid_pods import resources
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 
@@ -118,7 +118,7 @@ def test_memory_keeps_its_text_or_is_rounded_up_to_bytes(native, mid):
     ],
 )
 def test_what_cannot_be_is_refused_with_place_and_fix(requests, limits, text):
-    with pytest.raises(Refused, match=text) as refused:
+    with pytest.raises(RulesRefused, match=text) as refused:
         limited(requests, limits)
     assert str(refused.value).startswith("spec.containers[0].resources")
     assert "want" in str(refused.value) or "counted in" in str(refused.value)
@@ -160,7 +160,7 @@ def test_the_rules_are_idempotent_never_looser_and_exact(given):
     before = copy.deepcopy(given)
     try:
         after = resources.limited(given, "c")
-    except Refused:
+    except RulesRefused:
         return
     assert given == before
     assert resources.limited(after, "c") == after

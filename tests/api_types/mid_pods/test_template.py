@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types.mid_pods import template
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 
 LABEL = "koordinator.sh/priority-class"
 PLAIN = {"cpu": "500m", "memory": "64Mi"}
@@ -95,7 +95,7 @@ def test_only_the_default_scheduler_is_replaced(own, wanted, expected):
     ],
 )
 def test_what_the_rules_cannot_do_is_refused(spec, text):
-    with pytest.raises(Refused, match=text):
+    with pytest.raises(RulesRefused, match=text):
         template.limited({"spec": {"priorityClassName": "koord-mid", **spec}}, "koord-scheduler")
 
 
@@ -139,7 +139,7 @@ def test_any_object_is_changed_or_refused_and_never_an_error(labels, containers,
         try:
             made = template.limited(given, "koord-scheduler")
             list(template.advice(made))
-        except Refused as refused:
+        except RulesRefused as refused:
             assert str(refused)  # noqa: PT017
         else:
             assert template.limited(made, "koord-scheduler") == made

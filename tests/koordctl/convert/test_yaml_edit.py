@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types.mid_pods.documents import Refused
+from api_types.mid_pods.documents import RulesRefused
 from e2e.support import mid_pod_examples as examples
 from koordctl.convert import objects, yaml_edit
 
@@ -78,13 +78,13 @@ def test_texts_that_a_yaml_parser_could_read_as_numbers_have_quotes():
 )
 def test_what_cannot_be_edited_without_an_effect_elsewhere_is_refused(text, reason):
     (document,) = yaml_edit.documents(text)
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(RulesRefused, match=reason):
         yaml_edit.edited(text, {0: [{**document.value, "a": {**document.value["a"], "one": "3"}}]})
 
 
 @pytest.mark.parametrize("text", ["a: {{ .Values.x }}\n", "a: [", "\tb", "a: !!python/object:os.system {}", "[" * 1500])
 def test_what_is_not_plain_yaml_is_refused(text):
-    with pytest.raises(Refused, match="cannot be read as YAML"):
+    with pytest.raises(RulesRefused, match="cannot be read as YAML"):
         yaml_edit.documents(text)
 
 

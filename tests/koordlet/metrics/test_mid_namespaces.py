@@ -6,7 +6,7 @@ import prometheus_client
 from prometheus_client import parser
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.mid_pods.cpu_limits import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, ResizablePod
 from koordlet.metrics import mid_namespaces
 from koordlet.metrics.mid_namespaces import OTHER, MidOfNamespace, by_namespace
 from koordlet.samples import UsageSample, pod_key
@@ -19,7 +19,7 @@ def mid_pod(name, namespace="team-a", cpu=2000, memory=GIB, **overrides):
 
 
 def lowered(limit, original=2000):
-    return MidPod("1", (MidContainer("c0", "main", 2000, 10, original, limit, 2000),))
+    return ResizablePod("1", (MidContainer("c0", "main", 2000, 10, original, limit, 2000),))
 
 
 def test_requests_and_usage_are_summed_by_namespace():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.mid_pods.cpu_limits import MidContainer, MidPod
+from api_types.mid_pods.cpu_limits import MidContainer, ResizablePod
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression.node_usage import CoresByPart
 from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
@@ -19,7 +19,7 @@ def limited(name: str, *mid: int, originals: tuple[int, ...] = (), floor: int = 
         MidContainer(f"c{index}", f"c{index}", millis, min(floor, given[index]), given[index], given[index], millis)
         for index, millis in enumerate(mid)
     )
-    return bound_pod(name, PriorityClass.MID, mid=MidPod("1", containers))
+    return bound_pod(name, PriorityClass.MID, mid=ResizablePod("1", containers))
 
 
 class SuppressedNode:

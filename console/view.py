@@ -34,7 +34,7 @@ class Currency(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Seen:
+class FleetView:
     """The newest snapshot, and the result of the last attempt to read one."""
 
     snapshot: FleetSnapshot | None = None
@@ -73,14 +73,14 @@ class Seen:
         evaluated = [node for node in self.nodes if node.evaluation]
         return sorted(evaluated, key=lambda node: (-_violations(node.evaluation), node.name))
 
-    def prepared(self) -> Seen:
+    def prepared(self) -> FleetView:
         """Compute what the pages need of all nodes, once and not while a request waits; return self."""
         _ = self.totals, self.findings, self.evaluations, self.by_violations
         return self
 
     def node(self, name: str) -> NodeState | None:
         """Return a node of the snapshot."""
-        return next((each for each in self.nodes if each.name == name), None)
+        return next((node for node in self.nodes if node.name == name), None)
 
     def age_seconds(self, now: dt.datetime) -> float:
         """Return the age of the snapshot."""
