@@ -16,7 +16,7 @@ NAN = np.nan
 
 def written(folder, text, name="cpu.csv"):
     path = folder / name
-    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    path.write_bytes(gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode())
     return path
 
 
@@ -65,9 +65,9 @@ def test_rows_may_be_missing_and_a_file_may_be_compressed(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("cut.csv.gz", gzip.compress(b"t,a\n" + b"300,0.5\n" * 9)[:-9]),
+        ("cut.csv.gz", gzip.compress(b"t,a\n" + b"300,0.5\n" * 9, mtime=0)[:-9]),
         ("plain.csv.gz", b"t,a\n0,1\n"),
-        ("damaged.csv.gz", gzip.compress(b"")[:10] + b"\xff" * 20),
+        ("damaged.csv.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20),
         ("latin.csv", "t,\xe9\n0,1\n".encode("latin-1")),
         ("long.csv", b"t,a\n0," + b"1" * 200_000),
     ],
