@@ -14,8 +14,7 @@ def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
     filled_at = np.where(missing, 0, np.arange(values.shape[1]))
     before = np.maximum.accumulate(filled_at, axis=1)
     filled = np.take_along_axis(values, before, axis=1)
-    after = np.flip(
-        np.minimum.accumulate(np.flip(np.where(missing, values.shape[1], filled_at), axis=1), axis=1), axis=1
-    )
+    next_at = np.where(missing, values.shape[1], filled_at)
+    after = np.minimum.accumulate(next_at[:, ::-1], axis=1)[:, ::-1]
     is_short = missing & (after - before - 1 <= most_steps) & (after < values.shape[1])
     return np.where(is_short, filled, values)

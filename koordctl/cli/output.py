@@ -55,10 +55,7 @@ def printable(text: str, longest: int = _LONGEST_CELL) -> str:
     """Return a text in one line that no terminal takes for a command, cut to a length."""
     if len(text) <= longest and text.isprintable():
         return text
-    clean = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text[:longest]
-    )
+    clean = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:longest])
     return clean if len(clean) <= longest and len(text) <= longest else f"{clean[: longest - 3]}..."
 
 

@@ -74,11 +74,8 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
 def name(value: Any) -> str:
     """Return kind, namespace and name of an object, for messages."""
     workload = _workload(value)
-    return (
-        f"{workload.kind} {workload.namespace}/{workload.name}"
-        if workload.namespace
-        else f"{workload.kind} {workload.name}"
-    )
+    prefix = f"{workload.namespace}/" if workload.namespace else ""
+    return f"{workload.kind} {prefix}{workload.name}"
 
 
 def flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -156,23 +153,20 @@ def _effects(workload: WorkloadKind, around: Iterable[Any]) -> Iterator[str]:
 
 
 def _has_minimum(spec: Mapping[str, Any]) -> bool:
-    limits = spec.get("limits")
-    bounds = (
-        [limit.get(key) for limit in limits if isinstance(limit, dict) for key in ("min", "maxLimitRequestRatio")]
-        if isinstance(limits, list)
-        else []
-    )
+    bounds = _values(spec.get("limits"), "min", "maxLimitRequestRatio")
     return any(isinstance(bound, dict) and any(key in bound for key in _NATIVE) for bound in bounds)
+
+
+def _values(entries: Any, *keys: str) -> list[Any]:
+    """Return the values of some keys of all objects of a list; none for another value."""
+    if not isinstance(entries, list):
+        return []
+    return [entry.get(key) for entry in entries if isinstance(entry, dict) for key in keys]
 
 
 def _is_by_utilization(spec: Mapping[str, Any]) -> bool:
     if spec.get("targetCPUUtilizationPercentage") is not None:
         return True
-    metrics = spec.get("metrics")
-    sources = (
-        [metric.get(key) for metric in metrics if isinstance(metric, dict) for key in ("resource", "containerResource")]
-        if isinstance(metrics, list)
-        else []
-    )
+    sources = _values(spec.get("metrics"), "resource", "containerResource")
     targets = [source.get("target") for source in sources if isinstance(source, dict)]
     return any(isinstance(target, dict) and target.get("type") == "Utilization" for target in targets)

@@ -198,9 +198,7 @@ def title(gain: Gain) -> str:
     if not gain.seconds:
         return f"Mid resources now, from {gain.source}"
     days = gain.seconds / 86_400
-    length = (
-        f"{days:g} days" if days != 1 and days >= 1 else ("1 day" if days == 1 else f"{gain.seconds / 3600:g} hours")
-    )
+    length = "1 day" if days == 1 else f"{days:g} days" if days > 1 else f"{gain.seconds / 3600:g} hours"
     return f"What Mid resources gave in {length}, from {gain.source}"
 
 
@@ -223,8 +221,7 @@ def summary(gain: Gain) -> list[str]:
         lines.append(f"Prod above its predicted peak of {peak.resource}: {100 * peak.ratio:.2g} % of the time{worst}")
     if gain.withdrawn:
         unit = "node-hours" if gain.seconds else "nodes"
-        per = 3600 if gain.seconds else 1
-        shown = ", ".join(f"{reason} {count / per:.3g}" for reason, count in sorted(gain.withdrawn.items()))
+        shown = ", ".join(f"{reason} {count / _per(gain):.3g}" for reason, count in sorted(gain.withdrawn.items()))
         lines.append(f"Mid taken away or kept, {unit}: {shown}")
     evicted = _sum([use.evicted for use in gain.namespaces.values()])
     if evicted is not None:
@@ -251,7 +248,7 @@ def ordered(gain: Gain) -> list[str]:
 
 def _namespace_table(gain: Gain) -> Table:
     units = ("CORE-HOURS", "GIB-HOURS") if gain.seconds else ("CORES", "GIB")
-    per = 3600.0 if gain.seconds else 1.0
+    per = _per(gain)
     titles = [f"{what} {unit}" for what in ("REQUESTED", "USED") for unit in units]
     columns = [
         Column("NAMESPACE"),

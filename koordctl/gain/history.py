@@ -175,8 +175,7 @@ class _PeriodQueries:
         """Return the share of the time in which Prod was above its predicted peak."""
         rows = []
         for resource in ("cpu", "memory"):
-            seconds = [self._prod_seconds(of, resource, window) for of in ("exceeded", "compared")]
-            above, compared = seconds
+            above, compared = (self._prod_seconds(kind, resource, window) for kind in ("exceeded", "compared"))
             whole = sum(compared.values())
             if not whole:
                 continue
@@ -187,9 +186,9 @@ class _PeriodQueries:
             self.missing.append("koordlet_prod_peak_compared_seconds_total: no series in this time")
         return rows
 
-    def _prod_seconds(self, part: str, resource: str, window: int) -> dict[str, float]:
+    def _prod_seconds(self, kind: str, resource: str, window: int) -> dict[str, float]:
         """Return seconds by node, added up over its agents: each new pod of the agent has another address."""
-        series = self._named(f"koordlet_prod_peak_{part}_seconds_total", f'resource="{resource}"')
+        series = self._named(f"koordlet_prod_peak_{kind}_seconds_total", f'resource="{resource}"')
         query = f"max by (node, instance) (increase({series}[{window}s]))"
         seconds: dict[str, float] = defaultdict(float)
         for labels, value in self._server.instant(query, self._period.end):
