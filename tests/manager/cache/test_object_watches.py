@@ -39,7 +39,7 @@ class Run:
         self.cache.nodes.update(self.cache.nodes.decode(metric("bare", 1)))
         self.requeued, self.problems, self.seen = [], [], 0
         sink = EventSink(self.cache, add=self.requeued.append, add_config=None)
-        shared = {"sink": sink, "seen": self.see, "show_problem": self.show}
+        shared = {"sink": sink, "on_event": self.see, "show_problem": self.show}
         self.plural = "nodes" if nodes else "nodemetrics"
         self.store = self.cache.nodes if nodes else self.cache.node_metrics
         self.subject = (
