@@ -1,7 +1,8 @@
 """Refuse banned words in the product, the tools, the docs and the chart: `python -m tools.style [PATH...]`.
 
 `banned_words.txt` lists the words, `exceptions.txt` the exceptions. Exit code 1 means that a word was found, or that an
-exception matches nothing. Without a path, files and functions that are too large are refused too.
+exception matches nothing. Without a path, files and functions that are too large are refused too, and the whole product
+where too many of its names are loose, or have two meanings.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.style import sizes
+from tools.style import names, sizes
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -90,10 +91,10 @@ def main(paths: Sequence[str]) -> int:
         print(f"tools/style/exceptions.txt: {each.path}: {each.word}: matches nothing, remove the line")
     if refused:
         print(f"{len(refused)} uses of banned words; docs/contributing/style.md lists replacements")
-    too_large = [] if paths else [*sizes.problems(REPOSITORY)]
-    for line in too_large:
+    beyond_bounds = [] if paths else [*sizes.problems(REPOSITORY), *names.problems(REPOSITORY)]
+    for line in beyond_bounds:
         print(line)
-    return 1 if refused or unused or too_large else 0
+    return 1 if refused or unused or beyond_bounds else 0
 
 
 if __name__ == "__main__":
