@@ -15,7 +15,7 @@ import kopf
 
 from api_types import names
 from apiserver_client import credentials
-from manager import kopf_thread
+from manager.cache import kopf_thread
 from manager.settings import ManagerSettings
 
 

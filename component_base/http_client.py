@@ -157,7 +157,7 @@ def without_credentials(url: str) -> str:
 
 
 def bearer(token_file: str) -> Mapping[str, str]:
-    """Return the header with the token of a file, which is read anew; none without a file. Raises RequestFailed."""
+    """Return the header with the token of a file, read each time; none without one. Raises RequestFailed."""
     if not token_file:
         return {}
     try:

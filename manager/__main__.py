@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from apiserver_client import credentials, errors
 from component_base import http_endpoint, logs, settings
-from manager import kopf_thread, program
+from manager import program
+from manager.cache import kopf_thread
 from manager.cli import restore_limits, uninstall
 from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
 from manager.cli.admission.settings import AdmissionSettings

@@ -352,16 +352,15 @@ def _largest(lists: Iterable[QuantityMap | None]) -> QuantityMap:
 
 def _with_resources(spec: PodSpec, replacement: Callable[[Container], ResourceRequirements]) -> PodSpec:
     """Return the spec with other resources of its containers and sidecars."""
+
+    def replaced(container: Container) -> Container:
+        return msgspec.structs.replace(container, resources=replacement(container))
+
     return msgspec.structs.replace(
         spec,
-        containers=[
-            msgspec.structs.replace(container, resources=replacement(container)) for container in spec.containers
-        ],
+        containers=[replaced(container) for container in spec.containers],
         init_containers=[
-            msgspec.structs.replace(container, resources=replacement(container))
-            if _is_sidecar(container)
-            else container
-            for container in spec.init_containers or ()
+            replaced(container) if _is_sidecar(container) else container for container in spec.init_containers or ()
         ],
     )
 
@@ -390,11 +389,7 @@ def allocatable(node: Node) -> Resources:
     """
     result = units(node.status.allocatable)
     text = annotation(annotation_map(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
-    if text:
-        raw = raw_allocatable(text)
-        if raw:
-            result.update(raw)
-    return result
+    return result | ((raw_allocatable(text) if text else None) or {})
 
 
 def raw_allocatable(text: str) -> Resources | None:

@@ -13,7 +13,7 @@ static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity 
 added, and the usage does not count. Shares are rounded down.
 
 The manager publishes `Terms.value`. The floor only protects running pods; the scheduler's Mid guard admits pods by
-`Terms.calculated`, for the newest report. `mid_report` makes the inputs for both, and `TERMS` says what each term is.
+`Terms.calculated`, for the newest report. `mid_report` makes the inputs for both, and `TERMS` describes each term.
 See docs/concepts/mid-resources.md.
 """
 
@@ -142,7 +142,7 @@ REPORT: Final = "NodeMetric status"
 """Begins the source of each term that has the time of the report."""
 FORMULA: Final = "calculated"
 REQUESTS: Final = "requests"
-"""Stands for the source of the requests: the report, or the node's pods."""
+"""In place of the source of the requests: the report, or the node's pods."""
 _STRATEGY: Final = "NodeMetric spec.midColocationPolicy"
 _PODS: Final = "the node's pods, listed once"
 

@@ -15,10 +15,10 @@ import msgspec
 
 from apiserver_client import connection, errors, objects, resources, session
 from apiserver_client.decoding import version_number
-from manager import kopf_thread
+from manager.cache import kopf_thread
 from manager.cache.event_sink import EventSink
+from manager.cache.kopf_thread import KopfThread
 from manager.cache.store import ConfigMap, ConfigMapStore
-from manager.kopf_thread import KopfThread
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)

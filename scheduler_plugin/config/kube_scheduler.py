@@ -55,9 +55,9 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         elif len(extenders) == 1 or _is_this_one(extender):
             yield from _extender_problems(extender, path)
     if len(extenders) > 1 and not any(isinstance(extender, dict) and _is_this_one(extender) for extender in extenders):
-        wish = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
+        want = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
         yield problem.problem(
-            ("extenders",), [_member(extender, "urlPrefix") for extender in extenders], wish, Effect.ADVICE
+            ("extenders",), [_member(extender, "urlPrefix") for extender in extenders], want, Effect.ADVICE
         )
     for index, profile in enumerate(_items(document.get("profiles"))):
         yield from _weight_problems(profile, ("profiles", index))
@@ -70,8 +70,8 @@ def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
         if isinstance(extender, dict) and (len(extenders) == 1 or _is_this_one(extender)):
             for key in ("filterVerb", "preemptVerb"):
                 if extender.get(key):
-                    wish = "nothing: no filter plugin is enabled, so that the call rejects no node"
-                    yield problem.problem(("extenders", index, key), extender[key], wish, Effect.ADVICE)
+                    want = "nothing: no filter plugin is enabled, so that the call rejects no node"
+                    yield problem.problem(("extenders", index, key), extender[key], want, Effect.ADVICE)
 
 
 def spreading(document: Any) -> Iterator[Problem]:
@@ -84,9 +84,9 @@ def spreading(document: Any) -> Iterator[Problem]:
         off = _names(plugins, "score", "disabled")
         spread = [name for name in _SPREADING if name not in off and (name in enabled or not {name, "*"} & disabled)]
         if spread:
-            wish = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
+            want = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
             path = ("profiles", index, "plugins", "score", "disabled")
-            yield problem.problem(path, sorted(off), wish, Effect.ADVICE)
+            yield problem.problem(path, sorted(off), want, Effect.ADVICE)
 
 
 def _names(plugins: Any, point: str, key: str) -> set[str]:
@@ -105,21 +105,21 @@ def _extender_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[P
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
         yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
-        wish = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wish)
+        want = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), want)
     elif extender.get("ignorable") is not True:
-        wish = "true: otherwise no pod is scheduled while the extender is unavailable"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wish, Effect.ADVICE)
+        want = "true: otherwise no pod is scheduled while the extender is unavailable"
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), want, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
-        wish = "true: the extender refuses calls with whole Node objects"
-        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wish)
+        want = "true: the extender refuses calls with whole Node objects"
+        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), want)
     yield from _timeout_problems(extender.get("httpTimeout"), (*path, "httpTimeout"))
     yield from _tls_problems(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
-            wish = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
-            yield problem.problem((*path, "managedResources", index, "name"), name, wish)
+            want = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
+            yield problem.problem((*path, "managedResources", index, "name"), name, want)
 
 
 def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
@@ -127,20 +127,20 @@ def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Probl
         if extender.get(key) not in (None, "", verb):
             yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
-        wish = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
-        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), wish)
+        want = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
+        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), want)
     if (extender.get("filterVerb") or extender.get("prioritizeVerb")) and not extender.get("bindVerb"):
-        wish = "bind: otherwise a pod counts on its node only when the watch shows it"
-        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), wish, Effect.ADVICE)
+        want = "bind: otherwise a pod counts on its node only when the watch shows it"
+        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), want, Effect.ADVICE)
     if not extender.get("prioritizeVerb"):
-        wish = "prioritize: otherwise the extender scores no node"
-        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), wish, Effect.ADVICE)
+        want = "prioritize: otherwise the extender scores no node"
+        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), want, Effect.ADVICE)
 
 
 def _timeout_problems(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
-        wish = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
-        yield problem.problem(path, timeout, wish, Effect.ADVICE)
+        want = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
+        yield problem.problem(path, timeout, want, Effect.ADVICE)
         return
     try:
         nanos = times.duration_nanos(timeout) if isinstance(timeout, str) else 0
@@ -157,8 +157,8 @@ def _tls_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Proble
     if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
         yield problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
     elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
-        wish = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
-        yield problem.problem((*path, "tlsConfig"), tls, wish, Effect.ADVICE)
+        want = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
+        yield problem.problem((*path, "tlsConfig"), tls, want, Effect.ADVICE)
 
 
 def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
@@ -177,14 +177,14 @@ def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
     ]
     unchanged = [name for name, weight in written_out if weight and weight == _DEFAULT_WEIGHTS.get(name)]
     if unchanged and len(unchanged) == sum(name in _DEFAULT_WEIGHTS for name, _weight in written_out):
-        wish = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
+        want = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
         yield problem.problem(
-            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, wish, Effect.ADVICE
+            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, want, Effect.ADVICE
         )
     undecided = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
     if undecided and "*" not in decided:
-        wish = f"ten times the default weights ({', '.join(undecided)}): extender scores are multiplied by 10"
-        yield problem.problem((*path, "plugins"), plugins, wish, Effect.ADVICE)
+        want = f"ten times the default weights ({', '.join(undecided)}): extender scores are multiplied by 10"
+        yield problem.problem((*path, "plugins"), plugins, want, Effect.ADVICE)
 
 
 def _member(value: Any, key: str) -> Any:

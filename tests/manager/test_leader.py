@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff
 from component_base import clock
-from manager import kopf_thread
 from manager import leader as leading
-from manager.cache import object_watches
+from manager.cache import kopf_thread, object_watches
 from manager.cache.work_queue import Lane
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason

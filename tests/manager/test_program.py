@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from apiserver_client import backoff, connection
-from manager import kopf_thread, leader, program
-from manager.cache import object_watches
+from manager import leader, program
+from manager.cache import kopf_thread, object_watches
 from manager.leader_election.elector import LeaderElector, Role
 from manager.leader_election.runner import LeaderElection
 from manager.program import Program

@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from apiserver_client import backoff, connection, errors, session
 from component_base import clock, http_endpoint
 from component_base.http_endpoint import ProbeResult
+from manager.cache.kopf_thread import KopfThread
 from manager.cli.admission import webhook
 from manager.cli.admission.certificate_store import CertificateStore
 from manager.cli.admission.settings import AdmissionSettings
-from manager.kopf_thread import KopfThread
 
 _COLLECT_AFTER_OBJECTS: Final = 50_000
 """Some 20 reviews: the objects of kopf for a review refer to one another, and collections in between delay pods."""

@@ -20,9 +20,9 @@ from aiohttp import web
 
 from api_types.mid_pods import admission, template
 from apiserver_client import connection
-from manager import kopf_thread
+from manager.cache import kopf_thread
+from manager.cache.kopf_thread import KopfThread
 from manager.cli.admission.settings import AdmissionSettings
-from manager.kopf_thread import KopfThread
 
 log = logging.getLogger(__name__)
 

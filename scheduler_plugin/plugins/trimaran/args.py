@@ -237,15 +237,15 @@ def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
     except ValueError:
         usable = False
     if not usable or "_" in (args.default_requests_multiplier or ""):  # Python reads 1_5 as 15
-        wish = 'a number above 0 as text, like "1.5"'
-        problems.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wish))
+        want = 'a number above 0 as text, like "1.5"'
+        problems.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, want))
     try:
         usable = args.default_millis() >= 0
     except quantities.InvalidQuantity:
         usable = False
     if not usable:
-        wish = 'a quantity of CPU, like "1000m"'
-        problems.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, wish))
+        want = 'a quantity of CPU, like "1000m"'
+        problems.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, want))
     return problems
 
 
@@ -317,10 +317,10 @@ def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpe
 class Contradiction(ValueError):
     """Two plugins have different providers."""
 
-    def __init__(self, plugin: str, wish: str) -> None:
-        super().__init__(f"{plugin}: want {wish}")
+    def __init__(self, plugin: str, want: str) -> None:
+        super().__init__(f"{plugin}: want {want}")
         self.plugin = plugin
-        self.wanted = wish
+        self.wanted = want
 
 
 def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
@@ -334,8 +334,8 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
         for problem in provider_spec.problems(spec):
             yield config_problem.problem(path, shown, problem)
         if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token.get_secret_value()):
-            wish = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
-            yield config_problem.problem(path, shown, wish)
+            want = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
+            yield config_problem.problem(path, shown, want)
         if spec.type in types[:index]:
             yield config_problem.problem(path, shown, f"each type at most once, {spec.type} is listed before it")
 
@@ -355,8 +355,8 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
             shown = "(not shown)" if name == "token" else value
             yield config_problem.problem(path, shown, f"the same as metricProvider.{name}, or one of the two")
     if args.metric_providers and (nested or flat_keys):
-        wish = "metricProviders or metricProvider, not both"
-        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wish)
+        want = "metricProviders or metricProvider, not both"
+        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], want)
 
 
 def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:

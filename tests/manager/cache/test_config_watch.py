@@ -10,8 +10,7 @@ import kopf
 import pytest
 
 from apiserver_client import connection, session
-from manager import kopf_thread
-from manager.cache import config_watch
+from manager.cache import config_watch, kopf_thread
 from manager.cache.config_watch import ConfigWatch
 from manager.cache.event_sink import EventSink
 from manager.cache.store import ClusterStore

@@ -6,8 +6,8 @@ import pytest
 
 from apiserver_client import connection, errors
 from component_base import clock
-from manager import kopf_thread
-from manager.kopf_thread import KopfThread
+from manager.cache import kopf_thread
+from manager.cache.kopf_thread import KopfThread
 from tests.fakes import certificates, credential_program
 
 
