@@ -387,9 +387,8 @@ def allocatable(node: Node) -> Resources:
     An annotation that is malformed, empty or too long is ignored. Raises quantities.InvalidQuantity for a malformed
     `status.allocatable`.
     """
-    result = units(node.status.allocatable)
     text = annotation(annotation_map(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
-    return result | ((raw_allocatable(text) if text else None) or {})
+    return units(node.status.allocatable) | ((raw_allocatable(text) if text else None) or {})
 
 
 def raw_allocatable(text: str) -> Resources | None:
