@@ -42,7 +42,10 @@ helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or 
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
-	@$(PYTEST) e2e --numprocesses 2 --dist loadgroup --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
+	@mkdir -p build
+	@$(PYTEST) e2e --part alone --durations=25 >build/e2e-alone.log 2>&1 & alone=$$!; \
+	$(PYTEST) e2e --part cluster --durations=25 $(if $(PROVIDER),--provider $(PROVIDER)); code=$$?; \
+	wait $$alone || code=1; echo "the cases that need no cluster, which ran beside the others:"; cat build/e2e-alone.log; exit $$code
 
 .PHONY: e2e-kind
 e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)

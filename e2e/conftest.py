@@ -100,16 +100,16 @@ _NAMED_AT_MOST = 10  # files: more are a whole run, not a choice
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("e2e")
     group.addoption("--provider", choices=list(PROVIDERS), help="provider of the cluster (default: the one that is up)")
+    group.addoption("--part", choices=("cluster", "alone"), help="only the cases of the cluster, or only the others")
     group.addoption("--long", action="store_true", help="the cases that wait for minutes, and only them")
     group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last case leaves them")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose and order the cases, and set a time limit for each. A file that is named is run in any case.
 
-    The cases of the cluster are one group, so that one process runs them in order. Those with an API server of their
-    own, or with none, run beside them in another process.
+    The cases of the cluster run in order in one process. Those with an API server of their own, or with none, may run
+    beside them in another one: `--part`.
     """
     cases = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in cases}) > _NAMED_AT_MOST:
@@ -117,13 +117,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
         cases = [item for item in cases if item not in left_out]
+    if part := config.getoption("--part"):
+        other_part = [item for item in cases if ("cluster" in item.fixturenames) is not (part == "cluster")]
+        config.hook.pytest_deselected(items=other_part)
+        items[:] = cases = [item for item in cases if item not in other_part]
 
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
     items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
     for item in cases:
-        item.add_marker(pytest.mark.xdist_group("cluster" if "cluster" in item.fixturenames else item.path.stem))
         if item.get_closest_marker("timeout") is None:
             # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
