@@ -5,7 +5,7 @@ import shutil
 import pytest
 import yaml
 
-from koordctl import commands as koordctl
+from koordctl import __main__ as koordctl
 from tests.charts import chart
 
 PROBE = """
@@ -53,7 +53,7 @@ def test_each_line_that_takes_a_cluster_is_one_line():
         assert line.startswith(("NOTE: ", "WARNING: "))
 
 
-def test_they_end_with_three_commands_of_koordctl_for_this_namespace(notes):
+def test_they_end_with_three_commands_of_koordctl_for_this_namespace(notes, capsys):
     def commands(text):
         return [line.strip() for line in text.splitlines() if line.startswith("  koordctl ")]
 
@@ -63,8 +63,9 @@ def test_they_end_with_three_commands_of_koordctl_for_this_namespace(notes):
     elsewhere = [f"{check} --namespace elsewhere", top, f"{diff} --suite-namespace elsewhere"]
     assert commands(notes(namespace="elsewhere")) == elsewhere
     for line in elsewhere:
-        words = line.split()[1:]
-        assert koordctl.parser(words).parse_args(words).run, "a flag does not exist"
+        assert koordctl.main([*line.split()[1:], "--help"]) == 0, "a command does not exist"
+        flags = {word for word in line.split() if word.startswith("--")}
+        assert flags <= set(capsys.readouterr().out.replace(",", " ").split()), "a flag does not exist"
 
 
 @pytest.mark.parametrize(("value", "word"), [("false", "OFF"), ("true", "ON")])
