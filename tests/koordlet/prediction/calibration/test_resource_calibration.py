@@ -287,11 +287,12 @@ def test_a_peak_that_is_throttled_each_day_is_not_forgotten():
 NEW_NODES, NEW_PODS, NEW_DAYS, CHANGE_DAY = 12, 12, 7, 4
 HOURS_A_DAY, STEPS_AN_HOUR = 24, 12
 CHANGE = CHANGE_DAY * STEPS_A_DAY
+NEW_REQUESTS = np.tile([2.0, 4.0, 1.0, 8.0], NEW_PODS // 4)
 
 
 @functools.cache
 def usage_of(seed):
-    return np.minimum(daily_demand(REQUESTS, NEW_DAYS, seed), REQUESTS)
+    return np.minimum(daily_demand(NEW_REQUESTS, NEW_DAYS, seed), NEW_REQUESTS)
 
 
 def unchanged(usage, seed):
@@ -307,7 +308,7 @@ def daily_spikes(usage, seed, first_step=CHANGE, end_step=NEW_DAYS * STEPS_A_DAY
     """Let every pod use 90 % of its request for 10 minutes once a day, each at its own time."""
     for pod, first in enumerate(np.random.default_rng(100 + seed).integers(0, STEPS_A_DAY, NEW_PODS)):
         for begin in range(first_step + first, end_step, STEPS_A_DAY):
-            usage[begin : begin + 2, pod] = 0.9 * REQUESTS[pod]
+            usage[begin : begin + 2, pod] = 0.9 * NEW_REQUESTS[pod]
 
 
 def spikes_that_end(usage, seed):
@@ -322,14 +323,14 @@ def forecasts(node, usage, first_step):
         if step % STEPS_AN_HOUR == 0:
             peak = node.peak()
             ahead = usage[step + 1 : step + 1 + STEPS_AN_HOUR].sum(axis=1)
-            found.append((ahead.max() > peak + 1e-9, 1 - peak / REQUESTS.sum()))
+            found.append((ahead.max() > peak + 1e-9, 1 - peak / NEW_REQUESTS.sum()))
     return np.array(found, float).T
 
 
 @functools.cache
 def before_the_change(seed):
     """Return a node that has seen everything up to the change, and its forecasts."""
-    node = Node(REQUESTS, capacity=64.0)
+    node = Node(NEW_REQUESTS, capacity=64.0)
     return node, forecasts(node, usage_of(seed)[:CHANGE], 0)
 
 
@@ -341,7 +342,7 @@ def after_the_change(change, *, is_replaced=False):
         change(usage, seed)
         if is_replaced:
             node.replace(range(NEW_PODS))
-        found.append(forecasts(node, np.minimum(usage, REQUESTS), CHANGE))
+        found.append(forecasts(node, np.minimum(usage, NEW_REQUESTS), CHANGE))
     return np.stack(found, axis=1)
 
 
@@ -377,7 +378,7 @@ def test_spikes_that_end_are_forgotten_in_a_day():
     for seed in range(NEW_NODES):
         usage = usage_of(seed).copy()
         spikes_that_end(usage, seed)
-        found = forecasts(Node(REQUESTS, capacity=64.0), usage, 0)[:, (CHANGE_DAY - 1) * HOURS_A_DAY :]
+        found = forecasts(Node(NEW_REQUESTS, capacity=64.0), usage, 0)[:, (CHANGE_DAY - 1) * HOURS_A_DAY :]
         short.append(found[0, HOURS_A_DAY:-1])
         savings.append(found[1])
     assert np.mean(short) <= most(TARGET, np.size(short))
