@@ -175,6 +175,7 @@ PANELS: Final = (
             PanelQuery("max by (resource) (koord_manager_watch_age_seconds)", "manager: {{resource}}"),
             PanelQuery("max by (watch) (koord_scheduler_plugin_watch_silence_seconds)", "scheduler plugin: {{watch}}"),
         ),
+        24,
     ),
     Panel(
         Kind.SERIES,
