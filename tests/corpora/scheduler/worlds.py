@@ -132,7 +132,7 @@ def _host(drawn: RandomCluster, name: str, running: dict[str, list[Document]]) -
 
 
 _ONLY_MID: Final = {"filter": {"enabled": [{"name": "MidGuard"}], "disabled": [{"name": "*"}]},
-                    "score": {"enabled": [{"name": "MidGuard"}], "disabled": [{"name": "*"}]}}  # fmt: skip
+                    "score": {"disabled": [{"name": "*"}]}}  # fmt: skip
 
 
 def _status(chance: random.Random) -> str:
