@@ -18,18 +18,14 @@ hypothesis.settings.register_profile("default", hypothesis.settings.get_profile(
 
 SLOW = (
     "benchmarks/backtest",
-    "charts",
-    "model",
     "mutants",
     "reliability",
-    "e2e/test_running_cluster.py",
     "koordlet/prediction/predictors/test_registry.py",
     "koordlet/prediction/test_properties.py",
     "koordlet/test_agent_process.py",
     "koordlet/test_evaluation_of_a_node.py",
     "koordlet/test_predictor_package.py",
     "manager/mid_resource/test_write_pace.py",
-    "manager/test_hostile_nodes.py",
     "test_every_key_has_an_effect.py",
     "tools/images/test_contention.py",
     "tools/test_second_run.py",

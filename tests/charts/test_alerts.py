@@ -15,6 +15,8 @@ from e2e.thirdparty.prometheus import packages
 from tests.charts.chart import FOLDER, ROOT, render, run_helm
 from tools.localcluster.errors import ClusterProblem
 
+pytestmark = pytest.mark.slow
+
 FILE = FOLDER / "files" / "alert-rules.yaml"
 RISING, STILL, ONE, ZERO = "0+1x240", "7x240", "1x240", "0x240"
 """Values of a sample every minute."""

@@ -10,6 +10,8 @@ from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 
 def load_aware_args(*values):
     data = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]

@@ -1,7 +1,11 @@
 """The console in the cluster reads, and its pages are on the loopback of its pod only."""
 
+import pytest
+
 from console.settings import ENV_PREFIX, ConsoleSettings
 from tests.charts import chart
+
+pytestmark = pytest.mark.slow
 
 ON = "console.enabled=true"
 

@@ -20,6 +20,8 @@ from docs.generators import metrics_page
 from koordctl.export import dashboards
 from tests.charts.test_alerts import promtool
 
+pytestmark = pytest.mark.slow
+
 BOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in grafana.texts().items()}
 PANELS = [(name, panel) for name, board in BOARDS.items() for panel in board["panels"]]
 METRIC = re.compile(r"\b(?:koord(?:let|_[a-z]+)|process)_[a-z_]+")

@@ -12,6 +12,8 @@ from api_types.mid_pods import template
 from manager.slo_config import strategy
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = chart.ROOT / "examples"
 
 

@@ -6,6 +6,8 @@ import yaml
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 ON = "loadWatcher.enabled=true"
 WATCHER = "koord-load-watcher"
 

@@ -9,6 +9,8 @@ import pytest
 from charts.generators.dashboards import grafana
 from tests.charts.chart import FOLDER, Rendered, render, run_helm
 
+pytestmark = pytest.mark.slow
+
 MONITORS = "monitoring.podMonitors.enabled=true"
 EVERY_PART = (
     "admission.mode=webhook", "extenderService.enabled=true", "extenderService.serverCertificateSecret=a",

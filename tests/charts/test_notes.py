@@ -8,6 +8,8 @@ import yaml
 from koordctl import __main__ as koordctl
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 PROBE = """
 apiVersion: v1
 kind: ConfigMap

@@ -7,6 +7,8 @@ from scheduler_plugin.config import checking
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 WITH_EXTENDER_SERVICE = (
     "extenderService.enabled=true",
     "extenderService.serverCertificateSecret=extender-tls",

@@ -1,8 +1,10 @@
 """values.yaml and values.schema.json: complete, documented, closed."""
 
+import base64
 import copy
 import json
 import re
+import xml.etree.ElementTree as ET
 
 import jsonschema
 import pytest
@@ -13,7 +15,11 @@ from api_types.colocation import presets
 from api_types.colocation.problem import Effect
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
+
+
 SERVICE = chart.VALUES["extenderService"]
 
 
@@ -270,3 +276,47 @@ def test_helm_names_the_key_of_the_document_that_is_wrong():
 def test_the_default_document_sets_no_key_of_a_preset():
     of_presets = set().union(*(preset.to_wire() for preset in presets.PRESETS.values()))
     assert not of_presets & set(chart.VALUES["colocationConfig"])
+
+
+METADATA = yaml.safe_load((chart.FOLDER / "Chart.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_icon_is_that_of_the_documentation():
+    kind, _, data = METADATA["icon"].partition(";base64,")
+    image = (chart.ROOT / "docs" / "assets" / "icon.svg").read_bytes()
+    assert kind == "data:image/svg+xml"
+    assert base64.b64decode(data) == image
+    assert ET.fromstring(image).tag.endswith("svg")
+
+
+def test_a_catalogue_finds_what_it_shows():
+    assert {"description", "keywords", "maintainers", "kubeVersion", "icon"} <= set(METADATA)
+    assert METADATA["annotations"]["artifacthub.io/license"] == "Apache-2.0"
+
+
+def leaves(values=chart.VALUES, schema=chart.SCHEMA, path=""):
+    """Yield the path of every value; an object of Kubernetes is one value."""
+    for key, value in values.items():
+        below = schema.get("properties", {}).get(key, {})
+        while "$ref" in below:
+            below = chart.SCHEMA["definitions"][below["$ref"].removeprefix("#/definitions/")]
+        if isinstance(value, dict) and below.get("properties") and key not in ("affinity", "resources"):
+            yield from leaves(value, below, f"{path}{key}.")
+        else:
+            yield path + key
+
+
+def test_the_readme_and_the_page_have_every_value():
+    pages = (chart.FOLDER / "README.md", chart.ROOT / "docs" / "reference" / "chart-values.md")
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert [path for path in leaves() if f"`{path}`" not in text] == []
+
+
+def test_every_value_is_read_by_a_template():
+    files = (chart.FOLDER / "templates").rglob("*.*")
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    read = set(re.findall(r"\.([A-Za-z]\w*)", text))
+    document = "colocationConfig."
+    unread = {path for path in leaves() if not path.startswith(document) and path.rpartition(".")[2] not in read}
+    assert unread == set()

@@ -9,6 +9,8 @@ from e2e.console.running_cluster import NotSuitable
 from tests.koordctl import samples
 from tests.koordctl.serving import kubeconfig_of
 
+pytestmark = pytest.mark.slow
+
 VERSION = "Kubernetes 1.34.4, koord-suite "
 
 

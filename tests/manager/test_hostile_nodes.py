@@ -22,6 +22,8 @@ from manager.slo_config import strategy
 from tests.manager import hostile_nodes
 from tests.manager.hostile_nodes import LONGEST, STRATEGY
 
+pytestmark = pytest.mark.slow
+
 NODES = 200
 
 

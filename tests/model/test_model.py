@@ -9,7 +9,9 @@ import pytest
 
 from tests.model import actions, run
 
-SEEDS = int(os.environ.get("MODEL_SEEDS", "20"))
+pytestmark = pytest.mark.slow
+
+SEEDS = int(os.environ.get("MODEL_SEEDS", "6"))
 STEPS = int(os.environ.get("MODEL_STEPS", "500"))
 
 

@@ -15,6 +15,8 @@ from manager.mid_resource.pods import NodePods
 from manager.slo_config import controller as slo_config
 from tests.model import actions, run
 
+pytestmark = pytest.mark.slow
+
 MOST_SEEDS = 12
 STEPS = 500
 

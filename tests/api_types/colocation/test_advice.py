@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api_types.colocation import document, presets, problem
+from api_types.colocation import advice, document, presets, problem
 from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy
 from api_types.wire_model import camel_case
 
@@ -132,3 +132,55 @@ def test_an_entry_cannot_enable_its_nodes_alone():
         "nodeConfigs[0].enable: seen true, want enable: true for the cluster too, whose value otherwise wins"
     ]
     assert lines({"name": "x", "nodeSelector": POOL, "enable": True}, enable=True) == []
+
+
+def read(text):
+    found = document.read_config(text if isinstance(text, str) else json.dumps(text))
+    assert found.config is not None
+    return found
+
+
+def paths(given):
+    return [problem.path for problem in advice.strategy_advice(read(given).config)]
+
+
+@pytest.mark.parametrize(
+    ("key", "most", "more"),
+    [
+        ("midStaticCPUReservedPercent", 100, 101),
+        ("midStaticMemoryReservedPercent", 100, 101),
+        ("resourceDiffThreshold", 1, 1.01),
+    ],
+)
+def test_the_largest_useful_value_comes_without_advice(key, most, more):
+    assert paths({key: most}) == []
+    assert paths({key: more}) == [(key,)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "threshold", "is_advised"),
+    [
+        ("usageWithPageCache", 70, True),
+        ("usageWithPageCache", None, False),
+        ("usageWithoutPageCache", 70, False),
+        (None, 70, False),
+    ],
+)
+def test_a_memory_threshold_has_no_effect_only_while_the_page_cache_counts(policy, threshold, is_advised):
+    given = {"metricMemoryCollectPolicy": policy, "midEviction": {"memoryThresholdPercent": threshold}}
+    assert (("midEviction", "memoryThresholdPercent") in paths(given)) is is_advised
+
+
+@pytest.mark.parametrize(
+    ("given", "is_empty"),
+    [
+        ({}, True),
+        ({"matchLabels": {}, "matchExpressions": []}, True),
+        ({"matchLabels": {"a": "1"}}, False),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, False),
+    ],
+)
+def test_an_entry_whose_selector_has_no_requirement_comes_with_advice(given, is_empty):
+    found = read({"nodeConfigs": [{"name": "all", "nodeSelector": given, "enable": True}], "enable": True})
+    paths = [problem.path for problem in advice.selector_advice(found.config)]
+    assert paths == [("nodeConfigs", 0, "nodeSelector")] * is_empty

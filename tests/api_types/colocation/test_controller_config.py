@@ -5,19 +5,6 @@ from api_types.colocation import presets
 from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy
 
 
-def test_defaults_are_the_documented_ones():
-    wire = slo.DEFAULTS.to_wire()
-    assert wire["enable"] is False
-    assert wire["degradeTimeMinutes"] == 15
-    assert wire["metricAggregatePolicy"] == {"durations": ["5m0s", "10m0s", "30m0s"]}
-    assert wire["midFloor"] == "allocated"
-    assert wire["nodePredictPolicy"]["n"] == 5
-    assert wire["nodePredictPolicy"]["coldStartPeriodSeconds"] == 7200
-    assert "safetyMarginPercent" not in wire["nodePredictPolicy"]  # depends on the predictor
-    assert "preset" not in wire
-    assert "batchCPUThresholdPercent" not in wire
-
-
 def test_keys_are_named_as_in_koordinator():
     keys = {info.alias for info in slo.ColocationConfig.model_fields.values()}
     assert {"midCPUThresholdPercent", "midStaticCPUReservedPercent", "cpuReclaimThresholdPercent"} <= keys

@@ -372,3 +372,10 @@ def test_never_raises_for_any_json(value):
 @given(st.text())
 def test_never_raises_for_any_text(text):
     assert document.read_config(text) is not None
+
+
+def test_of_keys_that_differ_in_case_the_one_whose_last_value_comes_last_wins():
+    assert document.read_config('{"enable": false, "Enable": false, "enable": true}').config.enable is True
+    assert (
+        document.read_config('{"enable": true, "Enable": true, "enable": true, "ENABLE": false}').config.enable is False
+    )

@@ -16,21 +16,6 @@ SHARES = {10: "a tenth", 25: "a quarter"}
 
 
 @pytest.mark.parametrize("name", presets.PRESETS)
-def test_a_preset_has_these_values(name):
-    preset = presets.PRESETS[name]
-    policy, eviction = preset.node_predict_policy, preset.mid_eviction
-    assert VALUES[name] == (
-        preset.mid_cpu_threshold_percent,
-        preset.mid_memory_threshold_percent,
-        preset.mid_max_increase_percent,
-        policy.predictor,
-        policy.n,
-        policy.violation_target_percent,
-        eviction.mode if eviction else None,
-    )
-
-
-@pytest.mark.parametrize("name", presets.PRESETS)
 def test_the_words_about_a_preset_state_its_values(name):
     cpu, memory, rise, _, n, target, eviction = VALUES[name]
     mid, risk = presets.EXPECTATIONS[name]

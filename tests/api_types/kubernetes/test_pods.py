@@ -226,3 +226,9 @@ def test_an_init_container_that_is_not_resized_needs_no_resources_in_its_status(
     given = {"containers": [container("1")], "initContainers": [container("2") | {"name": "setup"}]}
     status = {"containerStatuses": [{"name": "c"}], "initContainerStatuses": [{"name": "setup"}, {"name": "unknown"}]}
     assert pods.requests_in_force(decode({"spec": given, "status": status})) == {"cpu": 2000}
+
+
+@pytest.mark.parametrize(("memory", "is_read"), [(2**63 - 1, True), (2**63, False)])
+def test_one_amount_of_more_than_64_bits_voids_the_raw_allocatable_annotation(memory, is_read):
+    text = json.dumps({"cpu": 1, "memory": str(memory)})
+    assert pods.raw_allocatable(text) == ({"cpu": 1000, "memory": memory} if is_read else None)

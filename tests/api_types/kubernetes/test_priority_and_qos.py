@@ -7,6 +7,7 @@ from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
 
 FULL = {"cpu": "1", "memory": "1Gi"}
+LEAST = {"cpu": "1m", "memory": "1"}
 
 
 def pod(*, labels=None, priority=None, containers=None, init=None, qos=None):
@@ -68,3 +69,27 @@ def test_a_tier_requests_native_resources_under_its_own_names():
     assert pq.translated_resource(pq.PriorityClass.PROD, "example.com/disk") == "example.com/disk"
     assert pq.translated_resource(pq.PriorityClass.FREE, "cpu") is None
     assert pq.translated_resource(pq.PriorityClass.MID, "example.com/disk") is None
+
+
+@pytest.mark.parametrize(
+    ("containers", "qos"),
+    [
+        ([(FULL, FULL), (FULL, FULL)], "Guaranteed"),
+        ([(FULL, FULL), ({}, {})], "Burstable"),
+        ([({}, {}), (FULL, FULL)], "Burstable"),
+        ([({"cpu": "1"}, {"cpu": "1"}), ({"memory": "1Gi"}, {"memory": "1Gi"})], "Burstable"),
+        ([(FULL, FULL | {"cpu": "2"})], "Burstable"),
+        ([(FULL, FULL | {"cpu": "2"})] * 2, "Burstable"),
+        ([(FULL | {"cpu": "0"}, FULL | {"cpu": "0"})], "Burstable"),
+        ([(LEAST, LEAST)], "Guaranteed"),
+        ([(LEAST, {})], "Burstable"),
+    ],
+)
+def test_a_pod_is_guaranteed_only_if_every_container_has_both_limits_and_requests_as_much(containers, qos):
+    spec = {
+        "containers": [
+            {"name": f"c{index}", "resources": {"requests": requests, "limits": limits}}
+            for index, (requests, limits) in enumerate(containers)
+        ]
+    }
+    assert pq.kube_qos(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, pods.Pod)) == qos

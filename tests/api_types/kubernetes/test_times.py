@@ -113,3 +113,13 @@ def test_returns_seconds_since_the_epoch():
 )
 def test_an_age_has_at_least_two_of_its_unit(seconds, count, unit):
     assert times.rounded_age(seconds) == (count, unit)
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(64, True), (65, False)])
+def test_a_duration_has_64_characters_at_most(length, is_read):
+    text = "5m".rjust(length, "0")
+    if is_read:
+        assert times.duration_seconds(text) == 300
+    else:
+        with pytest.raises(ValueError, match="has 65 characters, want a duration of at most 64"):
+            times.duration_nanos(text)

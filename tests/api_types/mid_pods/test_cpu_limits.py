@@ -273,3 +273,48 @@ UPDATED = "Pod resources updated by web: container 0: "
 )
 def test_an_autoscaler_of_cpu_is_known_by_its_annotations(annotations, autoscaler):
     assert mid_pod(container(), namespace="shop", annotations=annotations).autoscaler == autoscaler
+
+
+def test_a_patch_names_the_version_of_the_pod_and_the_limits_of_the_chosen_containers():
+    sidecar = container("proxy", init=True, restartPolicy="Always")
+    found = mid_pod(container("web"), container("logs"), sidecar)
+    assert cpu_limits.patch("u1", found, {"c1": 250, "i0": 1000}) == {
+        "metadata": {"uid": "u1", "resourceVersion": "7"},
+        "spec": {
+            "containers": [{"name": "logs", "resources": {"limits": {"cpu": "250m"}}}],
+            "initContainers": [{"name": "proxy", "resources": {"limits": {"cpu": "1"}}}],
+        },
+    }
+
+
+def test_a_pod_is_lowered_with_one_of_its_containers_and_its_original_is_known():
+    found = mid_pod(container("web"), container("logs", cpu="300m"), writers=[writer("koordlet", "logs")])
+    assert found.is_lowered
+    assert found.originals() == {"c1": 1000}
+    untouched = mid_pod(container("web"), container("logs"))
+    assert not untouched.is_lowered
+    assert untouched.originals() == {}
+
+
+def test_the_quota_that_refuses_a_resize_is_named():
+    refused = 'pods "web" is forbidden: exceeded quota: team-a, requested: limits.cpu=1, used: limits.cpu=9'
+    assert cpu_limits.refusing_quota(refused) == "team-a"
+    assert cpu_limits.refusing_quota("node has no room") == ""
+
+
+def test_a_milli_core_of_mid_cpu_may_be_resized_and_none_may_not():
+    assert only(container(mid="1", cpu="1m")).mid_millis == 1
+    assert mid_pod(container(mid="0", cpu="1m")).containers == ()
+
+
+def test_the_name_of_the_writer_has_no_original_that_is_mid_cpu():
+    assert cpu_limits.field_manager([only(container())]) == "koordlet"
+
+
+def test_the_name_of_the_writer_has_128_characters_at_most():
+    """`koordlet` has 8; the original of each of the first ten containers takes 8 more, of each of the others 10."""
+    originals = [9_999] * 10 + [99_999] * 5
+    made = [MidContainer(f"c{index}", "x", 10**6, 10, each, each, 10**6) for index, each in enumerate(originals)]
+    name = cpu_limits.field_manager(made)
+    assert len(name) == 128
+    assert name.endswith(",c12=99999,c13=99999")

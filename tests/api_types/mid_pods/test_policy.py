@@ -43,3 +43,21 @@ def test_texts_of_a_profile_are_literals_and_never_expressions():
     expression = made["spec"]["mutations"][0]["jsonPatch"]["expression"]
     assert r'"x\" + string(1) + \"\n"' in expression
     assert '"/metadata/annotations/a~0b~1c"' in expression
+
+
+@pytest.mark.parametrize("text", ["é", "日本", "😀"])
+def test_letters_beyond_ascii_are_written_as_they_are(text):
+    read = profile.read({"metadata": {"name": "jobs"}, "spec": {"annotations": {"a": text}}})
+    made, _ = policy.profile_objects(read)
+    assert f'"{text}"' in made["spec"]["mutations"][0]["jsonPatch"]["expression"]
+
+
+def test_a_profile_that_keeps_no_resources_sets_its_fields_and_the_limits():
+    read = profile.read({"metadata": {"name": "jobs"}, "spec": {"labels": {"a": "b"}}})
+    made, _ = policy.profile_objects(read)
+    fields, limits = (each["jsonPatch"]["expression"] for each in made["spec"]["mutations"])
+    assert "/metadata/labels/a" in fields
+    for name in ("cpu", "memory", "kubernetes.io~1mid-cpu", "kubernetes.io~1mid-memory"):
+        assert f"{{op: 'add', path: string(e.path) + 'limits/{name}'" in limits
+    assert "'remove'" not in limits
+    assert [each["name"] for each in made["spec"]["variables"]] == ["given", "stated"]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api_types.kubernetes import quantities
-from api_types.mid_pods import resources
+from api_types.mid_pods import resources, template
 from api_types.mid_pods.documents import RulesRefused
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -203,3 +203,20 @@ def test_without_native_limits_only_mid_resources_are_left_and_again_changes_not
     made = resources.limited(given, "c", native_limits=False)
     assert (made.get("requests"), made.get("limits")) == wanted
     assert resources.limited(made, "c", native_limits=False) == made
+
+
+def test_a_limit_of_one_unit_is_a_limit():
+    limits = {"kubernetes.io/mid-cpu": "1", "kubernetes.io/mid-memory": "1"}
+    containers = [{"name": "a", "resources": {"limits": limits}}]
+    assert list(template.advice({"spec": {"containers": containers}})) == []
+    assert all(resources.states_an_amount({"limits": limits}, pair) for pair in resources.PAIRS)
+
+
+@pytest.mark.parametrize(("memory", "is_limited"), [(2**63 - 1, True), (2**63, False)])
+def test_a_limit_is_at_most_what_kubernetes_counts(memory, is_limited):
+    given = {"limits": {"memory": str(memory)}}
+    if is_limited:
+        assert resources.limited(given, "c")["limits"]["kubernetes.io/mid-memory"] == str(memory)
+    else:
+        with pytest.raises(RulesRefused, match="more than Kubernetes counts"):
+            resources.limited(given, "c")

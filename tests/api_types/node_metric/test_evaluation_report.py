@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types.colocation import controller_config
+from api_types.colocation.controller_config import LONGEST_PREDICTOR_NAME
 from api_types.node_metric import evaluation_report, types
-from api_types.node_metric.evaluation_report import Fleet, WireEvaluation, WireScores
+from api_types.node_metric.evaluation_report import MOST_ENTRIES, Fleet, WireEvaluation, WireScores
 
 
 def entry(predictor="max", forecasts=10.0, violation=0.0, savings=50.0):
@@ -93,3 +94,24 @@ def test_an_absent_score_is_zero_and_without_forecasts_there_is_no_score():
 
 def test_seven_predictors_of_a_node_count_the_one_in_force_and_six_others():
     assert len(combined([[entry(f"acme/p{number}") for number in range(8)]])) == 7
+
+
+SCORES = WireScores(10.0, 0.0, 50.0)
+
+
+def counted(*predictors):
+    report = [WireEvaluation(name, cpu=SCORES) for name in predictors]
+    return [name for name, _ in evaluation_report.combined([evaluation_report.pack(report)])]
+
+
+@pytest.mark.parametrize(
+    ("length", "is_counted"),
+    [(0, False), (1, True), (LONGEST_PREDICTOR_NAME, True), (LONGEST_PREDICTOR_NAME + 1, False)],
+)
+def test_a_predictor_has_a_name_of_limited_length(length, is_counted):
+    assert bool(counted("p" * length)) is is_counted
+
+
+def test_predictors_beyond_the_number_that_an_agent_evaluates_do_not_count():
+    every = [f"p{index}" for index in range(MOST_ENTRIES + 1)]
+    assert counted(*every) == every[:MOST_ENTRIES]

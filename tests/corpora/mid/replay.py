@@ -53,6 +53,8 @@ class _Clock:
         self.step = step
         self.seconds = 0.0
         self.offset = 0.0
+        self.settled: list[asyncio.Future[None]] = []
+        """Futures of those who wait until everything else waits."""
 
     def advance(self, seconds: float) -> None:
         """Move on, to the next time at which anything may happen."""
@@ -78,7 +80,11 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout=None):
         ready = super().select(0)
-        if not ready and timeout != 0:
+        if not ready and timeout != 0 and self._clock.settled:
+            for future in self._clock.settled:
+                future.set_result(None)
+            self._clock.settled.clear()
+        elif not ready and timeout != 0:
             assert timeout is not None, "every task waits, and none for a time"
             self._clock.advance(timeout)
         return ready
@@ -115,12 +121,6 @@ async def _without_events(*_, ready_flag, stop_flag, **__) -> None:
     """Stand in for kopf.operator: it becomes ready, delivers nothing, and ends."""
     ready_flag.set_result(None)
     await asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)
-
-
-async def _settled() -> None:
-    """Let everything that is due at this time happen first: timers of one time have no order."""
-    for _ in range(60):
-        await asyncio.sleep(0)
 
 
 async def _inline(function, /, *arguments, **options):
@@ -240,10 +240,16 @@ class Replay:
             assert callable(handler)
             handler(signal.SIGTERM, None)
 
+    async def _settle(self) -> None:
+        """Let everything that is due at this time happen first: timers of one time have no order."""
+        future = asyncio.get_running_loop().create_future()
+        self.clock.settled.append(future)
+        await future
+
     async def _until(self, at: float) -> None:
         if at > self.clock.seconds:
             await asyncio.sleep(at - self.clock.seconds)
-        await _settled()
+        await self._settle()
 
     def config(self, document: Document | str | None) -> None:
         """Write the ConfigMap; a leader reads it when it begins."""
@@ -332,7 +338,7 @@ class Replay:
         if self.clock.seconds:  # a leader that has just begun knows no node yet
             await asyncio.sleep(5 - self.clock.seconds % 5)
         while True:
-            await _settled()
+            await self._settle()
             self._note_reasons()
             await asyncio.sleep(5 - self.clock.seconds % 5)
 

@@ -1,4 +1,4 @@
-"""Extender as a Service over TLS, for a kube-scheduler that the chart does not install."""
+"""NetworkPolicies as rendered."""
 
 import json
 import re
@@ -10,12 +10,79 @@ from scheduler_plugin.config import checking
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from tests.charts import chart
 
+pytestmark = pytest.mark.slow
+
+ON = ("networkPolicies.create=true", "loadWatcher.enabled=true")
+
+
+MONITORING = "networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring"
+
+
+PEER = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+
+
+def test_there_are_none_by_default():
+    assert not chart.render().of_kind("NetworkPolicy")
+
+
+def test_each_workload_has_one_that_selects_its_pods():
+    rendered = chart.render(*ON)
+    policies = rendered.of_kind("NetworkPolicy")
+    assert set(policies) == set(rendered.workloads())
+    for kind in ("DaemonSet", "Deployment"):
+        for name, workload in rendered.of_kind(kind).items():
+            assert policies[name]["spec"]["podSelector"] == workload["spec"]["selector"]
+
+
+def test_without_peers_nothing_is_admitted():
+    """An empty `from` would admit everybody."""
+    for policy in chart.render(*ON).of_kind("NetworkPolicy").values():
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        assert policy["spec"]["ingress"] == []
+
+
+@pytest.mark.parametrize(
+    ("part", "ports"), [("koordlet", {9999}), ("koord-manager", {9317}), ("koord-scheduler", {10259, 10262})]
+)
+def test_the_peers_reach_every_port_of_a_container(part, ports):
+    rendered = chart.render(*ON, MONITORING, "koordlet.httpPort=9999")
+    (rule,) = rendered.of_kind("NetworkPolicy")[part]["spec"]["ingress"]
+    assert rule["from"] == [PEER]
+    of_containers = {
+        port["containerPort"]
+        for name, container in rendered.containers().items()
+        if name.startswith(f"{part}/")
+        for port in container.get("ports", [])
+    }
+    assert {port["port"] for port in rule["ports"]} == ports == of_containers
+
+
+def test_callers_of_the_extender_service_need_no_entry():
+    on = ("extenderService.enabled=true", "extenderService.port=10333")
+    certificates = ("extenderService.serverCertificateSecret=a", "extenderService.callersAuthoritySecret=b")
+    rendered = chart.render(*ON, MONITORING, *on, *certificates)
+    metrics, service = rendered.of_kind("NetworkPolicy")["koord-extender"]["spec"]["ingress"]
+    assert (metrics["from"], [port["port"] for port in metrics["ports"]]) == ([PEER], [10262])
+    assert [port["port"] for port in service["ports"]] == [10333]
+    assert "from" not in service
+
+
+def test_the_load_watcher_has_peers_of_its_own():
+    rendered = chart.render(*ON, MONITORING, "networkPolicies.loadWatcherFrom[0].podSelector.matchLabels.app=reader")
+    (rule,) = rendered.of_kind("NetworkPolicy")["koord-load-watcher"]["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": {"app": "reader"}}}]
+
+
 EXTENDER = "koord-extender"
-ON = (
+
+
+SERVED = (
     "extenderService.enabled=true",
     "extenderService.serverCertificateSecret=extender-tls",
     "extenderService.callersAuthoritySecret=scheduler-ca",
 )
+
+
 PAGE = (chart.ROOT / "docs" / "how-to" / "other-schedulers.md").read_text(encoding="utf-8")
 
 
@@ -32,7 +99,7 @@ def test_it_is_not_installed_by_default():
 
 
 def test_it_listens_over_tls_on_the_port_of_the_service():
-    rendered = chart.render(*ON, "extenderService.port=9443")
+    rendered = chart.render(*SERVED, "extenderService.port=9443")
     chosen = extender_settings(rendered)
     service = rendered.of_kind("Service")[EXTENDER]["spec"]
     (port,) = service["ports"]
@@ -46,7 +113,7 @@ def test_it_listens_over_tls_on_the_port_of_the_service():
 @pytest.mark.parametrize("sidecar", ["true", "false"])
 def test_every_mount_has_a_volume_also_without_the_sidecar(sidecar):
     provided = ("scheduler.plugin.tokenSecret.name=tokens", "scheduler.plugin.keepMeasurements=true")
-    rendered = chart.render(*ON, *provided, f"scheduler.plugin.enabled={sidecar}")
+    rendered = chart.render(*SERVED, *provided, f"scheduler.plugin.enabled={sidecar}")
     for workload, pod in rendered.workloads().items():
         volumes = {volume["name"] for volume in pod.get("volumes", [])}
         mounts = {
@@ -60,7 +127,7 @@ def test_every_mount_has_a_volume_also_without_the_sidecar(sidecar):
 
 
 def test_it_reads_its_certificate_and_the_client_authority_from_the_secrets():
-    rendered = chart.render(*ON)
+    rendered = chart.render(*SERVED)
     chosen = extender_settings(rendered)
     mounts = {mount["name"]: mount["mountPath"] for mount in container(rendered)["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in rendered.workloads()[EXTENDER]["volumes"]}
@@ -76,7 +143,7 @@ def test_it_reads_its_certificate_and_the_client_authority_from_the_secrets():
 
 @pytest.mark.parametrize("beside", [(), ("scheduler.enabled=false",)])
 def test_it_uses_the_same_plugins_and_has_the_permissions_it_needs(beside):
-    rendered = chart.render(*ON, *beside, "scheduler.plugin.pluginArgs.LoadAwareScheduling.usageThresholds.cpu=50")
+    rendered = chart.render(*SERVED, *beside, "scheduler.plugin.pluginArgs.LoadAwareScheduling.usageThresholds.cpu=50")
     policies = yaml.safe_load(rendered.of_kind("ConfigMap")[EXTENDER]["data"]["scheduler-plugin.yaml"])
     assert policies["pluginConfig"][0]["args"]["usageThresholds"]["cpu"] == 50
     binding = rendered.of_kind("ClusterRoleBinding")["koord-suite-extender"]
@@ -87,7 +154,7 @@ def test_it_uses_the_same_plugins_and_has_the_permissions_it_needs(beside):
 
 
 def test_on_openshift_no_user_is_fixed():
-    pod = chart.render(*ON, "openshift.enabled=true").workloads()[EXTENDER]
+    pod = chart.render(*SERVED, "openshift.enabled=true").workloads()[EXTENDER]
     assert "runAsUser" not in pod["securityContext"]
 
 
