@@ -398,10 +398,15 @@ def _encoded(item: Document) -> Document:
     return {**item, "metadata": {**item["metadata"], "annotations": texts}}
 
 
+def in_order(log: list[list[Any]]) -> list[list[Any]]:
+    """Return the lines by time; the reasons, which are read now and then, come after what was written."""
+    return sorted(log, key=lambda line: (line[0], line[1] == "nodes by reason"))
+
+
 def replay(case: Document) -> list[list[Any]]:
     """Return what a case leads to, as JSON has it."""
     logging.disable(logging.CRITICAL)
     try:
-        return json.loads(json.dumps(Replay(case).run()))
+        return in_order(json.loads(json.dumps(Replay(case).run())))
     finally:
         logging.disable(logging.NOTSET)
