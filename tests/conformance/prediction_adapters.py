@@ -102,7 +102,7 @@ def check_saved(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | N
     """Compare weights as Koordinator rounds them, and the total at its reference: each system moves its own."""
     rows = case.get("samples_value_weight_offset_seconds", [])
     bank = koordlet_adapters.filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
-    state = bank.state_of(koordlet_adapters.ROW)
+    state = bank.state(koordlet_adapters.ROW)
     reference = None if math.isnan(state.reference_seconds) else state.reference_seconds
     came = {
         "reference_timestamp_is_zero_time": reference is None,

@@ -56,7 +56,6 @@ def test_another_node_is_calm_unless_it_is_short_of_memory(closed_by, of_mid, ca
         ("NodeMemoryHigh", "MidOnlyNode", "MidOnlyNode"),
         ("NodeMemoryHigh", "Drain", "Drain"),
         ("MidOnlyNode", "NodeMemoryHigh", "MidOnlyNode"),
-        ("UnderusedNode", "NodeLeaving", "UnderusedNode"),
     ],
 )
 def test_the_cause_that_is_recorded_is_the_one_that_decides_when_the_node_opens(before, cause, recorded):
