@@ -51,8 +51,7 @@ class CpuHistory:
         self._slots = asyncio.Semaphore(2)
         self._problem = ""
         self._silent_until = 0.0
-        reach = Reach(url, dict, _READ_SECONDS, largest_bytes=_LONGEST_ANSWER_BYTES, use_environment=False)
-        self._client = PrometheusClient(HttpClient(reach))
+        self._reach = Reach(url, dict, _READ_SECONDS, largest_bytes=_LONGEST_ANSWER_BYTES, use_environment=False)
 
     async def cpu(self, node: str = "") -> Mapping[str, Any]:
         """Return the points of CPU of a node, or of all nodes, or why there are none, as values of a page."""
@@ -94,14 +93,19 @@ class CpuHistory:
         matchers = "".join(f",{matcher}" for matcher in (*chosen, self._selector) if matcher)
         end = int(time.time()) // _STEP_SECONDS * _STEP_SECONDS
         steps = range(end - _RANGE_SECONDS, end + 1, _STEP_SECONDS)
-        series = [await self._values(QUERIES[name].format(node=matchers), steps) for name in SERIES]
+        client = PrometheusClient(HttpClient(self._reach))
+        try:
+            series = [await _values(client, QUERIES[name].format(node=matchers), steps) for name in SERIES]
+        finally:
+            await client.close()
         points = [HistoryPoint(at, tuple(values.get(at) for values in series)) for at in steps]
         return [point for point in points if any(value is not None for value in point.values)]
 
-    async def _values(self, query: str, steps: range) -> Mapping[float, float]:
-        """Return the values of a query by time. Raises RequestFailed."""
-        series = await self._client.query_range(query, steps)
-        return {at: value for _, points in series[:1] for at, value in points if math.isfinite(value)}
+
+async def _values(client: PrometheusClient, query: str, steps: range) -> Mapping[float, float]:
+    """Return the values of a query by time. Raises RequestFailed."""
+    series = await client.query_range(query, steps)
+    return {at: value for _, points in series[:1] for at, value in points if math.isfinite(value)}
 
 
 def _problem(text: str) -> dict[str, Any]:
