@@ -69,16 +69,6 @@ def test_the_same_report_counts_once_and_an_older_one_never():
     assert turns.due(START + dt.timedelta(minutes=1)) == []
 
 
-def test_a_node_that_is_not_short_is_not_kept():
-    turns = Turns()
-    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
-    for name in ("a", "b"):
-        turns.observe(Reconciled(name, name, Observation(START, enough, enough, 1), POLICY, None), START)
-    assert turns._nodes == {}
-    observe(turns, "a", 1)
-    assert list(turns._nodes) == ["a"]
-
-
 def test_a_node_that_ceases_to_be_short_while_its_pod_is_evicted_stays_closed():
     turns, states, now = short("a")
     enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
