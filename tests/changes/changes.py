@@ -37,7 +37,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from koordlet.collectors.interface import NO_SERIES, Collector, Host, Measurement, MetricDescription, Tick
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.samples import SeriesKey, UsageSample
 
 UPTIME: Final = MetricDescription("koordlet_node_uptime_seconds", "Time since the machine was started.")
@@ -66,9 +66,9 @@ class NodeUptime(Collector):
             self._seconds = None
         return NO_SERIES
 
-    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:
+    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:
         """Return the newest value."""
-        return [] if self._seconds is None else [Measurement(self._seconds)]
+        return [] if self._seconds is None else [MeasuredValue(self._seconds)]
 '''
 
 PREDICTOR = '''"""Predictor `half-request`: half of the warm requests, plus system usage and the cold requests."""
@@ -172,12 +172,12 @@ CHANGES: Sequence[Change] = (
                 Edit(
                     "        constructor=Measured(Peaks),\n    ),\n",
                     """    FewestPods.name: RegistryEntry(
-        points=frozenset({Point.SCORE}),
+        points=frozenset({ExtensionPoint.SCORE}),
         runs_by_default=False,
         args=NoArgs,
         complete=lambda args: args,
         problems=lambda _args: (),
-        constructor=Reported(lambda _args: FewestPods()),
+        constructor=ReportedPlugin(lambda _args: FewestPods()),
     ),
 """,
                 ),
