@@ -61,7 +61,7 @@ class Scores(msgspec.Struct):
         return 1 - self.peaks / self.requests
 
 
-class Forecast(msgspec.Struct):
+class Forecast(msgspec.Struct, rename="camel"):
     """Peaks of several predictors for the same pods and the same horizon, and the usage since then.
 
     No component acts on a forecast. Amounts are cores and bytes.

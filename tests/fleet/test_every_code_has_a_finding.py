@@ -18,8 +18,7 @@ SOURCES = (
     "koordlet/mid_suppression/suppressor.py",
     "manager/slo_config/condition.py",
     "manager/mid_resource/reasons.py",
-    "manager/mid_resource/clock_skew.py",
-    "manager/mid_resource/other_writer.py",
+    "manager/mid_resource/events.py",
     "manager/mid_resource/eviction/messages.py",
     "manager/node_metric/crd_schema.py",
     "manager/reconciler.py",
@@ -30,7 +29,7 @@ EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(
 REASONS_BY_NAME = {"manager/slo_config/events.py", "manager/mid_resource/controller.py"}
 REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/resize.py"}
 REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events/recorder.py"}
-REASONS_BY_NAME |= {"manager/mid_resource/eviction/node_records.py"}
+REASONS_BY_NAME |= {"manager/mid_resource/eviction/records.py"}
 """Modules that record Events whose codes are constants of SOURCES."""
 
 

@@ -60,7 +60,7 @@ async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_repo
     await start_of_emptying(short)
     closed, opens, following = await sentences(world)
     assert closed.endswith("(MidOnlyNode)")
-    assert opens == "the node accepts new Mid pods again once another pod runs there"
+    assert opens == "the node accepts new Mid pods again once another pod runs there, or the autoscaler keeps it"
     assert following == "next, tenant/n1-m1 is evicted: only Mid pods and pods of DaemonSets run on the node"
 
 

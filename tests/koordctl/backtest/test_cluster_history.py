@@ -148,13 +148,13 @@ def test_command_resumes_from_its_cache_without_the_pods_being_read_again(server
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--metric", "cpu=no_such_metric"), 3, "no series no_such_metric{}"),
+        (("--metric", "cpu=no_such_metric"), 3, "no series no_such_metric from "),
         (("--selector", "cluster=="), 2, "check --selector and the metric names"),
         (("--selector", 'cluster="other"'), 3, "is cAdvisor of the kubelets scraped?"),
         (("--nodes", "other"), 3, "no node of 1 matches"),
         (("--nodes", "("), 2, "want a regular expression"),
         (("--node-label", "instance"), 3, "give --node-label"),
-        (("--step", "often"), 2, "--step often: want a duration"),
+        (("--step", "often"), 2, "'--step': seen 'often', want a duration"),
         (("--from", "sometime"), 2, "--from sometime: want a time"),
         (("--shard", "4/4"), 2, "want 0 to 3"),
     ],
@@ -170,7 +170,7 @@ def test_an_unreachable_server_is_named_without_its_credentials(tmp_path, closed
     token.write_text("secret-token\n")
     code, out, errors = run("--prometheus", f"http://me:secret@127.0.0.1:{closed_port}", "--token-file", token)
     assert (code, out) == (3, "")
-    assert f"http://127.0.0.1:{closed_port} cannot be reached" in errors
+    assert f"http://127.0.0.1:{closed_port}/api/v1/series cannot be reached" in errors
     assert "secret" not in errors
 
 
@@ -370,7 +370,7 @@ def test_a_metric_without_series_is_named_with_its_source(proxy, client, missing
         cluster_history.node_names(client, Names(), ONE_DAY)
     source = "cAdvisor" if missing in ("cpu", "memory") else "kube-state-metrics"
     text = str(raised.value)
-    assert text.startswith(f"no series {METRICS[missing]}{{")
+    assert text.startswith(f"no series {METRICS[missing]} from ")
     assert f"from {ONE_DAY.start} to {ONE_DAY.end}; is " in text
     assert source in text
     assert f"else give --metric {missing}=NAME, --selector or another --from and --to" in text

@@ -145,6 +145,7 @@ def test_problems_of_the_selection_have_paths():
         'plugins.filter.enabled[0].name: seen "NodeResourcesFit", want one of LoadAwareScheduling, MidGuard',
         'plugins.filter.enabled[1].name: seen "Peaks", want a filter plugin: LoadAwareScheduling, MidGuard',
         "plugins.reserve: seen [], want an object with the keys enabled, disabled",
+        'plugins.score.enabled[0].name: seen "MidGuard", want a score plugin',
         "plugins.score.enabled[1].weight: seen -1, want an integer of 1 or more",
         f"plugins.scores: seen {{}}, want one of the keys {POINTS}",
     ]
