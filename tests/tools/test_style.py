@@ -43,6 +43,7 @@ def test_fails_on_a_banned_word_and_on_an_unused_exception(tmp_path, monkeypatch
     monkeypatch.setattr(style, "REPOSITORY", tmp_path)
     monkeypatch.setattr(style, "tracked_files", lambda paths: ["page.md"])
     monkeypatch.setattr(style.sizes, "problems", lambda root: [])
+    monkeypatch.setattr(style.names, "problems", lambda root: [])
     assert style.main([]) == 1
     printed = capsys.readouterr().out
     assert 'page.md:1: "says"' in printed
@@ -68,3 +69,15 @@ def test_what_is_too_large_is_named(tmp_path):
         "manager/deep.py: all_of_it: 61 lines of a function",
     ]
     assert found[-2:] == ["koordlet: 22 modules", "koordlet: 22 entries"]
+
+
+def test_loose_names_and_functions_called_of_are_counted(tmp_path):
+    (tmp_path / "fleet").mkdir()
+    (tmp_path / "fleet" / "pods.py").write_text(
+        "def names_of(pods):\n    for each in pods:\n        yield each.name\n\n\nclass Pod: ...\n"
+    )
+    (tmp_path / "fleet" / "nodes.py").write_text("class Pod: ...\n")
+    measured = style.names.measure(tmp_path)
+    assert (measured.bindings, measured.loose) == (2, {"fleet/pods.py": 1})
+    assert measured.of_functions == ["fleet/pods.py:1 names_of"]
+    assert measured.shared_classes == {"Pod": ["fleet/nodes.py", "fleet/pods.py"]}
