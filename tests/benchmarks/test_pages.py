@@ -1,4 +1,4 @@
-"""The benchmark pages: each names the commit of its figures, and an old one is warned of."""
+"""The benchmark pages: each names the commit of its figures, and an old one is warned of; the list of programs."""
 
 import importlib.util
 import re
@@ -163,3 +163,11 @@ def test_a_command_that_fails_shows_its_errors_and_leaves_the_page(repository, c
         pages.refresh("cost", [BENCH], root)
     assert "no data" in capfd.readouterr().err
     assert page.read_text() == before
+
+
+def test_every_program_and_module_is_listed_and_exists():
+    folder = ROOT / "benchmarks"
+    cells = set(re.findall(r"^\| (.+?) \|", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
+    names = {name.rstrip("/") for cell in cells for name in re.findall("`([a-z_/]+)`", cell)}
+    programs = {"compare", "product_cost"}
+    assert names | programs == {path.stem for path in folder.iterdir() if path.suffix == ".py"} | {"backtest"}
