@@ -234,7 +234,7 @@ CHANGES: Sequence[Change] = (
         {
             "api_types/node_metric/types.py": [
                 Edit(
-                    "    prediction: Prediction | None = None\n",
+                    "    prediction: PredictionStatus | None = None\n",
                     '    pods_measured: int | None = None\n    """Number of pods with a usage."""\n',
                     before=True,
                 )
