@@ -17,9 +17,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from api_types.kubernetes import times
 from apiserver_client import errors, session
 from component_base import http_endpoint, logs, settings
-from koordlet import node_observer
+from koordlet import node_observer, preview
 from koordlet.agent import Agent
-from koordlet.cli import preview
 from koordlet.metrics import debug_pages
 from koordlet.prediction.packages import installed
 from koordlet.prediction.predictors import registry as predictor_registry

@@ -24,14 +24,12 @@ from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.metrics import agent as agent_metrics
 from koordlet.metrics import evaluation as evaluation_metrics
-from koordlet.metrics import mid_namespaces, node_resources
-from koordlet.metrics import suppression as suppression_metrics
+from koordlet.metrics import mid_namespaces
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
-from koordlet.prediction.peak_comparison import PeakComparison
 from koordlet.report import schedule, writer
 from koordlet.report.builder import Forecast, ReportBuilder
 from koordlet.samples import PROD_AND_UNRESERVED_SYSTEM
@@ -62,7 +60,7 @@ class Agent:
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
         self._tick_times = agent_metrics.TickTimes()
-        self._peak_comparison = PeakComparison()
+        self._peak_comparison = evaluation_metrics.PeakComparison()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
@@ -81,8 +79,8 @@ class Agent:
             )
         )
         registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
-        registry.register(suppression_metrics.SuppressionCollector(self.suppressor))
-        registry.register(node_resources.NodeResourcesCollector(observer, self.view, self._peak_comparison))
+        registry.register(mid_namespaces.SuppressionCollector(self.suppressor))
+        registry.register(evaluation_metrics.NodeResourcesCollector(observer, self.view, self._peak_comparison))
         registry.register(mid_namespaces.MidNamespacesCollector(observer))
         if self.exporter is not None:
             registry.register(agent_metrics.ExporterCollector(self.exporter))

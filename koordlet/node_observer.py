@@ -16,8 +16,7 @@ from typing import Final, Self
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import ClusterState
-from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.cluster.pods import ClusterState, PodOnNode, PodTable
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.snapshot import HostCollector

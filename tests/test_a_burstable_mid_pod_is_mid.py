@@ -9,7 +9,7 @@ from koordctl.backtest import node_day
 from koordlet.cluster import pods as pods_on_node
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.report import throttled_pods
+from koordlet.report import builder
 from manager.mid_resource import pods as requests_on_node
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.estimator import EstimatorArgs
@@ -78,7 +78,7 @@ def test_it_is_throttled_by_design_and_no_condition_names_it(tmp_path):
     statistics = CollectStatistics()
     collector = PodPressure(statistics)
     collector.pods = {mid.uid: PodWaits(0.9)}
-    assert throttled_pods.prod([collector], {mid.uid: mid}) == []
+    assert builder.throttled_prod_pods([collector], {mid.uid: mid}) == []
 
 
 def test_the_manager_counts_its_mid_requests_and_none_for_prod():

@@ -17,8 +17,7 @@ from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
-from koordlet.influxdb_exporter.queue import PointQueue
-from koordlet.influxdb_exporter.writer import Writer
+from koordlet.influxdb_exporter.writer import PointQueue, Writer
 from koordlet.metrics.agent import ExporterCollector
 from koordlet.settings import KoordletSettings
 from manager.metrics.telemetry import Telemetry

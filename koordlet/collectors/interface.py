@@ -1,6 +1,6 @@
 """Interface of a collector, and the tick that collectors fill in.
 
-A collector is a class in a module of this package and one line in `registry.COLLECTORS`. It has three outputs:
+A collector is a class in a module of this package and one line in `snapshot.COLLECTORS`. It has three outputs:
 
 - usage of node, pods and containers, written to the `Tick`, from which later collectors and the snapshot take it;
 - series of its own, returned by `collect` and cached in a ring of the collector's own (`ring`);

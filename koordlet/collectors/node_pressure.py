@@ -1,16 +1,41 @@
-"""Pressure of the machine: time that its tasks waited for CPU, memory or I/O, from /proc/pressure."""
+"""Pressure of the machine: time that its tasks waited for CPU, memory or I/O, from /proc/pressure.
+
+The kernel's pressure files (PSI):
+
+    some avg10=1.52 avg60=0.75 avg300=0.21 total=15322021      at least one task waited
+    full avg10=0.00 avg60=0.00 avg300=0.00 total=9120          all tasks that had work waited
+
+The totals are counters in microseconds, so rare reading loses nothing. The averages are ignored, because any average
+follows from two totals. Kernels before 5.13 print no `full` line for cpu.
+"""
 
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from koordlet.collectors import pressure_files
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
+
+RESOURCES: Final = ("cpu", "memory", "io")
+"""Resources with a file, `<resource>` below /proc/pressure and `<resource>.pressure` in a group of v2."""
+
+KINDS: Final = ("some", "full")
+
+_LINE = re.compile(rb"^(some|full) (?:avg\d+=[\d.]+ )+total=(\d+)$", re.MULTILINE)
+
+
+def waited_seconds(text: bytes) -> Mapping[str, float]:
+    """Parse a pressure file: kind -> seconds waited since the group was created (for the machine, since boot)."""
+    seconds_by_kind = {kind.decode(): int(total) / 1e6 for kind, total in _LINE.findall(text)}
+    if "some" not in seconds_by_kind:
+        raise ValueError(f"pressure file has no total of `some`, got {text[:40]!r}")
+    return seconds_by_kind
+
 
 _SOURCE: Final = "node pressure"
 _UNSUPPORTED = (errno.ENOENT, errno.EOPNOTSUPP)
@@ -69,10 +94,10 @@ class NodePressure(Collector):
 
     def _read(self) -> None:
         totals, wrong, absent = {}, [], 0
-        for resource in pressure_files.RESOURCES:
+        for resource in RESOURCES:
             path = self._folder / resource
             try:
-                totals[resource] = pressure_files.waited_seconds(path.read_bytes())
+                totals[resource] = waited_seconds(path.read_bytes())
             except OSError as problem:
                 if problem.errno in _UNSUPPORTED:
                     absent += 1
@@ -80,7 +105,7 @@ class NodePressure(Collector):
                     wrong.append(NoData(_SOURCE, str(path), problem.strerror or str(problem)))
             except ValueError as problem:
                 wrong.append(NoData(_SOURCE, str(path), str(problem)))
-        self._statistics.source(_SOURCE).supported = absent < len(pressure_files.RESOURCES)
+        self._statistics.source(_SOURCE).supported = absent < len(RESOURCES)
         self._statistics.failed(_SOURCE, len(wrong))
         self.no_data = tuple(wrong)
         self.waited_seconds = totals

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
-from koordlet.collectors import pressure_files
-from koordlet.collectors.cgroup import cpu_stat
-from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
+from koordlet.collectors import node_pressure
+from koordlet.collectors.cgroup import files
 from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.cgroup.files import CpuPeriods
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
@@ -150,11 +150,11 @@ class PodPressure(Collector):
         root = layout.roots_of_pods[0]
         self._throttling_mount = _first(
             (layout.cpu.path, layout.cpu.path.parent / "cpu"),
-            lambda mount: cpu_stat.cpu_periods((mount / root / cpu_stat.FILE).read_bytes()),
+            lambda mount: files.cpu_periods((mount / root / files.CPU_STAT).read_bytes()),
         )
         self._pressure_mount = _first(
             (layout.cpu.path,),
-            lambda mount: pressure_files.waited_seconds((mount / root / "cpu.pressure").read_bytes()),
+            lambda mount: node_pressure.waited_seconds((mount / root / "cpu.pressure").read_bytes()),
         )
         self._statistics.source(_THROTTLING).supported = self._throttling_mount is not None
         self._statistics.source(_PRESSURE).supported = self._pressure_mount is not None
@@ -167,22 +167,22 @@ class PodPressure(Collector):
             if reading_before is not None and reading_before.is_unlimited and not reads_all:
                 now[group] = reading_before
                 continue
-            read = self._read(_THROTTLING, uid, f"{mount}/{group}/{cpu_stat.FILE}", cpu_stat.cpu_periods)
+            read = self._read(_THROTTLING, uid, f"{mount}/{group}/{files.CPU_STAT}", files.cpu_periods)
             if read is not None:
                 now[group] = _Reading(*read, is_first=reading_before is None)
         self._periods[uid] = now
         ratios = (
-            cpu_stat.throttled_ratio(before[group].periods, reading.periods)
+            files.throttled_ratio(before[group].periods, reading.periods)
             for group, reading in now.items()
             if group in before and before[group].inode == reading.inode
         )
-        self.pods[uid] = replace(self.pods[uid], throttled_ratio=cpu_stat.worst(ratios))
+        self.pods[uid] = replace(self.pods[uid], throttled_ratio=files.worst(ratios))
 
     def _read_pressure(self, mount: Path, uid: str, group: str) -> None:
         totals = {}
-        for resource in pressure_files.RESOURCES:
+        for resource in node_pressure.RESOURCES:
             path = f"{mount}/{group}/{resource}.pressure"
-            read = self._read(_PRESSURE, uid, path, pressure_files.waited_seconds)
+            read = self._read(_PRESSURE, uid, path, node_pressure.waited_seconds)
             if read is not None:
                 totals[resource] = read[1]
         self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)

@@ -6,12 +6,25 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import Final
 
-from koordlet.collectors import node_usage, registry
+from koordlet.collectors import node_usage
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.interface import Collector, Host, Tick
-from koordlet.collectors.node_usage import MachineFacts
+from koordlet.collectors.node_pressure import NodePressure
+from koordlet.collectors.node_usage import MachineFacts, NodeUsageCollector
+from koordlet.collectors.numa import NumaCollector
+from koordlet.collectors.pod_pressure import PodPressure
+from koordlet.collectors.pod_usage import PodUsageCollector
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import Snapshot
+
+COLLECTORS: Final[tuple[type[Collector], ...]] = (
+    NodeUsageCollector,
+    PodUsageCollector,
+    NumaCollector,
+    NodePressure,
+    PodPressure,
+)
+
 
 _FACTS_EVERY_SECONDS: Final = 60.0
 """CPUs and memory of a machine change only by hotplug."""
@@ -32,7 +45,7 @@ class HostCollector:
     ) -> None:
         self.statistics = CollectStatistics()
         host = Host(host_root, self.statistics, monotonic_ns, measures_containers)
-        self.collectors: Sequence[Collector] = tuple(collector.on(host) for collector in registry.COLLECTORS)
+        self.collectors: Sequence[Collector] = tuple(collector.on(host) for collector in COLLECTORS)
         self._host_root = host_root
         self._monotonic_ns = monotonic_ns
         self._facts: MachineFacts | None = None

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
-from koordlet.cluster.interface import ClusterState
+from koordlet.cluster.pods import ClusterState
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder

@@ -19,9 +19,8 @@ from koordlet.cluster.view import ClusterView
 from koordlet.collectors import capped_usage, pod_pressure
 from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage
-from koordlet.mid_suppression.node_usage import RecentUsage, SuppressionPods
+from koordlet.mid_suppression.node_usage import CpuWaits, RecentUsage, SuppressionPods
 from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
-from koordlet.mid_suppression.prod_waits import CpuWaits
 from koordlet.mid_suppression.resize import NOT_PERMITTED, ResizeOutcome, Sender
 from koordlet.node_observer import NodeObserver
 

@@ -24,18 +24,17 @@ from koordlet.prediction.calibration.node_calibration import (
     NodeCalibrationState,
     WarmSeries,
 )
-from koordlet.prediction.instant import Instant, Loads
-from koordlet.prediction.packages import inputs
+from koordlet.prediction.packages import loaded
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.packages.protocol import Load
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
-from koordlet.prediction.pod_starts import PodStarts
+from koordlet.prediction.peaks import Cause, Instant, Loads, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
 from koordlet.prediction.predictors import n_sigma, registry
 from koordlet.prediction.usage_models import (
     MAX_PODS,
     TRAINING_INTERVAL_SECONDS,
     ModelsState,
+    PodStarts,
     SeriesStatistics,
     TrainingRound,
     UsageModels,
@@ -280,7 +279,7 @@ class PredictionServer:
     def _given(
         self, now_seconds: float, load: ProdLoad, warm: Sequence[ChargedPod], parameters: PredictParameters
     ) -> Load:
-        return inputs.package_load(
+        return loaded.package_load(
             now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration
         )
 

@@ -7,7 +7,8 @@ set, and the seconds since boot, which may not. Their difference is a step of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Final
@@ -16,9 +17,8 @@ import numpy as np
 
 from koordlet.prediction import buckets
 from koordlet.prediction.buckets import ExponentialBuckets, FloatArray, IntArray
-from koordlet.prediction.histogram_bank import BankState, HistogramBank
-from koordlet.prediction.series_rows import SeriesRows
-from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind, UsageSample
+from koordlet.prediction.histogram_bank import BankState, HistogramBank, SeriesRows
+from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind, UsageSample, pod_key
 
 BUCKETS: Final[Mapping[Resource, ExponentialBuckets]] = {
     Resource.CPU: buckets.CPU_CORES,
@@ -247,3 +247,28 @@ class UsageModels:
         rows = self._rows.release(keys)
         for bank in self.banks.values():
             bank.clear(rows)
+
+
+class PodStarts:
+    """UIDs of the pods that do not run, as the newest states of the pods show them.
+
+    The cgroup of a pod exists with its sandbox, long before its image is there or its init containers have ended. Until
+    every main container was started once, the pod is cold and records nothing. A pod that crash-loops from its start
+    uses next to nothing either: while it is cold, each wait begins its recorded history again. A warm pod keeps its
+    history.
+    """
+
+    def __init__(self) -> None:
+        self.not_started: frozenset[str] = frozenset()
+        """Pods of which a main container was never started."""
+        self.waiting: frozenset[str] = frozenset()
+        """Pods of which a main container waits to be started."""
+        self.begun_again: Collection[SeriesKey] = ()
+        """Series whose recorded history begins with the newest training."""
+
+    def begin_again(self, models: UsageModels, cold_start_period_seconds: float) -> None:
+        """Discard what was recorded of pods that have not started, and of cold pods that wait. Precedes a training."""
+        waiting = [key for key in map(pod_key, self.waiting - self.not_started) if key in models]
+        is_cold = models.recorded_seconds(waiting) < cold_start_period_seconds
+        self.begun_again = [*map(pod_key, self.not_started), *itertools.compress(waiting, is_cold)]
+        models.begin_again(self.begun_again)

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from api_types.colocation import controller_config
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import ClusterState
-from koordlet.cluster.pods import PodOnNode
+from koordlet.cluster.pods import ClusterState, PodOnNode
+from koordlet.collectors import capped_usage
+from koordlet.collectors.interface import Collector
+from koordlet.metric_cache import series
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import Prediction
-from koordlet.report import conditions, schedule, size_limit, status, throttled_pods, usage_windows
+from koordlet.report import conditions, schedule, status, usage_windows
 from koordlet.report import prediction as predicted
 
 _FRESH_SECONDS: Final = 60.0
@@ -106,7 +109,7 @@ class ReportBuilder:
                 ),
             )
         )
-        return size_limit.fit(built)
+        return status.fit(built)
 
     def _facts(self, forecast: Forecast, cluster: ClusterState, state_problem: str | None) -> conditions.Facts:
         observer, result = self.observer, forecast.result
@@ -131,7 +134,7 @@ class ReportBuilder:
             predictor_problem=packages.problem_in_force(in_force),
             evaluation_problems=packages.evaluation_problems(in_force, forecast.policy.evaluated_predictors or ()),
             suppression_problems=self.suppression_problems,
-            throttled_pods=throttled_pods.prod(observer.collector.collectors, observer.pods_by_uid),
+            throttled_pods=throttled_prod_pods(observer.collector.collectors, observer.pods_by_uid),
         )
 
     def _predict(
@@ -160,3 +163,13 @@ class ReportBuilder:
         if isinstance(result, NoPrediction):
             self.without_prediction[result.cause] += 1
         return result
+
+
+def throttled_prod_pods(collectors: Iterable[Collector], pods_by_uid: Mapping[str, PodOnNode]) -> list[str]:
+    """Return the names of the throttled Prod pods, the most throttled first: their usage understates what they need."""
+    throttled = [
+        (-ratio, f"{pod.namespace}/{pod.name}")
+        for uid, ratio in capped_usage.throttled(collectors).items()
+        if (pod := pods_by_uid.get(uid)) is not None and series.counted_class(pod.priority_class) == PriorityClass.PROD
+    ]
+    return [name for _, name in sorted(throttled)]

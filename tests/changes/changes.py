@@ -136,23 +136,23 @@ CHANGES: Sequence[Change] = (
         "[a collector]",
         {
             "koordlet/collectors/node_uptime.py": [Edit("", COLLECTOR)],
-            "koordlet/collectors/registry.py": [
+            "koordlet/collectors/snapshot.py": [
                 Edit(
-                    "from koordlet.collectors.node_usage import NodeUsageCollector\n",
+                    "from koordlet.collectors.node_usage import",
                     "from koordlet.collectors.node_uptime import NodeUptime\n",
                     before=True,
                 ),
                 Edit("    PodPressure,\n", "    NodeUptime,\n"),
             ],
         },
-        ["tests/koordlet/collectors/test_registry.py", "tests/koordlet/collectors/test_snapshot.py"],
+        ["tests/koordlet/collectors/test_snapshot.py"],
     ),
     Change(
         "[a predictor]",
         {
             "koordlet/prediction/predictors/half_request.py": [Edit("", PREDICTOR)],
             "koordlet/prediction/predictors/registry.py": [
-                Edit("import borg_default, ", "half_request, "),
+                Edit("predictors import ", "half_request, "),
                 Edit('    "n-sigma-v1": n_sigma.v1,\n', '    "half-request": half_request.peak,\n'),
             ],
             "api_types/colocation/controller_config.py": [Edit('Literal["n-sigma-v1", ', '"half-request", ')],

@@ -8,8 +8,7 @@ from typing import Any
 
 from api_types.colocation import node_reservation
 from api_types.kubernetes import quantities
-from koordlet.collectors.numa import attribution
-from koordlet.collectors.numa import files as numa_files
+from koordlet.collectors import numa
 from koordlet.report import status
 from koordlet.samples import NumaSample, UsageSample
 from tests.conformance import adapters, koordlet_adapters
@@ -28,7 +27,7 @@ def numa_memory(case: Mapping[str, Any]) -> dict[str, Any]:
     for node in case["numa"]:
         sizes = {name.removesuffix("_kB"): value for name, value in node.items() if name.endswith("_kB")}
         text = "".join(f"Node {node['id']} {name}: {value} kB\n" for name, value in sizes.items())
-        used[node["id"]] = numa_files.used_bytes(text.encode())
+        used[node["id"]] = numa.used_bytes(text.encode())
     return {"usage_bytes": _by_name(used)}
 
 
@@ -39,8 +38,8 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
         for counted in (dict.fromkeys(case["delta_ticks_per_cpu"], 0), case["delta_ticks_per_cpu"])
     ]
     before, now = (
-        attribution.CpuTimes(
-            {cpu: ticks * case["jiffy_ms"] * 1_000_000 for cpu, ticks in numa_files.busy_ticks(text.encode()).items()},
+        numa.CpuTimes(
+            {cpu: ticks * case["jiffy_ms"] * 1_000_000 for cpu, ticks in numa.busy_ticks(text.encode()).items()},
             round(at_seconds * 1e9),
         )
         for text, at_seconds in zip(texts, (0, case["elapsed_seconds"]), strict=True)
@@ -48,7 +47,7 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
     cpus: dict[int, list[int]] = {}
     for cpu, node in _by_number(case["cpu_to_numa"]).items():
         cpus.setdefault(node, []).append(cpu)
-    came = _by_name(attribution.cpu_cores(before, now, cpus))
+    came = _by_name(numa.cpu_cores(before, now, cpus))
     tolerance = float(str(expected.get("tolerance", "0")).split()[-1])
     wanted = expected["cpu_cores"] or {}
     return f"expected {wanted}, came {came}" if adapters.differs(wanted, came, tolerance, 0) else None
@@ -57,11 +56,9 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
 def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
     pods_memory = case.get("pods_numa_memory_bytes")
     return {
-        "cpu_cores": _by_name(
-            attribution.system_cpu_cores(case["system_cpu_cores"], _by_number(case["node_numa_cpu_cores"]))
-        ),
+        "cpu_cores": _by_name(numa.system_cpu_cores(case["system_cpu_cores"], _by_number(case["node_numa_cpu_cores"]))),
         "memory_bytes": _by_name(
-            attribution.system_memory_bytes(
+            numa.system_memory_bytes(
                 _by_number(case["node_numa_memory_bytes"]), None if pods_memory is None else _by_number(pods_memory)
             )
         ),

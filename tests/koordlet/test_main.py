@@ -23,8 +23,7 @@ import pytest
 import yaml
 
 from koordlet import __main__ as command
-from koordlet import agent
-from koordlet.cli import preview
+from koordlet import agent, preview
 from koordlet.settings import ENV_PREFIX
 from tests.fakes import agent_process, apiserver
 from tests.host_trees.plain_files import PlainHost

@@ -15,7 +15,7 @@ from influxdb_client import InfluxDBClient
 
 from e2e.thirdparty.influxdb import server
 from koordlet.influxdb_exporter import client as influxdb
-from koordlet.influxdb_exporter import points
+from koordlet.influxdb_exporter import exporter
 from koordlet.samples import NODE as WHOLE_NODE
 from koordlet.samples import SYSTEM, UsageSample
 from scheduler_plugin.load_watcher import records
@@ -71,7 +71,7 @@ def influx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Influxd]
             line
             for node in [*NODES, "stranger"]
             for at in moments()
-            for line in points.usage(node, at, {WHOLE_NODE: usage(node, at), SYSTEM: UsageSample(0.1, 1e8)}, {})
+            for line in exporter.usage(node, at, {WHOLE_NODE: usage(node, at), SYSTEM: UsageSample(0.1, 1e8)}, {})
         ]
         agent.write(lines, 10_000)
         yield running
@@ -158,7 +158,7 @@ async def test_text_instead_of_numbers_is_a_failure(influx: server.Influxd, tmp_
     token.write_text(server.TOKEN)
     agent = influxdb.InfluxDb(influxdb.InfluxDbTarget(influx.url, server.ORG, "broken", str(token)))
     at = NOW - 30
-    numbers = points.usage("node-1", at, {WHOLE_NODE: usage("node-1", at)}, {})
+    numbers = exporter.usage("node-1", at, {WHOLE_NODE: usage("node-1", at)}, {})
     agent.write([*numbers, f'koordlet_usage,kind=node,node=node-2 memory_bytes="text" {at - 14 * 24 * 3600}'], 10_000)
     async with provider(influx, bucket="broken") as source:
         whole = records.Window("15m", at - 15 * 24 * 3600, NOW)

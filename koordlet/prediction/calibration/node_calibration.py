@@ -20,7 +20,7 @@ from koordlet.prediction.calibration.resource_calibration import (
     ResourceCalibration,
 )
 from koordlet.prediction.calibration.scores import ScoreHistogram
-from koordlet.prediction.series_rows import SeriesRows
+from koordlet.prediction.histogram_bank import SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey
 
 _TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.MEMORY: 2.0}

@@ -1,1 +1,1 @@
-"""Predictors, one per module; `registry` is the list of all. No predictor depends on another."""
+"""Predictors; `registry` is the list of all. No predictor depends on another."""

@@ -1,8 +1,11 @@
 """Predictors `n-sigma-v1` and `n-sigma-v2`: mean plus N standard deviations (Bashir et al., EuroSys 2021).
 
+`borg-default` is that of the same paper without usage of the pods: a fixed share of the requests, as Borg did.
+
     sig(x)  = mean(x) + N * stdev(x)
     v1 Peak = sig(prod + S) (1 + m) + C
     v2 Peak = max( sig(prod + S) (1 + m),  (sum over warm Prod pods min(sig(p), limit(p)) + sig(S)) (1 + m) ) + C
+    borg-default Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C
 
 v1 uses the class as a whole: pods that peak at different times make room for one another. But pods that came or went
 since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also computes
@@ -57,6 +60,20 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
         max(class_peak, pod_sum_peak + system_peak) + load.cold_requests,
         load.cold_requests,
         class_peak=class_peak,
+        pod_sum_peak=pod_sum_peak,
+        system_peak=system_peak,
+    )
+
+
+def borg_default(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    """Return the peak from the requests of the pods divided by a, independent of their usage."""
+    if load.unreserved_system is None:
+        return peaks.no_sample(load.resource, "unreserved system")
+    pod_sum_peak = load.warm_requests / parameters.request_divisor * parameters.margin_factor
+    system_peak = sig(load.unreserved_system, parameters.n) * parameters.margin_factor
+    return Peak(
+        pod_sum_peak + system_peak + load.cold_requests,
+        load.cold_requests,
         pod_sum_peak=pod_sum_peak,
         system_peak=system_peak,
     )

@@ -11,6 +11,12 @@ buckets are larger, and it adds a class to which no pod belongs, whose empty his
 Koordinator's agent charges a pod its request for its first 24 h, and the percentile of a short history is low: with a
 cold-start period of 2 h it is too low in 10 % of predictions on pods that live 4 days, with 24 h in 0.7 %
 (docs/benchmarks/prediction-accuracy.md). The policy sets the period, so set 24 h together with this predictor.
+
+Predictor `resource-central`: sum of a high percentile of each pod (Cortez et al., SOSP 2017).
+
+    Peak = (sum over warm Prod pods pct(p) + pct(S)) (1 + m) + C        pct = the 99th percentile by default
+
+Its window is the half-life: older samples count less instead of being removed.
 """
 
 from __future__ import annotations
@@ -52,4 +58,19 @@ def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
         class_peak=class_peak,
         pod_sum_peak=pod_sum_peak,
         system_peak=float(np.trunc(system * margin)) / steps,
+    )
+
+
+def resource_central(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    """Return the sum of the pods' percentiles, as if all peaked at once."""
+    if load.unreserved_system is None:
+        return peaks.no_sample(load.resource, "unreserved system")
+    margin = parameters.margin_factor
+    pod_sum_peak = float(np.sum(load.warm_pods.percentile(parameters.percentile))) * margin
+    system_peak = float(np.sum(load.unreserved_system.percentile(parameters.percentile))) * margin
+    return Peak(
+        pod_sum_peak + system_peak + load.cold_requests,
+        load.cold_requests,
+        pod_sum_peak=pod_sum_peak,
+        system_peak=system_peak,
     )

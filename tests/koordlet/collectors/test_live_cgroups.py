@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
 from koordlet.collectors.cgroup.discovery import FULL_SCAN_SECONDS
+from koordlet.collectors.cgroup.files import FEWEST_PERIODS
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure

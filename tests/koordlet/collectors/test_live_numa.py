@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from koordlet.collectors import numa
 from koordlet.collectors.cgroup.files import CgroupVersion
-from koordlet.collectors.numa import files as numa_files
-from koordlet.collectors.numa.collector import NUMA_TICKS
+from koordlet.collectors.numa import NUMA_TICKS
 from koordlet.collectors.snapshot import HostCollector
 from koordlet.samples import SeriesKey, SeriesKind
 from tests.host_trees import live_cgroups
@@ -24,7 +24,7 @@ from tests.host_trees.live_cgroups import LiveCgroups
 from tests.host_trees.plain_files import TICKS_PER_SECOND, V1
 
 NODES = Path("/sys/devices/system/node")
-CPUS = {int(path.name[4:]): numa_files.cpus((path / "cpulist").read_bytes()) for path in NODES.glob("node[0-9]*")}
+CPUS = {int(path.name[4:]): numa.cpus((path / "cpulist").read_bytes()) for path in NODES.glob("node[0-9]*")}
 
 pytestmark = [live_cgroups.needed, pytest.mark.skipif(not CPUS, reason="this kernel knows no NUMA nodes")]
 needs_two = pytest.mark.skipif(len(CPUS) < 2, reason="needs two NUMA nodes")
@@ -85,7 +85,7 @@ def until(is_so):
 def by_node(host, group):
     version = CgroupVersion.V1 if host.version == V1 else CgroupVersion.V2
     text = (host.folder("memory", str(group.pod(UID))) / "memory.numa_stat").read_bytes()
-    return numa_files.group_bytes(text, version, os.sysconf("SC_PAGE_SIZE"))
+    return numa.group_bytes(text, version, os.sysconf("SC_PAGE_SIZE"))
 
 
 def test_the_memory_of_a_pod_by_node_adds_up_to_the_usage_of_the_pod(host, group):

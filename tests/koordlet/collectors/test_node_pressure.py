@@ -2,6 +2,7 @@ import errno
 
 import pytest
 
+from koordlet.collectors import node_pressure
 from koordlet.collectors.node_pressure import NODE_PRESSURE_TICKS, NodePressure
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
@@ -81,3 +82,25 @@ def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(pre
     assert pressure.waited_seconds.keys() == {"cpu", "io"}
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (True, 1)
+
+
+KERNEL_6_1 = (
+    b"some avg10=1.52 avg60=0.75 avg300=0.21 total=15322021\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9120\n"
+)
+KERNEL_5_4_CPU = b"some avg10=0.00 avg60=0.02 avg300=0.31 total=774318779\n"
+
+
+def test_totals_are_seconds():
+    assert node_pressure.waited_seconds(KERNEL_6_1) == {"some": 15.322021, "full": 0.00912}
+
+
+def test_a_kernel_that_prints_no_full_for_cpu_has_none():
+    assert node_pressure.waited_seconds(KERNEL_5_4_CPU) == {"some": 774.318779}
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"some avg10=0.00 total=-5\n", b"some avg10=0.00 avg60=0.00 avg300=0.00\n", b"total=5\n"]
+)
+def test_a_text_without_a_total_names_the_missing_key(text):
+    with pytest.raises(ValueError, match="no total of `some`"):
+        node_pressure.waited_seconds(text)

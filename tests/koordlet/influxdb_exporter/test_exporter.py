@@ -1,21 +1,32 @@
 """Times of exports, exports of a prediction, and the cost of a disabled exporter."""
 
+import math
+import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.backoff import DEFAULT
+from koordlet.cluster.pods import describe
 from koordlet.influxdb_exporter import exporter
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
-from koordlet.influxdb_exporter.queue import PointQueue
-from koordlet.influxdb_exporter.writer import Writer
+from koordlet.influxdb_exporter.writer import PointQueue, Writer
 from koordlet.metrics import agent as metrics
-from koordlet.samples import NODE, UsageSample
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation import Record, Scores
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NodePeak, Peak
+from koordlet.prediction.server import Prediction
+from koordlet.samples import NODE, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
 from koordlet.settings import KoordletSettings
-from tests.koordlet.influxdb_exporter.test_points import PREDICTION
+from tests.koordlet.cluster.test_pods import pod
 
 AGENT_WITHOUT = """
 import sys
@@ -114,3 +125,166 @@ def test_the_first_export_is_within_one_interval_at_a_random_time(tmp_path, monk
     started.writer.join()
     due = [second for second in range(1000, 1040) if started.is_due(float(second))]
     assert due == [first_seconds, first_seconds + 20]
+
+
+REFERENCE = Path(__file__).parents[3] / "docs/how-to/influxdb.md"
+AT = 1700000000
+EVALUATED = {"max": Record(3600.0, {}, {Resource.CPU: Scores(4.0, 1.0, 0.5, 2.0, 8.0)})}
+PREDICTION = Prediction(
+    parameters=PredictParameters(),
+    since_seconds=0.0,
+    warm_pods=3,
+    cold_pods=1,
+    node={Resource.CPU: NodePeak(1.0, 0.25, 2.5), Resource.MEMORY: NodePeak(100.0, 10.0, 150.0)},
+    prod={Resource.CPU: Peak(1.25, 0.0), Resource.MEMORY: Peak(64.0, 0.0)},
+    prod_peak=WholeAmounts(1250, 64),
+    prod_allocated=WholeAmounts(4000, 256),
+    prod_reclaimable=WholeAmounts(2750, 192),
+)
+
+
+def by_uid(**changes):
+    described = describe(pod(name="web-0", uid="u-1", **changes))
+    return {described.uid: described}
+
+
+def test_node_system_and_classes_are_kinds_of_one_measurement():
+    means = {
+        NODE: UsageSample(2.5, 1024.0),
+        SYSTEM: UsageSample(0.5, 24.0),
+        SeriesKey(SeriesKind.CLASS, PriorityClass.PROD): UsageSample(2.0, 1000.0),
+        SeriesKey(SeriesKind.CLASS, PriorityClass.MID): UsageSample(0.0, 0.0),
+    }
+    assert exporter.usage("n1", AT, means, {}) == [
+        "koordlet_usage,kind=node,node=n1 cpu_cores=2.5,memory_bytes=1024.0 1700000000",
+        "koordlet_usage,kind=system,node=n1 cpu_cores=0.5,memory_bytes=24.0 1700000000",
+        "koordlet_usage,kind=prod,node=n1 cpu_cores=2.0,memory_bytes=1000.0 1700000000",
+        "koordlet_usage,kind=mid,node=n1 cpu_cores=0.0,memory_bytes=0.0 1700000000",
+    ]
+
+
+def test_a_pod_has_namespace_name_and_class():
+    means = {SeriesKey(SeriesKind.POD, "u-1"): UsageSample(0.25, 512.0)}
+    assert exporter.usage("n1", AT, means, by_uid(priority=7100)) == [
+        "koordlet_pod_usage,kind=mid,namespace=ns,node=n1,pod=web-0 cpu_cores=0.25,memory_bytes=512.0 1700000000"
+    ]
+
+
+def test_a_pod_without_a_class_counts_as_prod_as_everywhere():
+    means = {SeriesKey(SeriesKind.POD, "u-1"): UsageSample(0.25, 512.0)}
+    assert "kind=prod," in exporter.usage("n1", AT, means, by_uid())[0]
+
+
+def test_a_pod_that_is_not_listed_has_no_series_of_its_own():
+    assert exporter.usage("n1", AT, {SeriesKey(SeriesKind.POD, "stranger"): UsageSample(1.0, 1.0)}, by_uid()) == []
+
+
+def test_series_of_the_prediction_alone_are_not_exported():
+    assert exporter.usage("n1", AT, {UNRESERVED_SYSTEM: UsageSample(1.0, 1.0)}, {}) == []
+
+
+def test_without_values_there_is_no_point():
+    assert exporter.usage("n1", AT, {}, by_uid()) == []
+
+
+def test_a_prediction_is_written_in_cores_and_bytes():
+    prod, node = exporter.predicted("n1", AT, PREDICTION)
+    assert prod == (
+        "koordlet_prod_prediction,node=n1,predictor=n-sigma-v2 "
+        "peak_cpu_cores=1.25,peak_memory_bytes=64.0,allocated_cpu_cores=4.0,allocated_memory_bytes=256.0,"
+        "reclaimable_cpu_cores=2.75,reclaimable_memory_bytes=192.0,warm_pods=3.0,cold_pods=1.0 1700000000"
+    )
+    assert node == (
+        "koordlet_node_prediction,node=n1 mean_cpu_cores=1.0,mean_memory_bytes=100.0,"
+        "stdev_cpu_cores=0.25,stdev_memory_bytes=10.0,peak_cpu_cores=2.5,peak_memory_bytes=150.0 1700000000"
+    )
+
+
+def test_the_scores_of_each_predictor_are_written():
+    assert exporter.evaluation("n1", AT, EVALUATED) == [
+        (
+            "koordlet_evaluation,node=n1,predictor=max,resource=cpu forecasts=4.0,violations_ratio=0.25,"
+            "severity_ratio=0.5,savings_ratio=0.75 1700000000"
+        )
+    ]
+
+
+def test_without_a_violation_there_is_no_severity():
+    records = {"max": Record(3600.0, {}, {Resource.CPU: Scores(4.0, 0.0, 0.0, 2.0, 8.0)})}
+    (line,) = exporter.evaluation("n1", AT, records)
+    assert "severity" not in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *exporter.usage(
+            "n", AT, {NODE: UsageSample(1, 1), SeriesKey(SeriesKind.POD, "u-1"): UsageSample(1, 1)}, by_uid()
+        ),
+        *exporter.predicted("n", AT, PREDICTION),
+        *exporter.evaluation("n", AT, EVALUATED),
+    ],
+    ids=lambda line: line.partition(",")[0],
+)
+def test_every_measurement_tag_and_field_is_in_the_reference(line):
+    key, fields, _ = line.split(" ")
+    measurement, *tags = key.split(",")
+    rows = re.findall(rf"^\| `{measurement}` \| (.+) \| (.+) \| .+ \|$", REFERENCE.read_text(), re.MULTILINE)
+    assert len(rows) == 1, f"one row about {measurement}"
+    listed_tags, listed_fields = (re.findall(r"`([a-z_]+)`", cell) for cell in rows[0])
+    assert [tag.partition("=")[0] for tag in tags] == listed_tags
+    assert [field.partition("=")[0] for field in fields.split(",")] == listed_fields
+
+
+PARTS = re.compile(r"(?:\\.|[^\\ ])+")
+TAG = re.compile(r"((?:\\.|[^\\=])+)=((?:\\.|[^\\])+)")
+ESCAPE = re.compile(r"\\([,= ])")
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\\\n"), min_size=1)
+
+
+def parsed(line):
+    """Return (measurement, tags, fields, time), split at unescaped spaces and commas."""
+    key, fields, at = PARTS.findall(line)
+    measurement, *tags = re.findall(r"(?:\\.|[^\\,])+", key)
+    pairs = [TAG.fullmatch(tag).groups() for tag in tags]
+    return (
+        ESCAPE.sub(r"\1", measurement),
+        {ESCAPE.sub(r"\1", name): ESCAPE.sub(r"\1", value) for name, value in pairs},
+        {name: float(value) for name, _, value in (field.partition("=") for field in fields.split(","))},
+        int(at),
+    )
+
+
+def test_a_point_has_measurement_tags_fields_and_whole_seconds():
+    written = exporter.line("usage", {"node": "n1", "kind": "pod"}, {"cpu_cores": 0.5, "memory": 3}, 1700000000)
+    assert written == "usage,node=n1,kind=pod cpu_cores=0.5,memory=3.0 1700000000"
+
+
+def test_a_whole_number_is_written_as_a_float_so_that_the_type_of_a_field_never_changes():
+    assert exporter.line("m", {}, {"f": 1 << 40}, 1) == "m f=1099511627776.0 1"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_no_field(value):
+    assert exporter.line("m", {}, {"a": value, "b": 2.0}, 1) == "m b=2.0 1"
+    assert exporter.line("m", {}, {"a": value}, 1) is None
+
+
+def test_a_tag_without_a_value_is_left_out():
+    assert exporter.line("m", {"a": "", "b": "x"}, {"f": 1.0}, 1) == "m,b=x f=1.0 1"
+
+
+def test_a_backslash_at_the_end_does_not_swallow_what_follows():
+    assert exporter.line("m", {"a": "x\\"}, {"f": 1.0}, 1) == "m,a=x f=1.0 1"
+
+
+def test_no_name_makes_a_second_line():
+    assert "\n" not in exporter.line("m\nx", {"a": "x\ny"}, {"f": 1.0}, 1)
+
+
+@given(NAMES, NAMES, st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 1 << 33))
+def test_any_name_and_number_is_read_back_as_written(measurement, tag, number, at):
+    written = exporter.line(measurement, {"tag": tag}, {"f": number}, at)
+    if "=" in measurement:  # not escaped in a measurement, and not split there either
+        measurement = measurement.replace("\\=", "=")
+    assert parsed(written) == (measurement, {"tag": tag}, {"f": number}, at)

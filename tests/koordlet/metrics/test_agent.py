@@ -16,9 +16,9 @@ from component_base.version import VERSION
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import NoCluster
+from koordlet.cluster.pods import NoCluster
 from koordlet.metrics import agent as metrics
-from koordlet.metrics.suppression import SuppressionCollector
+from koordlet.metrics.mid_namespaces import SuppressionCollector
 from koordlet.mid_suppression.resize import ResizeOutcome as Patched
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer

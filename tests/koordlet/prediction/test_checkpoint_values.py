@@ -15,8 +15,7 @@ from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpoint import Checkpoint, Refused
 from koordlet.prediction.checkpointer import FILE_NAME, Checkpointer
-from koordlet.prediction.evaluation import EvaluationState
-from koordlet.prediction.evaluation_scores import Forecast, Record, Scores
+from koordlet.prediction.evaluation import EvaluationState, Forecast, Record, Scores
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import BUCKETS

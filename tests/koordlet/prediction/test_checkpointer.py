@@ -15,7 +15,7 @@ import pytest
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import NoCluster
+from koordlet.cluster.pods import NoCluster
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.checkpoint import Checkpoint
 from koordlet.prediction.checkpointer import Checkpointer

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 from koordlet.collectors.cgroup import layout as cgroup_layout
-from koordlet.collectors.cgroup.batch import CPU, MEMORY, CgroupBatch
-from koordlet.collectors.cgroup.reader import CgroupReader
+from koordlet.collectors.cgroup.batch import CPU, MEMORY, CgroupBatch, CgroupReader
 from koordlet.collectors.open_files import DescriptorBudget
+from koordlet.collectors.rates import NoRate
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -131,3 +131,28 @@ def test_groups_that_failed_together_take_different_turns_afterwards(tmp_path, v
     assert read(200) == dict.fromkeys("abc", 200)
     found = [read(mib) for mib in (300, 400, 500)]
     assert [sorted(each.values()) for each in found] == [[200, 200, 300], [200, 300, 400], [300, 400, 500]]
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_first_reading_and_that_of_another_group_have_their_own_reasons(tmp_path, version):
+    host, clock = PlainHost(tmp_path, version), Clock()
+    host.set_group(host.pod("a"), 1.0, MIB)
+    reader = CgroupReader(cgroup_layout.probe(host.host_root.cgroup_root), str(host.pod("a")), DescriptorBudget(0))
+
+    def read():
+        clock.advance(1.0)
+        return reader.cpu_cores(clock, 4)
+
+    assert [read(), read()] == [NoRate.FIRST_READING, 0.0]
+    (host.cpu_mount / host.pod("a")).rename(tmp_path / "kept")  # keeps the inodes in use
+    host.set_group(host.pod("a"), 1.0, MIB)
+    assert [read(), read()] == [NoRate.OTHER_COUNTER, 0.0]
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_page_cache_counts_as_memory_on_request_only(tmp_path, version):
+    host = PlainHost(tmp_path, version)
+    host.set_group(host.pod("a"), 1.0, 8 * MIB)
+    reader = CgroupReader(cgroup_layout.probe(host.host_root.cgroup_root), str(host.pod("a")), DescriptorBudget(0))
+    assert (reader.memory_bytes(), reader.memory_bytes(False)) == (8 * MIB, 8 * MIB)
+    assert reader.memory_bytes(True) == (8 + 3 + 2) * MIB  # inactive and active files

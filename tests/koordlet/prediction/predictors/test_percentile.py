@@ -70,3 +70,25 @@ def test_the_percentiles_are_parameters():
 def test_a_missing_series_is_no_prediction_and_is_named(missing):
     answer = percentile.peak(prod_load(**(NO_SYSTEM | {missing: None})), PERCENTILE)
     assert answer == NoPrediction(f"no current cpu sample of {missing}")
+
+
+LOAD = prod_load(
+    warm_pods=PlainStatistics(percentiles={99: [2.0, 3.0], 50: [1.0, 1.5]}),
+    unreserved_system=PlainStatistics(percentiles={99: [0.5], 50: [0.25]}),
+    cold_requests=4.0,
+)
+
+
+def test_percentiles_of_the_pods_and_the_system_add_up():
+    answer = percentile.resource_central(LOAD, PredictParameters())
+    assert (answer.peak, answer.pod_sum_peak, answer.system_peak) == pytest.approx((9.5, 5.0, 0.5))
+    assert answer.class_peak is None
+
+
+def test_percentile_and_margin_are_parameters():
+    answer = percentile.resource_central(LOAD, PredictParameters(percentile=50, safety_margin_percent=20))
+    assert answer.peak == pytest.approx(2.75 * 1.2 + 4.0)
+
+
+def test_without_a_sample_of_the_system_there_is_no_prediction():
+    assert isinstance(percentile.resource_central(prod_load(), PredictParameters()), NoPrediction)

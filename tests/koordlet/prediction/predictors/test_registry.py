@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from api_types.colocation import controller_config
 from koordlet.prediction import predictors
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
@@ -46,17 +46,9 @@ def test_the_registry_has_every_name_of_the_configuration_and_no_other():
 
 
 def test_every_module_of_a_predictor_is_registered():
-    written = {module.name for module in pkgutil.iter_modules(predictors.__path__)} - {"registry"}
-    used = {
-        each.__name__.rpartition(".")[2]
-        for each in vars(registry).values()
-        if inspect.ismodule(each) and each.__name__.startswith(f"{predictors.__name__}.")
-    }
-    assert used == written
-    registered = {inspect.getmodule(predictor) for predictor in registry.PREDICTORS.values()}
-    assert {f"{predictors.__name__}.{name}" for name in written - {"calibrated", "maximum"}} == {
-        module.__name__ for module in registered if module is not registry
-    }
+    written = {module.name for module in pkgutil.iter_modules(predictors.__path__)}
+    registered = {inspect.getmodule(predictor).__name__ for predictor in registry.PREDICTORS.values()}
+    assert registered == {f"{predictors.__name__}.{name}" for name in written}
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
@@ -141,3 +133,11 @@ def test_a_peak_is_at_most_the_capacity_of_the_node_and_its_terms_do_not_change(
     parameters = PredictParameters(predictor=name)
     free, limited = (registry.predict(each, parameters) for each in (load, replace(load, capacity=capacity)))
     assert limited == replace(free, peak=min(free.peak, capacity))
+
+
+def test_the_level_of_a_calibrated_member_is_kept_beside_a_larger_peak(monkeypatch):
+    answers = {"calibrated": Peak(3.0, 1.0, level="max"), "n-sigma-v2": Peak(5.0, 1.0, class_peak=4.0)}
+    for name, answer in answers.items():
+        monkeypatch.setitem(registry.PREDICTORS, name, lambda *_, answer=answer: answer)
+    policy = PredictParameters(predictor="max", members=tuple(answers))
+    assert registry.predict(prod_load(), policy) == Peak(5.0, 1.0, class_peak=4.0, level="max")

@@ -16,9 +16,14 @@ import yaml
 from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
 from koordlet import __main__ as command
-from koordlet.cli import preview
+from koordlet import preview
 from koordlet.node_observer import NodeObserver
+from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.packages import installed
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction, Peak
+from koordlet.prediction.server import Prediction
+from koordlet.samples import Resource
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import MIB, PlainHost
 
@@ -163,3 +168,21 @@ def test_a_preview_prints_what_it_measures_and_leaves_no_file_open(tmp_path, cap
     assert f"measuring {tmp_path} for 12.5 s" in capsys.readouterr().err
     open_paths = [link.resolve() for link in pathlib.Path("/proc/self/fd").iterdir()]
     assert not [path for path in open_paths if path.is_relative_to(tmp_path)]
+
+
+def test_each_predictor_and_resource_has_a_row_or_a_reason():
+    prod = {
+        Resource.CPU: Peak(1.2345, 0.5, class_peak=1.2345, system_peak=0.1),
+        Resource.MEMORY: Peak(3 * 2**20, 0.0, class_peak=2.0 * 2**20),
+    }
+    whole = Prediction(
+        PredictParameters(), 0.0, 1, 1, {}, prod, WholeAmounts(1235, 3 << 20), WholeAmounts(0, 0),
+        WholeAmounts(250, 1 << 30),
+    )  # fmt: skip
+    shown = preview.table({"n-sigma-v1": whole, "max": NoPrediction("no sample")})
+    assert shown == (
+        "predictor   resource      peak  reclaimable  class  pods  system  cold requests\n"
+        "n-sigma-v1  cpu, cores   1.234        0.250  1.234     -   0.100          0.500\n"
+        "n-sigma-v1  memory, MiB    3.0       1024.0    2.0     -       -            0.0\n"
+        "max         no prediction: no sample\n"
+    )

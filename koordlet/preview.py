@@ -4,18 +4,63 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from api_types.kubernetes import yaml_text
-from koordlet.cli import predictor_table
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import NoCluster
+from koordlet.cluster.pods import NoCluster
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.packages import installed
+from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.predictors import registry
+from koordlet.prediction.server import Prediction
 from koordlet.report.builder import ReportBuilder
+from koordlet.samples import RESOURCES, Resource
 from koordlet.settings import KoordletSettings
+
+_HEADER: Final = ("predictor", "resource", "peak", "reclaimable", "class", "pods", "system", "cold requests")
+_NONE: Final = "-"
+
+
+def table(predictions: Mapping[str, Prediction | NoPrediction]) -> str:
+    """Return one row for each predictor and resource, or the reason for no prediction. A missing term is a dash."""
+    rows: list[Sequence[str]] = [_HEADER]
+    for name, prediction in predictions.items():
+        if isinstance(prediction, NoPrediction):
+            rows.append((name, f"no prediction: {prediction.reason}"))
+        else:
+            rows += [(name, *_cells(prediction, resource)) for resource in RESOURCES]
+    widths = [max(len(row[column]) for row in rows if len(row) == len(_HEADER)) for column in range(len(_HEADER))]
+    widths[0] = max(len(row[0]) for row in rows)
+    return "".join("  ".join(_aligned(row, widths)).rstrip() + "\n" for row in rows)
+
+
+def _cells(prediction: Prediction, resource: Resource) -> list[str]:
+    peak: Peak = prediction.prod[resource]
+    terms = (peak.class_peak, peak.pod_sum_peak, peak.system_peak, peak.cold_requests)
+    reclaimable = prediction.prod_reclaimable.in_cores_or_bytes(resource)
+    return [_unit(resource), *(_shown(value, resource) for value in (peak.peak, reclaimable, *terms))]
+
+
+def _unit(resource: Resource) -> str:
+    return "cpu, cores" if resource is Resource.CPU else "memory, MiB"
+
+
+def _shown(value: float | None, resource: Resource) -> str:
+    if value is None:
+        return _NONE
+    return f"{value:.3f}" if resource is Resource.CPU else f"{value / 2**20:.1f}"
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Align words to the left and numbers to the right."""
+    return [
+        cell.ljust(width) if column < 2 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+    ]
+
 
 LEAST_SECONDS: Final = 3.0
 _TRAIN_SECONDS: Final = 30.0
@@ -69,7 +114,7 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
             print(f"koordlet: {no_data.source} {no_data.path}: {no_data.reason}", file=sys.stderr)  # noqa: T201
         return 1
     if predictions:
-        sys.stdout.write(predictor_table.table(predictions))
+        sys.stdout.write(table(predictions))
         return 0
     sys.stdout.write(yaml_text.dump({"status": reports.build(forecast, cluster, None).to_wire()}))
     return 0

@@ -6,11 +6,11 @@ import pytest
 
 from koordlet import node_observer
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.interface import NoCluster
-from koordlet.collectors.numa.collector import NUMA_TICKS
-from koordlet.metric_cache import numa_means
+from koordlet.cluster.pods import NoCluster
+from koordlet.collectors.numa import NUMA_TICKS
 from koordlet.metric_cache.interface import TimeWindow
 from koordlet.metric_cache.ring import RingCache
+from koordlet.report import usage_windows
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NumaSample, SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
@@ -41,15 +41,15 @@ def test_means_are_of_the_window_and_of_known_values_only():
         ),
     )
     ring.append(NOW, series(n0=NumaSample(UsageSample(3.0, 300.0), None)))
-    assert numa_means.means(ring, TimeWindow(NOW, 300.0)) == {
+    assert usage_windows.numa_means(ring, TimeWindow(NOW, 300.0)) == {
         0: NumaSample(UsageSample(2.0, 200.0), UsageSample(0.5, 40.0)),
         1: NumaSample(UsageSample(2.0, 50.0), None),
     }
-    assert numa_means.means(ring, TimeWindow(NOW + 1000, 300.0)) == {}
+    assert usage_windows.numa_means(ring, TimeWindow(NOW + 1000, 300.0)) == {}
 
 
 def test_a_machine_with_one_node_has_no_means():
-    assert numa_means.means(RingCache(1800.0, NUMA_TICKS), TimeWindow(NOW, 300.0)) == {}
+    assert usage_windows.numa_means(RingCache(1800.0, NUMA_TICKS), TimeWindow(NOW, 300.0)) == {}
 
 
 def status_of(root, cpulists, used_bytes):

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from koordlet.collectors import numa
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.cgroup.layout import CgroupLayout, ControllerMount
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.interface import Tick
-from koordlet.collectors.numa.collector import NUMA_TICKS, NumaCollector
+from koordlet.collectors.numa import NUMA_TICKS, CpuTimes, NumaCollector, NumaMeasurement
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import NumaSample, SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.clock import Clock
 
@@ -183,3 +186,165 @@ def test_a_node_has_a_system_series_where_the_system_is_known(machine, system):
     if system:
         assert found[SeriesKey(SeriesKind.NUMA_SYSTEM, "0")].cpu_cores == 0.75, "only node 0 worked"
     assert all(machine.usage.collect(tick) == {} for _ in range(NUMA_TICKS - 1))
+
+
+STAT = b"""cpu  30 3 3 300 30 3 3 3 0 0
+cpu0 10 1 2 100 20 3 4 5 6 7
+cpu11 20 2 1 200 10 0 9 1 0 0
+intr 123 cpu0 1 2 3
+softirq 1 2 3
+"""
+GROUP_V1 = b"""total=30 N0=10 N1=20
+file=20 N0=7 N1=13
+anon=6 N0=2 N1=4
+unevictable=4 N0=1 N1=3
+hierarchical_total=300 N0=100 N1=200
+hierarchical_file=200 N0=70 N1=130
+hierarchical_anon=60 N0=20 N1=40
+hierarchical_unevictable=40 N0=10 N1=30
+"""
+GROUP_V2 = b"""anon N0=900 N1=901
+file N0=800 N1=801
+inactive_anon N0=100 N1=200
+active_anon N0=10 N1=20
+inactive_file N0=700 N1=701
+unevictable N0=1 N1=2
+workingset_refault_anon N0=5 N1=6
+"""
+
+
+def test_a_node_of_memory_only_has_no_cpus():
+    assert numa.cpus(b"\n") == set()
+    assert numa.cpus(b"0-1,8\n") == {0, 1, 8}
+
+
+def test_busy_ticks_are_all_but_idle_iowait_steal_and_guest():
+    assert numa.busy_ticks(STAT) == {0: 10 + 1 + 2 + 3 + 4, 11: 20 + 2 + 1 + 0 + 9}
+
+
+@pytest.mark.parametrize("text", [b"", b"cpu  1 2 3 4 5 6 7 8 9 10\n", b"cpu0 1 2 3\n"])
+def test_without_a_line_of_a_cpu_there_are_no_ticks(text):
+    with pytest.raises(ValueError, match="no line with the times of a single CPU"):
+        numa.busy_ticks(text)
+
+
+def test_used_memory_is_neither_free_nor_cache():
+    assert numa.used_bytes(numa_tree.meminfo(1, 123 << 20).encode()) == 123 << 20
+
+
+def test_used_memory_is_never_below_zero():
+    text = numa_tree.meminfo(0, 0).replace(" 30 kB", " 29 kB")
+    assert "29 kB" in text
+    assert numa.used_bytes(text.encode()) == 0
+
+
+@pytest.mark.parametrize("key", ["MemTotal", "MemFree", "Active(file)", "Inactive(file)", "SReclaimable"])
+def test_a_size_that_is_missing_is_named(key):
+    lines = [line for line in numa_tree.meminfo(0, 1 << 20).splitlines() if f" {key}:" not in line]
+    with pytest.raises(ValueError) as refused:
+        numa.used_bytes("\n".join(lines).encode())
+    assert str(refused.value) == f"no size in kB of {key}"
+
+
+def test_memory_of_a_group_uses_the_keys_of_pod_usage():
+    assert numa.group_bytes(GROUP_V1, CgroupVersion.V1, 4096) == {0: 30 * 4096, 1: 70 * 4096}
+    assert numa.group_bytes(GROUP_V2, CgroupVersion.V2, 4096) == {0: 111, 1: 222}
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "detail"),
+    [
+        (GROUP_V1, CgroupVersion.V2, "no line of inactive_anon, active_anon"),
+        (b"", CgroupVersion.V1, "no line of hierarchical_anon, hierarchical_unevictable"),
+        (GROUP_V2.replace(b"N1=200", b"N1=-200"), CgroupVersion.V2, "no line of inactive_anon with N<node>=<number>"),
+    ],
+)
+def test_a_group_without_its_numbers_is_refused(text, version, detail):
+    with pytest.raises(ValueError) as refused:
+        numa.group_bytes(text, version, 4096)
+    assert detail in str(refused.value)
+
+
+SECOND = 1_000_000_000
+CPUS = {0: {0, 1}, 1: {2, 3}}
+BEFORE = CpuTimes({0: 5 * SECOND, 1: 0, 2: 7 * SECOND, 3: 0}, 100 * SECOND)
+CORES = st.floats(0, 1e3)
+
+
+def after(seconds, **busy_seconds):
+    """Return readings some seconds later; each CPU is named cpuN."""
+    worked = {cpu: round(busy_seconds.get(f"cpu{cpu}", 0) * SECOND) for cpu in BEFORE.nanoseconds}
+    return CpuTimes(
+        {cpu: total + worked[cpu] for cpu, total in BEFORE.nanoseconds.items()},
+        BEFORE.at_nanoseconds + round(seconds * SECOND),
+    )
+
+
+def test_a_node_uses_what_its_cpus_do_over_the_time_that_passed():
+    now = after(10, cpu0=5, cpu1=10, cpu2=1)
+    assert numa.cpu_cores(BEFORE, now, CPUS) == {0: 1.5, 1: 0.1}
+
+
+def test_a_counter_that_went_back_leaves_its_node_without_a_value():
+    now = after(10, cpu0=-1, cpu1=10, cpu2=1)
+    assert numa.cpu_cores(BEFORE, now, CPUS) == {1: 0.1}
+
+
+def test_a_cpu_that_came_online_leaves_its_node_without_a_value():
+    now = after(10, cpu0=1)
+    assert numa.cpu_cores(BEFORE, now, {0: {0, 1}, 1: {2, 3, 4}}) == {0: 0.1}
+
+
+def test_more_than_a_cpu_can_do_is_no_value():
+    assert numa.cpu_cores(BEFORE, after(1, cpu0=100), CPUS) == {1: 0.0}
+
+
+def test_a_node_of_memory_only_uses_no_cpu():
+    assert numa.cpu_cores(BEFORE, after(1), {2: set()}) == {2: 0.0}
+
+
+@pytest.mark.parametrize("now", [after(0), after(-1)])
+def test_without_time_between_the_readings_there_is_no_rate(now):
+    assert numa.cpu_cores(BEFORE, now, CPUS) == {}
+
+
+def test_the_first_reading_gives_no_rate():
+    assert numa.cpu_cores(None, BEFORE, CPUS) == {}
+
+
+def test_an_idle_node_has_an_idle_system():
+    assert numa.system_cpu_cores(0.0, {0: 0.0, 1: 0.0}) == {0: 0.0, 1: 0.0}
+
+
+@given(CORES, st.dictionaries(st.integers(0, 7), st.floats(1e-6, 1e3), min_size=1))
+def test_the_shares_of_the_system_add_up_to_it_and_are_in_proportion(system, of_nodes):
+    shares = numa.system_cpu_cores(system, of_nodes)
+    assert sum(shares.values()) == pytest.approx(system)
+    for node, used in of_nodes.items():
+        assert shares[node] * sum(of_nodes.values()) == pytest.approx(used * system)
+
+
+def test_memory_of_pods_is_not_system_memory_and_the_rest_is_never_below_zero():
+    assert numa.system_memory_bytes({0: 100, 1: 50, 2: 7}, {0: 30, 1: 60}) == {0: 70, 1: 0, 2: 7}
+
+
+def test_one_node_without_memory_is_left_out_and_the_others_remain():
+    measured = NumaMeasurement({0: 1.0, 1: 3.0}, {0: 100}, {0: 40}, {0, 1})
+    assert numa.samples(measured, UsageSample(2.0, 0.0)) == {
+        0: NumaSample(UsageSample(1.0, 100.0), UsageSample(0.5, 60.0))
+    }
+
+
+@pytest.mark.parametrize(
+    ("measured", "system"),
+    [
+        (NumaMeasurement({0: 1.0, 1: 3.0}, {0: 100, 1: 50}, None, {0, 1}), UsageSample(2.0, 0.0)),
+        (NumaMeasurement({0: 1.0, 1: 3.0}, {0: 100, 1: 50}, {0: 1}, {0, 1}), None),
+        (NumaMeasurement({0: 1.0}, {0: 100, 1: 50}, {0: 1}, {0, 1}), UsageSample(2.0, 0.0)),
+    ],
+    ids=["a pod could not be read", "the system is not known", "a node has no CPU rate"],
+)
+def test_without_a_known_sum_the_system_share_is_unknown(measured, system):
+    found = numa.samples(measured, system)
+    assert found[0] == NumaSample(UsageSample(1.0, 100.0), None)
+    assert all(sample.system is None for sample in found.values())

@@ -1,1 +1,0 @@
-"""Reading memory usage for each NUMA node."""
