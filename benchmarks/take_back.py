@@ -22,12 +22,12 @@ from api_types import names
 from api_types.kubernetes import quantities
 from apiserver_client import errors, session
 from manager.cache.store import ClusterStore
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction import policy
 from manager.mid_resource.eviction.controller import Evictor
-from manager.mid_resource.eviction.rights import Rights
+from manager.mid_resource.eviction.records import Rights
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy

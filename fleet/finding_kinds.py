@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from api_types.mid_pods import cpu_limits
 from manager.mid_resource.reasons import CLOCK_WRONG, RESERVATION_IGNORED, TEXTS, Closed, Reason
-from manager.slo_config import condition
+from manager.slo_config import evaluation
 
 _TROUBLE: Final = "operations/troubleshooting.md"
 _STALE: Final = f"{_TROUBLE}#a-nodemetric-is-stale"
@@ -191,7 +191,7 @@ def _event_kinds() -> Iterator[FindingKind]:
          configuration),
         ("NodeStrategyAdvice", warning, "an annotation or label of the node is likely a mistake", _CONFIG, _EDIT,
          configuration),
-        (condition.UNUSED, note, "the configuration has keys that this suite does not use", _NOTHING, _EDIT,
+        (evaluation.UNUSED, note, "the configuration has keys that this suite does not use", _NOTHING, _EDIT,
          configuration),
         ("MidPodEvicted", note, "a Mid pod was evicted: the node had too little for its Mid pods, or is emptied",
          _EXPLAIN, see, scheduling),
@@ -267,10 +267,10 @@ def _installation_kinds() -> Iterator[FindingKind]:
 def _configuration_kinds() -> Iterator[FindingKind]:
     error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
     rows = (
-        (condition.REJECTED, error, "the configuration is rejected, the last good one stays in force", _DESCRIBE),
-        (condition.IGNORED, warning, "a part of the configuration is ignored", _DESCRIBE),
-        (condition.ADVICE, warning, "the configuration has likely mistakes", _DESCRIBE),
-        (condition.APPLIED, note, "the configuration is in force", _NOTHING),
+        (evaluation.REJECTED, error, "the configuration is rejected, the last good one stays in force", _DESCRIBE),
+        (evaluation.IGNORED, warning, "a part of the configuration is ignored", _DESCRIBE),
+        (evaluation.ADVICE, warning, "the configuration has likely mistakes", _DESCRIBE),
+        (evaluation.APPLIED, note, "the configuration is in force", _NOTHING),
     )
     return (FindingKind(*row, _EDIT, Category.CONFIGURATION) for row in rows)
 

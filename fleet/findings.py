@@ -10,7 +10,7 @@ from typing import Final
 from fleet.finding_kinds import KINDS, ORDER, FindingKind, Severity
 from fleet.node_state import NodeState
 from fleet.snapshot import FleetSnapshot, Installation
-from manager.slo_config import condition, evaluation
+from manager.slo_config import evaluation
 
 AGENT: Final = "koordlet"
 MANAGER: Final = "koord-manager"
@@ -115,8 +115,8 @@ def configuration_findings(outcome: evaluation.ConfigOutcome | None) -> Iterator
     if outcome is None:
         return
     problems = [problem.with_effect() for problem in outcome.problems]
-    code = condition.reason(outcome)
-    if code in (condition.REJECTED, condition.IGNORED):
+    code = evaluation.reason(outcome)
+    if code in (evaluation.REJECTED, evaluation.IGNORED):
         yield Finding(KINDS[code], detail="; ".join(problems[:_MOST_OF_A_KIND]))
     elif problems:
-        yield Finding(KINDS[condition.ADVICE], detail="; ".join(problems[:_MOST_OF_A_KIND]))
+        yield Finding(KINDS[evaluation.ADVICE], detail="; ".join(problems[:_MOST_OF_A_KIND]))

@@ -15,17 +15,16 @@ from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import decision, explanation, formula, inputs, patch
-from manager.mid_resource import pods as pods_on_node
+from manager.mid_resource import decision, explanation, formula, patch
 from manager.mid_resource.decision import Action, Case
-from manager.mid_resource.eviction import explanation as eviction_explanation
+from manager.mid_resource.eviction import planning, shortage
 from manager.mid_resource.eviction import pods as evictable_pods
 from manager.mid_resource.eviction import policy as eviction_policy
-from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation
 from manager.mid_resource.formula import FROM_PODS, FROM_REPORT
 from manager.mid_resource.reasons import Closed
+from manager.mid_resource.target import list_node
 from manager.slo_config.strategy import unconfigured
 
 
@@ -34,7 +33,7 @@ async def explain(
 ) -> explanation.Explanation:
     """Explain a Node and its NodeMetric. Raises errors.ApiServerError."""
     decided, shadow = decision.decide_by_spec(node, metric, now), None
-    policy = inputs.spec_policy(metric) if metric else None
+    policy = decision.spec_policy(metric) if metric else None
     if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
         shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
     eviction = await explain_eviction(api, node, metric, policy, now)
@@ -54,7 +53,7 @@ async def _shadow(
     usable = mid_report.usable_report(metric.status, policy)
     source, requests = FROM_REPORT, usable.requests
     if requests is None:
-        source, requests = FROM_PODS, (await pods_on_node.list_node(api, node.metadata.name)).requests()
+        source, requests = FROM_PODS, (await list_node(api, node.metadata.name)).requests()
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
     target = formula.evaluated(node, usable, policy, requests, sample=sample, max_increase_percent=None)
     return patch.make_status(target.reason, now, sample=sample, requests_from=source, lines=target.lines)
@@ -76,10 +75,10 @@ async def explain_eviction(
     policy = _eviction_policy(node, keys)
     observation = _observation(node, metric, keys, now)
     sentences = [
-        *eviction_explanation.last_eviction(node, policy),
-        *eviction_explanation.interruption(node, observation, policy),
+        *planning.last_eviction(node, policy),
+        *planning.interruption(node, observation, policy),
     ]
-    if eviction_explanation.causes(node, observation, policy):
+    if planning.causes(node, observation, policy):
         name = node.metadata.name
         full = await objects.get(api, resources.NODE_METRICS, name, decode=shortage.FullReport) if observation else None
         try:
@@ -88,7 +87,7 @@ async def explain_eviction(
             )
         except errors.Forbidden as error:
             return (*sentences, f"cannot name the pod that would be evicted: {error}")
-        sentences += eviction_explanation.next_eviction(node, observation, full, listing.items, policy, now=now)
+        sentences += planning.next_eviction(node, observation, full, listing.items, policy, now=now)
     return tuple(sentences)
 
 
@@ -103,7 +102,9 @@ def _observation(
     node: store.StoredNode, metric: store.StoredNodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
 ) -> Observation | None:
     policy = mid_report.mid_policy(keys)
-    gathered = inputs.gather(node, metric, policy, enabled=bool(keys.enable), degrade_after=inputs.degrade_time(keys))
+    gathered = decision.gather(
+        node, metric, policy, enabled=bool(keys.enable), degrade_after=decision.degrade_time(keys)
+    )
     decided = decision.decide(gathered, now)
     usable = gathered.usable
     if decided.action is not Action.CALCULATE or usable is None or usable.requests is None:

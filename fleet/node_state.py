@@ -19,7 +19,7 @@ from api_types.node_metric.mid_resource import MID_OF_NATIVE
 from api_types.node_metric.mid_status import MidStatus
 from fleet import wire
 from manager.cache import store
-from manager.mid_resource import decision, formula, inputs
+from manager.mid_resource import decision, formula
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 
 
@@ -105,7 +105,7 @@ def combine(
         text=text,
         detail=detail,
         closed=written.closed if written else "",
-        clock_fault=inputs.clock_fault(inputs.clock_skew(metric)) if metric else "",
+        clock_fault=decision.clock_fault(decision.clock_skew(metric)) if metric else "",
         predictor=prediction.predictor if prediction else "",
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,

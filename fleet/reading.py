@@ -21,8 +21,8 @@ from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.scheduler_config import SchedulerConfig
 from fleet.snapshot import LAST_GOOD_CONFIG, Installation, Unread
+from manager import lease
 from manager.cache import store
-from manager.leader_election import lease
 from manager.slo_config import evaluation
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from api_types.node_metric.mid_report import Requests
 from fleet import node_state, wire
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from manager.cache import store
-from manager.mid_resource import decision, formula, inputs
+from manager.mid_resource import decision, formula
 from manager.mid_resource.decision import Action
 from manager.node_metric import spec
 from manager.slo_config.strategy import NodeStrategy
@@ -117,7 +117,9 @@ def _outcome(
     keys = spec.for_node(strategy).mid_colocation_policy
     assert keys is not None
     policy = mid_report.mid_policy(keys)
-    gathered = inputs.gather(node, metric, policy, enabled=strategy.enabled, degrade_after=inputs.degrade_time(keys))
+    gathered = decision.gather(
+        node, metric, policy, enabled=strategy.enabled, degrade_after=decision.degrade_time(keys)
+    )
     decided = decision.decide(gathered, now)
     reason = decided.reason.value
     if decided.action is Action.KEEP:

@@ -16,7 +16,7 @@ from apiserver_client import credentials, errors
 from component_base import http_endpoint, logs, settings
 from manager import program
 from manager.cache import kopf_thread
-from manager.cli import restore_limits, uninstall
+from manager.cli import lowered_limits, uninstall
 from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
 from manager.cli.admission.settings import AdmissionSettings
 from manager.settings import ENV_PREFIX, ManagerSettings
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
     serve = commands.add_parser("serve-admission", help="serve the admission webhook for Mid pods")
     settings.add_arguments(serve, AdmissionSettings, ADMISSION_PREFIX)
-    restore_limits.add_arguments(
+    lowered_limits.add_arguments(
         commands.add_parser("restore-limits", help="restore the CPU limits of Mid pods after suppression")
     )
     uninstall.add_arguments(commands.add_parser("uninstall", help="remove what the suite has written"))
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words.insert(0, "run")
     arguments = _parser().parse_args(words)
     if arguments.command == "restore-limits":
-        return restore_limits.main(arguments)
+        return lowered_limits.main(arguments)
     if arguments.command == "uninstall":
         return uninstall.main(arguments)
     try:
@@ -67,9 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         to = credentials.find(chosen.kubeconfig or None)
         kopf_thread.connection_info(to)  # kopf refuses some that others accept
         if isinstance(chosen, AdmissionSettings):
-            from manager.cli.admission import program as admission  # noqa: PLC0415  # its libraries cost a leader 10 MiB
+            from manager.cli.admission import webhook  # noqa: PLC0415  # its libraries cost a leader 10 MiB
 
-            return admission.AdmissionProgram(chosen, to).run()
+            return webhook.AdmissionProgram(chosen, to).run()
         return program.Program(chosen, to).run()
     except (errors.ApiServerError, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete

@@ -9,20 +9,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from apiserver_client import session
-from manager.cache.event_sink import EventSink
+from manager.cache.object_watches import EventSink
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import WorkQueue
-from manager.events.recorder import QueuedRecorder
+from manager.events import QueuedRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction.controller import Evictor
-from manager.mid_resource.eviction.rights import Rights
-from manager.node_metric.controller import NodeMetricController
-from manager.node_metric.crd_schema import SchemaWatch
+from manager.mid_resource.eviction.records import Rights
+from manager.node_metric.controller import NodeMetricController, SchemaWatch
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController, ConfigStep
-from manager.slo_config.events import ConfigReporter
+from manager.slo_config.controller import ConfigController, ConfigReporter, ConfigStep
 from manager.slo_config.strategy import Configuration
 
 

@@ -17,8 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from apiserver_client import connection
 from component_base import http_endpoint
 from manager import leader
-from manager.leader_election.elector import Role
-from manager.leader_election.runner import LeaderElection
+from manager.lease import LeaderElection, Role
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings

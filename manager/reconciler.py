@@ -13,12 +13,11 @@ from api_types.kubernetes import pods
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import Availability, ClusterStore
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
-from manager.slo_config.controller import ConfigController
-from manager.slo_config.events import ConfigReporter
+from manager.slo_config.controller import ConfigController, ConfigReporter
 from manager.slo_config.strategy import NodeStrategy
 
 RequeueAfter = Callable[[str, float | None], None]

@@ -10,7 +10,7 @@ from koordlet.cluster import pods as pods_on_node
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.report import builder
-from manager.mid_resource import pods as requests_on_node
+from manager.mid_resource import target
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.estimator import EstimatorArgs
 from tests import factories
@@ -82,7 +82,7 @@ def test_it_is_throttled_by_design_and_no_condition_names_it(tmp_path):
 
 
 def test_the_manager_counts_its_mid_requests_and_none_for_prod():
-    summed = requests_on_node.summed([MID])
+    summed = target.summed([MID])
     assert summed.prod == {}
     assert summed.requests().mid == {"kubernetes.io/mid-cpu": 500, "kubernetes.io/mid-memory": MID_MEMORY}
 

@@ -247,7 +247,7 @@ async def eviction_history(document: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("path", sorted(EVICTION_KEYS))
 async def test_a_key_of_the_eviction_changes_what_is_evicted_or_admitted(path, monkeypatch):
-    monkeypatch.setattr("manager.mid_resource.write_pace.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("manager.mid_resource.patch.LEAST_SECONDS", 0.0)
     beside, value = EVICTION_KEYS[path]
     assert await eviction_history(beside) != await eviction_history(with_key(beside, path, value))
 

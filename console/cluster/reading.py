@@ -20,7 +20,7 @@ from fleet.pod_state import NamespaceState
 from fleet.reading import Reader
 from fleet.snapshot import FleetSnapshot, Unread
 from manager.cache import store
-from manager.events.recorder import REPORTER
+from manager.events import REPORTER
 from manager.slo_config.evaluation import ConfigOutcome
 
 T = TypeVar("T")

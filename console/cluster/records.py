@@ -14,7 +14,7 @@ from console.cluster.details import Records
 from fleet import port_forward
 from fleet.findings import SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
-from manager.leader_election import lease
+from manager import lease
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _MOST_NODES: Final = 50

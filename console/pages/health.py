@@ -13,7 +13,7 @@ from console.view import FleetView
 from fleet import wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.snapshot import FleetSnapshot, Installation
-from manager.slo_config import condition
+from manager.slo_config import evaluation
 
 _MOST_EVENTS: Final = 20
 _LONGEST_DOCUMENT: Final = 20_000
@@ -28,7 +28,7 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
         "headline": _headline(len(attention)),
         "parts": [_part(installed, name, title, now) for name, title in _PARTS],
         "kubernetes": installed.kubernetes or numbers.UNKNOWN,
-        "configuration": condition.summary(installed.outcome, kept_in=installed.kept_in)
+        "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
         else "not read",
         "document": _document(installed),

@@ -15,7 +15,7 @@ from console.view import FleetView
 from fleet import wire
 from fleet.node_state import percent
 from fleet.pod_state import NamespaceState
-from manager.mid_resource.eviction.messages import EVICTED
+from manager.mid_resource.eviction.planning import EVICTED
 from manager.mid_resource.reasons import REDUCED, STATUS, Reason, Status
 
 _MOST_POINTS: Final = 120

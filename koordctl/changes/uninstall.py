@@ -17,7 +17,7 @@ from koordctl.changes import asking
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument
-from manager.cli import cleanup, uninstall
+from manager.cli import uninstall
 
 
 class Uninstall(AnswerDocument):
@@ -64,7 +64,7 @@ async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
     metrics = list[dict[str, Any]]()
     with reader.attempt("nodemetrics"):
         metrics = (await objects.list_all(reader.api, resources.NODE_METRICS, metadata_only=True)).items
-    marked = [node.metadata.name for node in nodes if cleanup.carries_traces(node)]
+    marked = [node.metadata.name for node in nodes if uninstall.carries_traces(node)]
     return {
         "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
         "nodes with Mid resources or annotations": marked,

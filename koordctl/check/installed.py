@@ -19,7 +19,7 @@ from koordctl.check.inputs import CheckInputs
 from koordctl.check.results import CheckVerdict, Verdict, failed, passed, skipped
 from koordctl.cli.answer import age
 from manager.mid_resource.reasons import Reason
-from manager.slo_config import condition
+from manager.slo_config import evaluation
 
 OLDEST_KUBERNETES: Final = (1, 34)
 FRESH_SECONDS: Final = 180.0  # after which the scheduler by default treats a report as expired
@@ -147,11 +147,11 @@ def _priority_classes(state: CheckInputs) -> CheckVerdict:
 
 def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
     if installed.outcome is None:
-        yield skipped(condition.APPLIED, "not read")
+        yield skipped(evaluation.APPLIED, "not read")
         return
     bad = list(findings.configuration_findings(installed.outcome))
     if not bad:
-        yield passed(condition.APPLIED, condition.summary(installed.outcome, kept_in=installed.kept_in))
+        yield passed(evaluation.APPLIED, evaluation.summary(installed.outcome, kept_in=installed.kept_in))
     yield from map(_finding_verdict, bad)
     yield from _node_verdicts(snapshot, Category.CONFIGURATION)
 

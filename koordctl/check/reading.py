@@ -17,7 +17,7 @@ from fleet.snapshot import FleetSnapshot
 from koordctl.check import rights
 from koordctl.check.inputs import CheckInputs, PreInstallInputs
 from koordctl.check.rights import INSTALLER, VIEWER, Right
-from manager.leader_election import lease
+from manager import lease
 
 RENEWAL_SECONDS: Final = 3.0
 """Longer than the time between two renewals of a leader."""
@@ -80,18 +80,18 @@ async def lease_time(api: session.Session, namespace: str) -> dt.datetime | None
 
 
 async def _served(api: session.Session, reader: Reader) -> Mapping[str, Any] | None:
-    from manager.node_metric import crd_schema  # noqa: PLC0415  # half a second, which other commands do not pay
+    from manager.node_metric import controller  # noqa: PLC0415  # half a second, which other commands do not pay
 
     with reader.attempt("openapi"):
-        return await crd_schema.read(api)
+        return await controller.read(api)
     return None
 
 
 def dropped(served: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return the fields of this project that the served CRD drops."""
-    from manager.node_metric import crd_schema  # noqa: PLC0415
+    from manager.node_metric import controller  # noqa: PLC0415
 
-    return crd_schema.dropped_fields(served) if served is not None else ()
+    return controller.dropped_fields(served) if served is not None else ()
 
 
 async def missing_rights(api: session.Session, candidates: Iterable[Right], namespace: str) -> list[Right]:

@@ -23,7 +23,7 @@ from koordctl.cli.answer import (
     share,
 )
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
-from manager.slo_config import condition
+from manager.slo_config import evaluation
 
 _SIGNS = {"error": f"{ERROR_SIGN} ERROR", "warning": f"{WARNING_SIGN} WARN"}
 
@@ -107,7 +107,7 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
 def _configuration(installed: Installation) -> str:
     if installed.outcome is None:
         return "not read"
-    return condition.summary(installed.outcome, kept_in=installed.kept_in).removeprefix("the configuration is ")
+    return evaluation.summary(installed.outcome, kept_in=installed.kept_in).removeprefix("the configuration is ")
 
 
 def _parts(installed: Installation) -> Table:

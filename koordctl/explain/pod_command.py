@@ -22,9 +22,9 @@ from fleet.reading import Reader
 from koordctl.cli import command, flags
 from koordctl.cli.answer import Answer
 from koordctl.explain import pod
+from manager import lease
 from manager.cache import store
-from manager.leader_election import lease
-from manager.mid_resource import decision, inputs
+from manager.mid_resource import decision
 from manager.mid_resource.decision import Action
 from scheduler_plugin.decisions import namespace_page
 from scheduler_plugin.settings import SchedulerPluginSettings
@@ -148,7 +148,7 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
     with reader.attempt(f"nodes/{node_name}"):
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
         metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.WireNodeMetric)
-        policy = inputs.spec_policy(metric)
+        policy = decision.spec_policy(metric)
         sentences = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
         decided = decision.decide_by_spec(node, metric, reader.now)
         if sentences or decided is None or decided.action is not Action.CALCULATE:

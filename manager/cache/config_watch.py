@@ -16,8 +16,8 @@ import msgspec
 from apiserver_client import connection, errors, objects, resources, session
 from apiserver_client.decoding import version_number
 from manager.cache import kopf_thread
-from manager.cache.event_sink import EventSink
 from manager.cache.kopf_thread import KopfThread
+from manager.cache.object_watches import EventSink
 from manager.cache.store import ConfigMap, ConfigMapStore
 from manager.settings import ManagerSettings
 

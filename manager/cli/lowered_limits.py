@@ -1,4 +1,7 @@
-"""Restore the CPU limits of Mid pods that agents have lowered.
+"""`python -m manager restore-limits`: restore the CPU limits of Mid pods that agents have lowered, where they cannot.
+
+The chart runs it after the upgrade that takes the right from the agents. Where agents still lower limits, set
+`midSuppressThresholdPercent` to 0 first: they then restore the limits themselves, step by step.
 
 A pod whose limit cannot be restored, because a ResourceQuota has no room or because its author prevents it, is given up
 after some attempts: what a tenant writes must not hold up an uninstallation.
@@ -6,21 +9,98 @@ after some attempts: what a tenant writes must not hold up an uninstallation.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import Callable
+import os
+import random
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
+
+import pydantic
 
 from api_types.kubernetes import quantities
 from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import ResizablePod
-from apiserver_client import cluster_events, decoding, errors, objects, resources, session
-from manager.cli.steps import Steps
+from apiserver_client import (
+    backoff,
+    cluster_events,
+    connection,
+    credentials,
+    decoding,
+    errors,
+    objects,
+    resources,
+    session,
+)
+from component_base import clock, logs, settings
 
 log = logging.getLogger(__name__)
+
+WRONG_SETTINGS: Final = 2
+"""Exit code."""
+
+
+SettingsT = TypeVar("SettingsT", bound=settings.Settings)
+
+
+def load(
+    model: type[SettingsT], arguments: argparse.Namespace, environ: Mapping[str, str], env_prefix: str
+) -> tuple[SettingsT, connection.Connection] | None:
+    """Return settings and connection; None where one of them is wrong, after printing the problems."""
+    try:
+        chosen = settings.from_sources(model, arguments, environ, env_prefix)
+        return chosen, credentials.find(getattr(chosen, "kubeconfig", "") or None)
+    except settings.SettingsError as error:
+        sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
+    except errors.NoCredentials as error:
+        sys.stderr.write(f"{error}\n")
+    return None
+
+
+_PAUSES: Final = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
+_MOST_NAMED: Final = 5
+
+
+class Steps:
+    """Steps of one run, and what the newest one waits for."""
+
+    def __init__(self) -> None:
+        self.obstacle = "no step was tried"
+        """What the newest step still waits for."""
+
+    async def until_empty(self, what: str, step: Callable[[], Awaitable[Sequence[str]]]) -> None:
+        """Repeat a step until it returns nothing that is left. The caller sets a timeout."""
+        attempt = 0
+        while True:
+            asked_seconds = 0.0
+            try:
+                remaining = await step()
+            except errors.ApiServerError as error:
+                obstacle = f"{what}: {error}"
+                asked_seconds = error.retry_after_seconds or 0.0
+            else:
+                if not remaining:
+                    log.info("%s: done", what)
+                    return
+                obstacle = f"{what}: {len(remaining)} left: {some(remaining)}"
+            if obstacle != self.obstacle:
+                log.info("%s", obstacle)
+            self.obstacle = obstacle
+            await asyncio.sleep(max(_PAUSES.seconds(attempt, random.random), asked_seconds))
+            attempt += 1
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 _UNREAD: Final = "pod %s cannot be read, and no limit of it is restored: %s"
 
 WRITER: Final = "koord-suite-uninstall"
@@ -184,3 +264,52 @@ class LoweredLimits:
         else:
             self._refused.pop(uid, None)
             self._restored[uid] = namespace, name
+
+
+ENV_PREFIX: Final = "RESTORE_LIMITS"
+DONE: Final = 0
+LEFT_OVER: Final = 1
+
+
+class RestoreSettings(settings.Settings):
+    """Settings of the command, validated once at start, frozen."""
+
+    timeout_seconds: float = pydantic.Field(240.0, gt=0, le=86400)
+    """Timeout of the whole command."""
+    kubeconfig: str = ""
+    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
+    log_format: logs.LogFormat = logs.LogFormat.TEXT
+    """Format of log lines: text or json."""
+    log_level: logs.LogLevel = logs.LogLevel.INFO
+    """Lowest level that is logged: debug, info, warning or error."""
+
+
+def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
+    """Run the command; return the exit code."""
+    if (loaded := load(RestoreSettings, arguments, environ, ENV_PREFIX)) is None:
+        return WRONG_SETTINGS
+    chosen, to = loaded
+    logs.configure(chosen.log_format, chosen.log_level)
+    return asyncio.run(run(to, chosen))
+
+
+async def run(to: connection.Connection, chosen: RestoreSettings) -> int:
+    """Restore all limits within the timeout; return the exit code."""
+    steps = Steps()
+    async with session.connect(to, user_agent="koord-manager/restore-limits") as api:
+        try:
+            async with asyncio.timeout(chosen.timeout_seconds):
+                await restore(LoweredLimits(api, clock.utc_now), steps)
+        except TimeoutError:
+            log.error(  # noqa: TRY400  # the message is complete
+                "not finished after %g s: %s; where agents still lower limits, set midSuppressThresholdPercent to 0",
+                chosen.timeout_seconds,
+                steps.obstacle,
+            )
+            return LEFT_OVER
+    return DONE
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the flags of the settings."""
+    settings.add_arguments(parser, RestoreSettings, ENV_PREFIX)

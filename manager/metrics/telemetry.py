@@ -21,9 +21,7 @@ from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base import build_info
 from component_base.gauge_rows import GaugeRows
-from manager.metrics.evaluation import FleetEvaluationCollector
-from manager.metrics.eviction import EvictionMetrics
-from manager.metrics.mid_resource import MidCollector
+from manager.metrics.collectors import EvictionMetrics, FleetEvaluationCollector, MidCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)

@@ -16,17 +16,14 @@ from api_types.node_metric.mid_report import MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache import store
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
-from manager.mid_resource import decision, events, formula, inputs, patch
-from manager.mid_resource.decision import Action, Case
+from manager.mid_resource import decision, events, formula, patch
+from manager.mid_resource.decision import Action, Case, DecisionInputs, LastSamples
 from manager.mid_resource.formula import Target
-from manager.mid_resource.inputs import DecisionInputs, LastSamples
-from manager.mid_resource.node_state import MidNodeState
-from manager.mid_resource.patch import PatchReason
+from manager.mid_resource.patch import REVERTS_REPORTED_FROM, PatchReason, WriteTurn
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
-from manager.mid_resource.target import Targets
-from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, WriteTurn
+from manager.mid_resource.target import MidNodeState, Targets
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy, unconfigured
 
@@ -87,7 +84,7 @@ class MidController:
             return False
         if node.mid_status is not None and node.mid_status.status == Status.WITHDRAWN:
             return False
-        if node.mid_status is None and not inputs.mid_policy(strategy).publishes:
+        if node.mid_status is None and not decision.mid_policy(strategy).publishes:
             return False
         gathered = self._gather(node, self._cache.node_metrics.get(name), strategy)
         return decision.decide(gathered, self._clock()).action is Action.WITHDRAW
@@ -180,7 +177,7 @@ class MidController:
             predicts = gathered.usable is not None and gathered.usable.has_prediction()
             state.last_samples = LastSamples(sample, sample if predicts else state.last_samples.prediction)
             self._telemetry.show_sample(name, sample, now)
-        policy = inputs.mid_policy(strategy)
+        policy = decision.mid_policy(strategy)
         if self._settings.autoscaling != "none" and _never_predicted(decided, gathered):
             policy = dataclasses.replace(policy, unallocated_percent=0)
         return Case(
@@ -198,12 +195,12 @@ class MidController:
     def _gather(
         self, node: store.StoredNode, metric: store.StoredNodeMetric | None, strategy: NodeStrategy
     ) -> DecisionInputs:
-        return inputs.gather(
+        return decision.gather(
             node,
             metric,
-            inputs.mid_policy(strategy),
+            decision.mid_policy(strategy),
             enabled=strategy.enabled,
-            degrade_after=inputs.degrade_time(strategy.strategy),
+            degrade_after=decision.degrade_time(strategy.strategy),
             last=self._state(node).last_samples,
         )
 

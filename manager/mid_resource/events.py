@@ -10,8 +10,8 @@ import msgspec
 
 from api_types import names
 from apiserver_client import errors, objects, resources, session
+from manager.mid_resource.decision import CLOCK_TOLERANCE
 from manager.mid_resource.formula import Published, Target
-from manager.mid_resource.inputs import CLOCK_TOLERANCE
 from manager.mid_resource.reasons import CLOCK_WRONG, PUBLISHING, REDUCED, TEXTS, Reason
 
 log = logging.getLogger(__name__)

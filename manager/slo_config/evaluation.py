@@ -1,19 +1,28 @@
-"""Evaluate a state of the ConfigMap: the configuration in force from now on, and the problems to report. Pure.
+"""Evaluate a state of the ConfigMap: the configuration in force from now on, the problems, and a condition. Pure.
 
 An absent ConfigMap, and one without the key, mean the defaults. An invalid document changes nothing.
+
+A ConfigMap has no status and its Events expire after an hour; the annotation with the condition is what
+`kubectl describe` shows after that. Its text depends only on the document and the accepted state, never on the process,
+so a restarted manager finds it up to date. It is YAML, because describe prints it line by line and cuts lines at 138
+characters.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.colocation import problem
 from api_types.colocation.problem import Effect, Problem
+from api_types.kubernetes import times, yaml_text
 from manager.slo_config import strategy
 
 
@@ -72,3 +81,106 @@ def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:
     """Yield a problem for a key that resembles the key of the document."""
     for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, [key for key in data if data[key]], n=1):
         yield Problem((), problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)
+
+
+REJECTED: Final = "ColocationConfigRejected"
+IGNORED: Final = "ColocationConfigIgnored"
+ADVICE: Final = "ColocationConfigAdvice"
+APPLIED: Final = "ColocationConfigApplied"
+UNUSED: Final = "ColocationConfigUnused"
+
+REASONS: Final[Mapping[Effect, str]] = {
+    Effect.DOCUMENT_REFUSED: REJECTED,
+    Effect.LAYER_IGNORED: IGNORED,
+    Effect.ADVICE: ADVICE,
+}
+"""Reason code of a problem, the same in Events and in the annotation."""
+
+_MOST_PROBLEMS: Final = 10
+_LONGEST_PROBLEM: Final = 300  # characters; all annotations of an object share 256 KiB
+_BEGIN: Final = re.compile(
+    r"type: Accepted\nstatus: '(?P<status>True|False)'\n"
+    r"lastTransitionTime: '(?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)'\n",
+    re.ASCII,
+)
+"""Begin of a text that the manager wrote."""
+
+
+def summary(outcome: ConfigOutcome, *, kept_in: str) -> str:
+    """Return the configuration in force in one line; `kept_in` names the ConfigMap of the last valid document."""
+    if outcome.state is State.REFUSED:
+        if outcome.configuration is None:
+            return "refused, and there is no earlier one: nothing changes until samples are too old"
+        return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
+    if outcome.state is State.CONFIG_MAP_ABSENT:
+        return f"the ConfigMap is absent, the defaults are in force; {_gist(outcome)}"
+    if outcome.state is State.APPLIED:
+        return f"the configuration is in force; {_gist(outcome)}"
+    return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"
+
+
+def _gist(outcome: ConfigOutcome) -> str:
+    configured = outcome.configuration
+    if configured is None or not configured.cluster.enable:
+        return "colocation is off (enable is not true)"
+    if not configured.entries:
+        return "colocation is on"
+    count = len(configured.entries)
+    return f"colocation is on, {count} nodeConfigs {'entry' if count == 1 else 'entries'}{_left_out(configured)}"
+
+
+def _left_out(configured: strategy.Configuration) -> str:
+    refused = {problem.path[1] for problem in configured.problems if problem.effect is Effect.LAYER_IGNORED}
+    return f", {len(refused)} of them ignored" if refused else ""
+
+
+def reason(outcome: ConfigOutcome) -> str:
+    """Return the reason code of the document: that of its worst problem, where one has an effect."""
+    if outcome.state is State.REFUSED:
+        return REJECTED
+    return IGNORED if any(problem.effect is Effect.LAYER_IGNORED for problem in outcome.problems) else APPLIED
+
+
+def annotation(outcome: ConfigOutcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
+    """Return the new text of the annotation; None where the text `before` is up to date.
+
+    `lastTransitionTime` is kept while `status` is the same, as in every condition.
+    """
+    status = str(outcome.state is not State.REFUSED)
+    since = _since(before or "", status) or times.format_rfc3339(now)
+    condition: dict[str, Any] = {
+        "type": "Accepted",
+        "status": status,
+        "lastTransitionTime": since,
+        "reason": reason(outcome),
+        "message": summary(outcome, kept_in=kept_in),
+    }
+    if problems := [_cut(_text(problem)) for problem in outcome.problems[:_MOST_PROBLEMS]]:
+        condition["problems"] = problems
+    if len(outcome.problems) > _MOST_PROBLEMS:
+        condition["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
+    if outcome.unused:
+        condition["unused"] = _cut(colocation_document.unused_text(outcome.unused))
+    text = yaml_text.dump(condition)
+    return None if text == before else text
+
+
+def _since(text: str, status: str) -> str | None:
+    """Return the time of the transition to this status; None where the text does not begin with both.
+
+    The text is not parsed as YAML: any client with the right to change the ConfigMap writes it, and a few hundred bytes
+    of YAML can take minutes and gigabytes.
+    """
+    written = _BEGIN.match(text)
+    if not written or written["status"] != status or times.parse_rfc3339_or_none(written["since"]) is None:
+        return None
+    return written["since"]
+
+
+def _text(problem: Problem) -> str:
+    """Return a problem with its effect, where the condition as a whole does not state that effect."""
+    return str(problem) if problem.effect is Effect.DOCUMENT_REFUSED else problem.with_effect()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_PROBLEM else text[: _LONGEST_PROBLEM - 1] + "…"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api_types.colocation import controller_config as slo
-from manager.slo_config import condition, evaluation
+from manager.slo_config import evaluation
 from manager.slo_config.strategy import Layer, NodeStrategy, node_strategy
 
 NOT_SET: Final = "not set"
@@ -103,7 +103,7 @@ def head(explained: StrategyExplanation) -> Iterator[str]:
     """Format everything but the values as lines of text."""
     subject = f"node {explained.node}" if explained.node else "a node without labels and annotations"
     yield f"{subject}: {participation(explained)}"
-    yield f"{explained.source}: {condition.summary(explained.outcome, kept_in=explained.kept_in)}"
+    yield f"{explained.source}: {evaluation.summary(explained.outcome, kept_in=explained.kept_in)}"
     refused = explained.outcome.state is evaluation.State.REFUSED
     yield from (f"  {problem.with_effect()}" for problem in explained.outcome.problems if refused)
     if explained.strategy is None:
@@ -163,7 +163,7 @@ def as_json(explained: StrategyExplanation) -> dict[str, Any]:
         "document": {
             "source": explained.source,
             "state": explained.outcome.state.value,
-            "reason": condition.reason(explained.outcome),
+            "reason": evaluation.reason(explained.outcome),
             "problems": [problem.with_effect() for problem in explained.outcome.problems],
         },
         "layers": [

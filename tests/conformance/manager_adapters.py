@@ -19,8 +19,7 @@ from api_types.colocation.selector import NodeSelector
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
 from manager.cache import store
-from manager.mid_resource import decision, formula, inputs, patch
-from manager.mid_resource import pods as pods_on_node
+from manager.mid_resource import decision, formula, patch, target
 from manager.mid_resource.decision import Action
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.reasons import Reason
@@ -295,12 +294,12 @@ def target_of(case: Mapping[str, Any]) -> formula.Target:
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, labels_of(case["node"]), annotations_of(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
-    degrade_after = inputs.degrade_time(holds.strategy)
-    known = inputs.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
+    degrade_after = decision.degrade_time(holds.strategy)
+    known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
     decided = decision.decide(known, NOW)
     if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
         return formula.withdrawn(None, decided.reason)
-    bound = pods_on_node.summed(pod_of(each) for each in case["pods"] or ()).requests()
+    bound = target.summed(pod_of(each) for each in case["pods"] or ()).requests()
     terms = mid_report.terms(
         mid_report.usable_report(metric.status, policy),
         policy,

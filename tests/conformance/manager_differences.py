@@ -8,7 +8,7 @@ from typing import Any
 from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.colocation import document as colocation_document
-from manager.mid_resource import pods
+from manager.mid_resource import target
 from manager.slo_config import evaluation, strategy
 from tests.conformance.manager_adapters import annotations_of, labels_of, pod_of, target_of
 
@@ -48,8 +48,8 @@ def _calculates(case: Mapping[str, Any]) -> bool:
 def _floor_decides(case: Mapping[str, Any]) -> bool:
     """Return whether running Mid pods request more than is calculated without them."""
     given = case["input"].get("pods") or ()
-    bound = pods.summed(map(pod_of, given)).requests().mid
-    others = [each for each in given if not pods.summed([pod_of(each)]).requests().mid]
+    bound = target.summed(map(pod_of, given)).requests().mid
+    others = [each for each in given if not target.summed([pod_of(each)]).requests().mid]
     calculated = target_of({**case["input"], "pods": others}).values if bound else {}
     return any(amount > (calculated.get(mid) or 0) for mid, amount in bound.items())
 

@@ -9,7 +9,7 @@ from console.cluster.details import Listed, Records
 from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
 from console.pages import decisions, shown
 from fleet import wire
-from manager.events.recorder import REPORTER
+from manager.events import REPORTER
 from manager.mid_resource.reasons import REDUCED
 from tests.console import browsers, fleets
 from tests.fakes import cluster

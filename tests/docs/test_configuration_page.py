@@ -8,7 +8,7 @@ from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
 from crds import configuration_page, generate
-from manager.slo_config import condition, strategy
+from manager.slo_config import evaluation, strategy
 
 PAGE = (generate.ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
@@ -56,7 +56,7 @@ def test_every_preset_has_its_effect_and_its_risk():
 
 def test_the_page_has_every_table_reason_code_and_layer():
     assert set(re.findall(r"<!-- table ([\w-]+): written", PAGE)) == set(configuration_page.TABLES)
-    for code in (*condition.REASONS.values(), condition.APPLIED, condition.UNUSED):
+    for code in (*evaluation.REASONS.values(), evaluation.APPLIED, evaluation.UNUSED):
         assert f"`{code}`" in PAGE
     for name in (
         names.ANNOTATION_COLOCATION_STRATEGY,

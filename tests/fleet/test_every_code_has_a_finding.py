@@ -16,19 +16,19 @@ CODE = re.compile(r"[A-Z]+[a-z]+(?:[A-Z][a-z]+)+|Throttled|Unsupported")
 SOURCES = (
     "koordlet/report/conditions.py",
     "koordlet/mid_suppression/suppressor.py",
-    "manager/slo_config/condition.py",
+    "manager/slo_config/evaluation.py",
     "manager/mid_resource/reasons.py",
     "manager/mid_resource/events.py",
-    "manager/mid_resource/eviction/messages.py",
-    "manager/node_metric/crd_schema.py",
+    "manager/mid_resource/eviction/planning.py",
+    "manager/node_metric/controller.py",
     "manager/reconciler.py",
 )
 WELL = {"Reporting", "Warm", "AllSourcesRead", "Predicting", "NotThrottled", "Suppressing"}
 """Reasons of conditions that state no fault."""
 EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(")
-REASONS_BY_NAME = {"manager/slo_config/events.py", "manager/mid_resource/controller.py"}
+REASONS_BY_NAME = {"manager/slo_config/controller.py", "manager/mid_resource/controller.py"}
 REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/resize.py"}
-REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events/recorder.py"}
+REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events.py"}
 REASONS_BY_NAME |= {"manager/mid_resource/eviction/records.py"}
 """Modules that record Events whose codes are constants of SOURCES."""
 
@@ -52,7 +52,7 @@ def test_no_other_module_records_events():
         for path in (ROOT / part).rglob("*.py")
         if EVENT.search(path.read_text(encoding="utf-8"))
     }
-    assert found <= {*SOURCES, *REASONS_BY_NAME, "manager/events/recorder.py"}
+    assert found <= {*SOURCES, *REASONS_BY_NAME, "manager/events.py"}
 
 
 def test_reasons_have_the_words_of_the_status_annotation():

@@ -12,8 +12,8 @@ from fleet.snapshot import FleetSnapshot, Installation, Unread
 from koordctl import commands
 from manager import __main__ as manager
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
-from manager.node_metric import crd_schema
-from manager.slo_config import condition
+from manager.node_metric import controller
+from manager.slo_config import evaluation
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
@@ -33,7 +33,7 @@ def test_each_reason_that_is_not_a_calculation_has_a_finding_in_the_same_words()
 
 
 def test_codes_of_events_and_conditions_are_reused():
-    assert {crd_schema.DROPPED, condition.REJECTED, condition.IGNORED, condition.ADVICE} <= KINDS.keys()
+    assert {controller.DROPPED, evaluation.REJECTED, evaluation.IGNORED, evaluation.ADVICE} <= KINDS.keys()
 
 
 def anchors(page):

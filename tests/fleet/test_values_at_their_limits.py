@@ -12,7 +12,7 @@ from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import NamespaceSums, PodState, total
 from fleet.reading import Reader
 from fleet.snapshot import FleetSnapshot, Installation
-from manager.slo_config import condition, evaluation
+from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
 from tests.fleet.test_reading import NOW, reader_of
@@ -86,7 +86,7 @@ def test_two_versions_are_a_skew(versions, detail):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("{", condition.REJECTED), ('{"enable": true, "midCPUThresholdPercent": 50}', None), (None, None)],
+    [("{", evaluation.REJECTED), ('{"enable": true, "midCPUThresholdPercent": 50}', None), (None, None)],
 )
 def test_a_document_that_is_not_used_is_a_finding_and_a_good_one_none(text, code):
     outcome = None if text is None else evaluation.evaluate(None, {"colocation-config": text}, exists=True)

@@ -8,17 +8,16 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import session
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import Lane
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction.controller import Evictor
-from manager.mid_resource.eviction.rights import Rights
+from manager.mid_resource.eviction.records import Rights
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController, ConfigStep
+from manager.slo_config.controller import ConfigController, ConfigReporter, ConfigStep
 from manager.slo_config.evaluation import State
-from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
@@ -170,7 +169,7 @@ class World:
 @pytest.fixture(autouse=True)
 def pace(monkeypatch):
     """Let a node be written as often as a test settles it; test_write_pace.py overrides this."""
-    monkeypatch.setattr("manager.mid_resource.write_pace.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("manager.mid_resource.patch.LEAST_SECONDS", 0.0)
 
 
 @pytest.fixture

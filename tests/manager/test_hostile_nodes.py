@@ -14,8 +14,8 @@ from api_types.colocation.problem import Effect
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_status
 from manager.cache import store
-from manager.events.recorder import OBJECT_BURST, EventRecorder
-from manager.mid_resource.inputs import mid_policy
+from manager.events import OBJECT_BURST, EventRecorder
+from manager.mid_resource.decision import mid_policy
 from manager.node_metric.spec import for_node
 from manager.reconciler import Reconciler
 from manager.slo_config import strategy
@@ -183,7 +183,7 @@ async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(w
 MEMORY = """
 import gc
 from manager.cache import store
-from manager.mid_resource.inputs import mid_policy
+from manager.mid_resource.decision import mid_policy
 from manager.node_metric.spec import for_node
 from manager.slo_config import strategy
 from tests.manager import hostile_nodes

@@ -17,7 +17,7 @@ from apiserver_client import session
 from manager import assembly
 from manager import leader as leading
 from manager.cache import config_watch
-from manager.leader_election.elector import LeaderElector, Role
+from manager.lease import LeaderElector, Role
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings

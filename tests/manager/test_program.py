@@ -13,8 +13,7 @@ import pytest
 from apiserver_client import backoff, connection
 from manager import leader, program
 from manager.cache import kopf_thread, object_watches
-from manager.leader_election.elector import LeaderElector, Role
-from manager.leader_election.runner import LeaderElection
+from manager.lease import LeaderElection, LeaderElector, Role
 from manager.program import Program
 from manager.settings import ManagerSettings
 from tests.fakes import cluster

@@ -1,6 +1,6 @@
 import pytest
 
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.reconciler import Reconciler
 
 ANNOTATION = "node.koordinator.sh/colocation-strategy"

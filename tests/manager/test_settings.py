@@ -2,7 +2,7 @@ import pytest
 
 from manager.__main__ import main
 from manager.cli.admission.settings import AdmissionSettings
-from manager.cli.restore_limits import RestoreSettings
+from manager.cli.lowered_limits import RestoreSettings
 from manager.cli.uninstall import UninstallSettings
 from manager.settings import ManagerSettings
 from tests.component_base.settings_bounds import check_number, problems

@@ -11,7 +11,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource
 from koordlet.cluster import pods as pods_on_node
 from koordlet.prediction.usage_models import UsageModels
-from manager.mid_resource.pods import NodePods
+from manager.mid_resource.target import NodePods
 from manager.slo_config import controller as slo_config
 from tests.model import actions, run
 

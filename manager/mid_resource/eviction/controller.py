@@ -17,13 +17,13 @@ from api_types.node_metric import mid_eviction
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
-from manager.events.recorder import EventRecorder
-from manager.metrics.eviction import AttemptResult
+from manager.events import EventRecorder
+from manager.metrics.collectors import AttemptResult
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Case
 from manager.mid_resource.events import Event
-from manager.mid_resource.eviction import messages, pace, planning, policy, shortage
+from manager.mid_resource.eviction import pace, planning, policy, shortage
 from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.emptying import Emptying
 from manager.mid_resource.eviction.nodes import NEXT_POD, ROUND, NodeTurn, Reconciled, Turns
@@ -31,8 +31,7 @@ from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted, Refusa
 from manager.mid_resource.eviction.planning import EvictionPlan
 from manager.mid_resource.eviction.pods import Candidate, EvictablePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
-from manager.mid_resource.eviction.records import NodeRecords
-from manager.mid_resource.eviction.rights import FIX, Rights
+from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.formula import Target
 from manager.mid_resource.reasons import Closed
@@ -251,7 +250,7 @@ class Evictor:
         self._telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
-            await self._records.event_once(turn, Event("Warning", messages.NO_VICTIM, text), plan.nothing)
+            await self._records.event_once(turn, Event("Warning", planning.NO_VICTIM, text), plan.nothing)
         elif turn.policy.evicts and await self._rights.in_namespace(plan.victim.namespace):
             return await self._evict(turn, plan, plan.victim)
         else:
@@ -315,7 +314,7 @@ class Evictor:
                 f"mode evict without the right to create pods/eviction in {', '.join(missing[:_MOST_NAMED])}: Mid pods "
                 f"there are not evicted; {FIX}"
             )
-            await self._records.event_once(turn, Event("Warning", messages.NOT_ALLOWED, text), ",".join(missing))
+            await self._records.event_once(turn, Event("Warning", planning.NOT_ALLOWED, text), ",".join(missing))
         return allowed or namespaces
 
     async def _advise(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> None:
@@ -324,7 +323,7 @@ class Evictor:
         self._advice_pace.attempted(now)
         self._count(plan, AttemptResult.ADVISED)
         text = f"would evict the Mid pod {victim.key}: {self._why(plan, turn)}"
-        await self._records.event_once(turn, Event("Normal", messages.ADVISED, text), victim.uid)
+        await self._records.event_once(turn, Event("Normal", planning.ADVISED, text), victim.uid)
 
     async def _evict(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> bool:
         """Record the eviction on the node, then request it; return whether the apiserver accepted it."""
@@ -344,12 +343,12 @@ class Evictor:
         self._refusals.forget(victim.uid)
         self._evicted.add(victim.uid, now)
         self._pods_changed(turn.name)
-        reopens = messages.reopens(turn.policy, turn.record.trigger if turn.record else cause)
+        reopens = planning.reopens(turn.policy, turn.record.trigger if turn.record else cause)
         text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
-        await self._records.event(turn, Event("Warning", messages.EVICTED, text))
+        await self._records.event(turn, Event("Warning", planning.EVICTED, text))
         about = Subject(resources.PODS, victim.name, victim.uid, namespace=victim.namespace)
         await self._recorder.event(
-            about, "Warning", messages.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
+            about, "Warning", planning.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
         )
         return True
 
@@ -379,7 +378,7 @@ class Evictor:
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
                 )
-                await self._records.event_once(turn, Event("Warning", messages.REFUSED, text), victim.uid)
+                await self._records.event_once(turn, Event("Warning", planning.REFUSED, text), victim.uid)
 
     def _pods_changed(self, name: str) -> None:
         """List the pods of a node again, so that its room is taken back before the next report."""
@@ -393,4 +392,4 @@ class Evictor:
         self._telemetry.eviction.count(plan.triggers[0], result)
 
     def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:
-        return messages.why(plan, turn.watched.newest, turn.watched.since, turn.departure)
+        return planning.why(plan, turn.watched.newest, turn.watched.since, turn.departure)

@@ -17,13 +17,12 @@ from api_types.node_metric.mid_eviction import MidEvictionRecord
 from apiserver_client import errors, objects, resources, session
 from manager.mid_resource.decision import Case
 from manager.mid_resource.events import Event
-from manager.mid_resource.eviction import messages, occupancy
+from manager.mid_resource.eviction import planning, pods
 from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.nodes import NodeTurn, Turns
-from manager.mid_resource.eviction.occupancy import Occupancy
+from manager.mid_resource.eviction.pods import Occupancy
 from manager.mid_resource.eviction.policy import EvictionPolicy, empty_grace
-from manager.mid_resource.eviction.records import NodeRecords
-from manager.mid_resource.eviction.rights import FIX, Rights
+from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
 
 log = logging.getLogger(__name__)
@@ -138,7 +137,7 @@ class Emptying:
         """Close the nodes that are due, those never given up first; one that may not be emptied takes no turn."""
         closed = self._closed()
         due = [(turn, state) for turn, state in self._turns.occupied() if turn.name not in closed and state.is_due(now)]
-        due.sort(key=lambda node: (node[1].not_before or _NEVER, occupancy.requested(node[1].mid_pods), node[0].name))
+        due.sort(key=lambda node: (node[1].not_before or _NEVER, pods.requested(node[1].mid_pods), node[0].name))
         slots = most - len(closed)
         for turn, state in due:
             try:
@@ -146,10 +145,10 @@ class Emptying:
                 why_not = mode or await self._why_not_allowed(state)
                 if not why_not and slots <= 0:
                     why_not = f"it waits, because {most} nodes that were closed for it exist (emptyNodesAtOnce)"
-                text = messages.mid_only(state, why_not)
+                text = planning.mid_only(state, why_not)
                 if why_not:
                     about = mode or why_not.partition(" ")[0]
-                    await self._records.event_once(turn, Event("Normal", messages.MID_ONLY, text), about)
+                    await self._records.event_once(turn, Event("Normal", planning.MID_ONLY, text), about)
                     continue
                 await self._records.close(turn, Trigger.MID_ONLY)
             except errors.ApiServerError as error:
@@ -158,7 +157,7 @@ class Emptying:
             slots -= 1
             state.fewest = None
             log.info("node %s: %s", turn.name, text)
-            await self._records.event(turn, Event("Normal", messages.MID_ONLY_CLOSED, text))
+            await self._records.event(turn, Event("Normal", planning.MID_ONLY_CLOSED, text))
             self._on_changed(turn.name)
 
     async def _why_not_allowed(self, state: Occupancy) -> str:
@@ -180,5 +179,5 @@ class Emptying:
         """Let a node accept new Mid pods again, and state why."""
         if await self._records.reopen(turn):
             text = f"accepts new Mid pods again: {why}"
-            await self._records.event(turn, Event("Normal", messages.MID_ONLY_REOPENED, text))
+            await self._records.event(turn, Event("Normal", planning.MID_ONLY_REOPENED, text))
             self._on_changed(turn.name)

@@ -15,7 +15,7 @@ from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
-from manager.mid_resource.eviction.occupancy import Occupancy
+from manager.mid_resource.eviction.pods import Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
 from manager.mid_resource.reasons import Closed

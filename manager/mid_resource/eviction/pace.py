@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver_client import errors
 from component_base.rate_limits import SlidingWindow
-from manager.metrics.eviction import AttemptResult
+from manager.metrics.collectors import AttemptResult
 
 WINDOW: Final = dt.timedelta(minutes=1)
 ATTEMPTS_PER_EVICTION: Final = 3

@@ -1,4 +1,4 @@
-"""Choose the pod that a node gives up next, from what its newest report and a list of its pods show. Pure.
+r"""Choose the pod that a node gives up next, from what its newest report and a list of its pods show. Pure.
 
 What terminates counts as freed, also where the report of the agent still holds it. Requests count as the lower of the
 report and the list, so that neither a pod that has ended since nor one that the report does not know yet makes another
@@ -16,19 +16,30 @@ always refuses). So the order has two steps:
 2. Within the namespace, by the whole order, the pods that may go now.
 
 Another namespace is next only where no pod of the first one may go.
+
+Events state the choice, and \`koordctl explain node\` in the same sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
-from manager.mid_resource.eviction import shortage
-from manager.mid_resource.eviction.pods import Candidate, EvictablePods
+from api_types.kubernetes import times
+from api_types.node_metric import mid_eviction
+from manager.cache import store
+from manager.mid_resource import decision
+from manager.mid_resource.decision import STAYS, Departure
+from manager.mid_resource.eviction import nodes, shortage
+from manager.mid_resource.eviction import pods as pods_on_node
+from manager.mid_resource.eviction.pods import Candidate, EvictablePods, Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy
-from manager.mid_resource.eviction.shortage import Observation, Trigger
+from manager.mid_resource.eviction.shortage import TRIGGER_OF, WHOLE_NODE, FullReport, Observation, Trigger
+from manager.mid_resource.explanation import amount
+from manager.mid_resource.reasons import Closed
 
 Need = Mapping[str, int]
 """What is to be freed: Mid names -> amount, or MEMORY_IN_USE -> bytes."""
@@ -149,3 +160,141 @@ def gain(pod: Candidate, need: Need) -> float:
 def freed(pod: Candidate, what: str) -> int:
     """Return what the eviction of a pod frees."""
     return pod.memory_used if what == MEMORY_IN_USE else pod.requests.get(what, 0)
+
+
+EVICTED: Final = "MidPodEvicted"
+ADVISED: Final = "MidEvictionAdvised"
+REFUSED: Final = "MidEvictionRefused"
+NOT_ALLOWED: Final = "MidEvictionNotAllowed"
+NO_VICTIM: Final = "MidEvictionWithoutPod"
+SLOW: Final = "MidPodTerminatesSlowly"
+MID_ONLY: Final = "MidOnlyNode"
+MID_ONLY_CLOSED: Final = "MidOnlyNodeClosed"
+MID_ONLY_REOPENED: Final = "MidOnlyNodeReopened"
+_ONLY_MID: Final = "only Mid pods and pods of DaemonSets run on the node"
+
+
+def why(
+    plan: EvictionPlan,
+    observation: Observation | None,
+    since: Mapping[Trigger, dt.datetime],
+    departure: Departure = STAYS,
+) -> str:
+    """Return the cause of an eviction as a sentence without its end."""
+    if Trigger.LEAVING in plan.triggers:
+        return f"the node is about to be removed ({departure.cause})"
+    if Trigger.MID_ONLY in plan.triggers:
+        return _ONLY_MID
+    return "; ".join(_causes(plan, observation, since)) or "midEmergency is drain"
+
+
+def _causes(plan: EvictionPlan, observation: Observation | None, since: Mapping[Trigger, dt.datetime]) -> Iterator[str]:
+    if observation is None or Trigger.DRAIN in plan.triggers:
+        return
+    for what, excess in plan.need.items():
+        trigger = Trigger.NODE_MEMORY if what == MEMORY_IN_USE else TRIGGER_OF[what]
+        begun = f" since {times.format_rfc3339(since[trigger])}" if trigger in since else ""
+        if what == MEMORY_IN_USE:
+            used, whole = observation.memory_used or 0, observation.memory_capacity
+            yield (
+                f"the node uses {used * 100 // max(whole, 1)} % of its memory{begun}, "
+                f"{amount(names.MID_MEMORY, excess)} too much"
+            )
+        else:
+            yield (
+                f"Mid pods request {amount(what, excess)} of {what} more than the "
+                f"{amount(what, observation.calculated[what])} that are calculated{begun}"
+            )
+
+
+def reopens(policy: EvictionPolicy, trigger: str = "") -> str:
+    """Return when a node that was closed by a cause accepts new Mid pods again."""
+    if trigger == Trigger.MID_ONLY:
+        return "the node accepts new Mid pods again once another pod runs there, or the autoscaler keeps it"
+    seconds = f"{policy.readmit_after.total_seconds():g} s"
+    calm = f"{policy.readmit_percent} % of what its Mid pods request are calculated for {seconds}"
+    if trigger in (Trigger.DRAIN, Trigger.LEAVING):
+        over = "it stays" if trigger == Trigger.LEAVING else "the drain is over"
+        later = f"{seconds} after its last eviction if no report shows a shortage"
+        return f"the node accepts new Mid pods again once {over} and {calm}, or {later}"
+    return f"the node accepts new Mid pods again once {calm}"
+
+
+def mid_only(state: Occupancy, why_not: str) -> str:
+    """Return what is done with a node that only Mid pods keep, and why; `why_not` states why it is not emptied."""
+    cpu, memory = requested(state.mid_pods)
+    amounts = f"{amount(names.MID_CPU, cpu)} and {amount(names.MID_MEMORY, memory)}"
+    since = f" since {times.format_rfc3339(state.since)}" if state.since else ""
+    found = f"{_ONLY_MID}{since}: {len(state.mid_pods)} Mid pods request {amounts}"
+    if why_not:
+        return f"{found}; the node is not emptied: {why_not}"
+    return f"{found}; the node is closed for new Mid pods and emptied, so that the autoscaler removes it"
+
+
+def last_eviction(node: store.StoredNode, policy: EvictionPolicy) -> Iterator[str]:
+    """Yield the last eviction on a node that is closed since."""
+    record = mid_eviction.eviction_record(node)
+    if record is not None:
+        evicted = f"evicted {record.pod} at {record.time}" if record.pod else "nothing was evicted yet"
+        yield f"closed since {record.since}: {evicted} ({record.trigger})"
+        yield reopens(policy, record.trigger)
+
+
+def causes(node: store.StoredNode, observation: Observation | None, policy: EvictionPolicy) -> frozenset[Trigger]:
+    """Return what evicts from a node now, or would if the following reports showed the same."""
+    shortages = observation.shortages(policy) if observation else frozenset()
+    return nodes.causes(shortages, policy, mid_eviction.eviction_record(node), decision.classify(node))
+
+
+def interruption(node: store.StoredNode, observation: Observation | None, policy: EvictionPolicy) -> Iterator[str]:
+    """Yield why a shortage evicts none, or why a node that was closed to be emptied is not."""
+    departure, record = decision.classify(node), mid_eviction.eviction_record(node)
+    if policy.mode == "off" or departure.is_leaving:
+        return
+    is_emptied = record is not None and record.trigger == Trigger.MID_ONLY
+    is_cordoned = departure.closed is Closed.CORDONED
+    if (is_emptied and policy.is_frozen) or (
+        is_cordoned and (is_emptied or (observation and observation.shortages(policy)))
+    ):
+        why = f"the node is cordoned ({departure.cause})" if is_cordoned else "midEmergency is freeze"
+        yield f"only high memory of the node evicts Mid pods: {why}"
+    if policy.is_frozen:
+        yield "where midEmergency is drain and not freeze, every Mid pod is evicted"
+
+
+def next_eviction(
+    node: store.StoredNode,
+    observation: Observation | None,
+    full: FullReport | None,
+    listed: Iterable[pods_on_node.EvictablePod],
+    policy: EvictionPolicy,
+    *,
+    now: dt.datetime,
+) -> Iterator[str]:
+    """Yield what the causes lead to. Neither report is read where every Mid pod of the node has to go."""
+    bound, triggers = list(listed), causes(node, observation, policy)
+    is_whole = bool(triggers & set(WHOLE_NODE))
+    if not is_whole and observation and full and (fault := shortage.fault(full, observation, policy.cold_start, now)):
+        yield f"no Mid pod is evicted: {fault}"
+        return
+    uid = node.metadata.uid
+    if Trigger.MID_ONLY in triggers and (keeper := pods_on_node.keeper(bound, uid)):
+        yield f"no Mid pod is evicted, and the node opens again: the pod {keeper} runs there"
+        return
+    usage = shortage.memory_of_pods(full) if full and not is_whole else {}
+    pods = pods_on_node.node_pods(bound, uid, usage, triggers)
+    if is_whole and not pods.staying:
+        return
+    chosen = plan(pods, observation, triggers, policy, lambda _: True)
+    if not chosen.triggers:
+        yield f"no Mid pod is evicted: {chosen.nothing}"
+        return
+    cause = why(chosen, observation, {}, decision.classify(node))
+    when = "" if is_whole else f", once {policy.reports} consecutive reports show it"
+    if chosen.victim is None:
+        yield f"Mid pods are to be evicted{when}, and none can be: {chosen.nothing}: {cause}"
+    else:
+        does = "evicted" if policy.evicts else f"named, but not evicted (midEviction.mode {policy.mode})"
+        yield f"next, {chosen.victim.key} is {does}{when}: {cause}"
+    for pod in chosen.protected:
+        yield f"protected: {pod.key}: {pod.protected}"

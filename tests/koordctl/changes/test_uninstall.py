@@ -9,7 +9,7 @@ from apiserver_client import session
 from fleet.reading import Reader
 from koordctl.changes import uninstall
 from koordctl.cli import output
-from manager.cli import cleanup
+from manager.cli.uninstall import CLEAN_NODE
 from tests.fakes import cluster
 from tests.koordctl.parsing import parsed
 
@@ -42,7 +42,7 @@ async def test_a_mid_resource_in_the_capacity_or_the_allocatable_marks_a_node(re
 
 
 async def test_an_annotation_that_the_cleanup_removes_marks_a_node():
-    annotations = cleanup.CLEAN_NODE["metadata"]["annotations"]
+    annotations = CLEAN_NODE["metadata"]["annotations"]
     nodes = [{"metadata": {"name": f"n{number}", "annotations": {key: "{}"}}, "status": {}}
              for number, key in enumerate(annotations)]  # fmt: skip
     answer = await dry_run(*nodes, {"metadata": {"name": "other", "annotations": {"example.com/x": "y"}}, "status": {}})

@@ -12,7 +12,7 @@ import pytest
 from apiserver_client import connection, session
 from manager.cache import config_watch, kopf_thread
 from manager.cache.config_watch import ConfigWatch
-from manager.cache.event_sink import EventSink
+from manager.cache.object_watches import EventSink
 from manager.cache.store import ClusterStore
 from manager.settings import ManagerSettings
 from tests.fakes import certificates, cluster, connections

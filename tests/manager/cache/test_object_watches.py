@@ -9,8 +9,7 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import backoff, resources
 from manager.cache import object_watches
-from manager.cache.event_sink import EventSink
-from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
+from manager.cache.object_watches import EventSink, NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ClusterStore
 from tests.fakes import apiserver, watch_faults
 from tests.fakes.apiserver import HANG, After, Stream

@@ -5,7 +5,7 @@ import pytest
 from api_types import names
 from api_types.kubernetes import pods
 from apiserver_client import errors, session
-from manager.cli.cleanup import AT_ONCE, IDENTITY, Cleanup, carries_traces
+from manager.cli.uninstall import AT_ONCE, IDENTITY, Cleanup, carries_traces
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE
 

@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import session
-from manager.leader_election.elector import LeaderElector, Role
+from manager.lease import LeaderElector, Role
 from manager.settings import ManagerSettings
 from tests.fakes import apiserver, cluster
 

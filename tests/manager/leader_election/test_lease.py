@@ -2,8 +2,8 @@ import datetime as dt
 
 import pytest
 
-from manager.leader_election import lease
-from manager.leader_election.lease import LeaseSpec, ObservedLease
+from manager import lease
+from manager.lease import LeaseSpec, ObservedLease
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=dt.UTC)
 THEIRS = LeaseSpec(holder_identity="them", lease_duration_seconds=15, renew_time="t1", lease_transitions=3)

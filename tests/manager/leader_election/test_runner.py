@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from manager.leader_election.elector import LeaderElector, Role
-from manager.leader_election.runner import LeaderElection
+from manager.lease import LeaderElection, LeaderElector, Role
 from manager.settings import ManagerSettings
 from tests.fakes import apiserver, cluster, link
 

@@ -12,8 +12,7 @@ from apiserver_client import errors
 from component_base.version import VERSION
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import Leadership, export_gauges
-from manager.metrics.eviction import OTHER, AttemptResult, EvictedByNamespace
-from manager.metrics.mid_resource import TERMS
+from manager.metrics.collectors import OTHER, TERMS, AttemptResult, EvictedByNamespace
 from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Reason

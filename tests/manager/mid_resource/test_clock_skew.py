@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from manager.cache import store
-from manager.mid_resource import inputs
+from manager.mid_resource import decision
 from tests.manager.conftest import allocated, amounts
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -36,11 +36,11 @@ def metric(sample, *written, subresource="status"):
     ],
 )
 def test_the_apiservers_time_of_the_report_shows_a_wrong_clock(ahead, fault):
-    assert inputs.clock_fault(inputs.clock_skew(metric(stamp(ahead), stamp(0)))) == fault
+    assert decision.clock_fault(decision.clock_skew(metric(stamp(ahead), stamp(0)))) == fault
 
 
 def test_the_nearest_write_of_the_status_counts():
-    assert inputs.clock_skew(metric(stamp(0), stamp(3600), stamp(2), stamp(-3600))) == dt.timedelta(seconds=-2)
+    assert decision.clock_skew(metric(stamp(0), stamp(3600), stamp(2), stamp(-3600))) == dt.timedelta(seconds=-2)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_nearest_write_of_the_status_counts():
     ],
 )
 def test_a_clock_that_cannot_be_compared_is_not_wrong(unknown):
-    assert inputs.clock_skew(unknown) is None
-    assert inputs.clock_fault(None) == ""
+    assert decision.clock_skew(unknown) is None
+    assert decision.clock_fault(None) == ""
 
 
 async def reports(world, seconds_ahead):

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.mid_resource.controller import MidController
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
 

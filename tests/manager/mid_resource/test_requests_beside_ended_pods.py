@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from api_types.kubernetes import pods
-from manager.mid_resource.pods import summed
+from manager.mid_resource.target import summed
 
 
 def pod(name, cpu, phase):

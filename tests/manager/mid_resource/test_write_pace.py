@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.mid_resource import write_pace
+from manager.mid_resource import patch
 from tests.manager.conftest import MID, STATUS_ANNOTATION, allocated, amounts
 
 
@@ -199,4 +199,4 @@ async def test_a_recreated_node_and_a_clock_that_is_set_back_hold_nothing_up(pub
 
 @given(st.integers(0, 10**6))
 def test_pauses_grow_and_are_bounded(reverts):
-    assert 2 <= write_pace.pause_seconds(reverts) <= write_pace.pause_seconds(reverts + 1) <= 300
+    assert 2 <= patch.pause_seconds(reverts) <= patch.pause_seconds(reverts + 1) <= 300

@@ -6,7 +6,7 @@ import copy
 import pytest
 
 from api_types.node_metric import crd_manifest
-from manager.node_metric import crd_schema
+from manager.node_metric import controller
 from tests.fakes import apiserver
 from tests.manager.conftest import World
 
@@ -33,7 +33,7 @@ def without(*paths):
 
 async def dropped(world, manifest):
     world.server.add("customresourcedefinitions", manifest)
-    return crd_schema.dropped_fields(await crd_schema.read(world.api))
+    return controller.dropped_fields(await controller.read(world.api))
 
 
 async def test_the_suites_crd_drops_nothing(world):
@@ -60,7 +60,7 @@ async def test_ignores_fields_of_others(world):
 
 
 async def test_reports_nothing_without_a_crd(world):
-    assert await crd_schema.read(world.api) is None
+    assert await controller.read(world.api) is None
 
 
 async def test_reads_no_crd_which_takes_a_permission(world):
@@ -70,9 +70,9 @@ async def test_reads_no_crd_which_takes_a_permission(world):
 
 @pytest.fixture
 def watch(world: World):
-    from manager.events.recorder import EventRecorder
+    from manager.events import EventRecorder
 
-    return crd_schema.SchemaWatch(world.api, EventRecorder(world.api, world.telemetry, world.clock), world.telemetry)
+    return controller.SchemaWatch(world.api, EventRecorder(world.api, world.telemetry, world.clock), world.telemetry)
 
 
 def events(world):
@@ -111,7 +111,7 @@ async def test_checks_again_after_each_period_and_after_an_error(world, caplog, 
                 raise asyncio.CancelledError
 
     changes = []
-    watch = crd_schema.SchemaWatch(
+    watch = controller.SchemaWatch(
         world.api, world.recorder, world.telemetry, sleep, on_change=lambda: changes.append(len(pauses))
     )
     with pytest.raises(asyncio.CancelledError):

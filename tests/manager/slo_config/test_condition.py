@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from api_types import names
-from manager.slo_config import condition, evaluation
+from manager.slo_config import evaluation
 from tests.fakes import cluster
 from tests.manager.conftest import NAMESPACE
 
@@ -21,7 +21,7 @@ def evaluated(text, before=None):
 
 
 def noted(outcome, before=None, now=THEN):
-    return condition.annotation(outcome, before, now, kept_in=KEPT_IN)
+    return evaluation.annotation(outcome, before, now, kept_in=KEPT_IN)
 
 
 GOOD = evaluated({"enable": True})

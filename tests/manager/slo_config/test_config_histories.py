@@ -12,13 +12,12 @@ from prometheus_client import CollectorRegistry
 from api_types.colocation import document as colocation_document
 from apiserver_client import session
 from manager.cache.store import ConfigMapStore
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigStep
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigReporter, ConfigStep
 from manager.slo_config.evaluation import State
-from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
 
 NAME, NAMESPACE = "slo-controller-config", "koordinator-system"

@@ -18,15 +18,14 @@ from prometheus_client import CollectorRegistry
 
 from apiserver_client import errors
 from manager.cache import config_watch
-from manager.cache.event_sink import EventSink
+from manager.cache.object_watches import EventSink
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import WorkQueue
-from manager.events.recorder import EventRecorder
+from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigStep
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigReporter, ConfigStep
 from manager.slo_config.evaluation import State
-from manager.slo_config.events import ConfigReporter
 from tests.fakes import apiserver, cluster
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 
 from apiserver_client import connection, errors, session
 from manager.cli.admission import certificate
-from manager.cli.admission.certificate_store import CERTIFICATE_FILE, KEY_FILE, CertificateStore
-from manager.cli.admission.program import AdmissionProgram
+from manager.cli.admission.certificate import CERTIFICATE_FILE, KEY_FILE, CertificateStore
 from manager.cli.admission.settings import AdmissionSettings
+from manager.cli.admission.webhook import AdmissionProgram
 from tests.fakes import apiserver
 
 pytestmark = pytest.mark.slow

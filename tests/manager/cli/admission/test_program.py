@@ -13,9 +13,10 @@ import pytest
 
 from apiserver_client import connection
 from component_base import clock
-from manager.cli.admission import certificate, program
-from manager.cli.admission.program import AdmissionProgram
+from manager.cli.admission import certificate
+from manager.cli.admission import webhook as process
 from manager.cli.admission.settings import AdmissionSettings
+from manager.cli.admission.webhook import AdmissionProgram
 from tests.fakes import apiserver, cluster
 from tests.manager import in_process
 from tests.manager.cli.admission.test_certificate_store import CONFIGURATION, HOST, SECRET, secret, trusting
@@ -41,7 +42,7 @@ def _as_before():
 
 @pytest.fixture(autouse=True)
 def _short_drain(monkeypatch):
-    monkeypatch.setattr(program, "_DRAIN_SECONDS", 0.3)
+    monkeypatch.setattr(process, "_DRAIN_SECONDS", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_it_answers_reviews_until_a_signal_and_returns_0(served, webhook, pair, 
     for name in ("process_resident_memory_bytes", "python_info"):
         assert re.search(rf"^{name}\b.* \S+$", seen["metrics"], re.MULTILINE)
     assert seen["frozen"] > 0, "a full collection leaves out what the imports made"
-    assert seen["threshold"][0] == program._COLLECT_AFTER_OBJECTS, "no collection delays a pod"
+    assert seen["threshold"][0] == process._COLLECT_AFTER_OBJECTS, "no collection delays a pod"
     assert f"serving {HOST} on port {webhook._settings.port}" in log.messages
     assert not [each for each in log.records if each.name == "aiohttp.access"], "no line for each pod"
     assert not [each for each in log.records if each.levelno >= logging.WARNING and not each.name.startswith("kopf")]
@@ -147,7 +148,7 @@ def test_a_replica_whose_kopf_has_ended_is_not_alive(served, webhook, pair):
 def test_after_a_signal_it_is_not_ready_and_answers_until_no_review_comes_anymore(
     served, webhook, pair, monkeypatch, stop
 ):
-    monkeypatch.setattr(program, "_DRAIN_SECONDS", 3.0)
+    monkeypatch.setattr(process, "_DRAIN_SECONDS", 3.0)
     served.server.on("GET", SECRET, secret(pair))
 
     def script():
@@ -192,7 +193,7 @@ def test_before_it_listens_its_readiness_names_what_it_waits_for(webhook):
 
 def test_it_is_alive_until_two_checks_of_the_certificate_are_two_minutes_late(webhook, monkeypatch):
     now = [webhook._checked_seconds]
-    monkeypatch.setattr(program, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(process, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     assert webhook._settings.certificate_check_seconds == 60
     now[0] += 2 * 60 + 120
     assert webhook._health() == (True, "alive")

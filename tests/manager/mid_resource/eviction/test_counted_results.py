@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.metrics.eviction import AttemptResult
+from manager.metrics.collectors import AttemptResult
 from tests.fakes import cluster
 from tests.manager.evictions import budget_refuses
 

@@ -5,8 +5,7 @@ import logging
 
 import pytest
 
-from manager.mid_resource.eviction.occupancy import Occupancy
-from manager.mid_resource.eviction.pods import EvictablePods
+from manager.mid_resource.eviction.pods import EvictablePods, Occupancy
 from manager.mid_resource.eviction.policy import EMPTY_AFTER
 from tests.fakes import cluster
 from tests.manager.evictions import TENANT, Short, budget_refuses

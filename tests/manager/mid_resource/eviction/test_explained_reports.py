@@ -5,7 +5,7 @@ import datetime as dt
 
 import pytest
 
-from manager.mid_resource.eviction import explanation
+from manager.mid_resource.eviction import planning
 from manager.mid_resource.eviction.shortage import FullReport
 from tests.manager.evictions import EVICT
 from tests.manager.mid_resource.eviction.test_shortage import POLICY, seen
@@ -19,5 +19,5 @@ async def test_a_report_that_was_replaced_names_no_pod_but_where_every_pod_has_t
     await short.start(EVICT)
     node = short.world.cache.nodes.get("n1")
     policy = dataclasses.replace(POLICY, mode="evict", drains=drains)
-    found = explanation.next_eviction(node, seen((0, 0)), FullReport(), [], policy, now=NOW)
+    found = planning.next_eviction(node, seen((0, 0)), FullReport(), [], policy, now=NOW)
     assert list(found) == ([] if drains else [FAULT])

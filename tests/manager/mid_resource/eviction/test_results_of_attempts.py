@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import errors
-from manager.metrics.eviction import AttemptResult
+from manager.metrics.collectors import AttemptResult
 from manager.mid_resource.decision import Departure
 from manager.mid_resource.eviction import pace
 from manager.mid_resource.eviction.nodes import NodeTurn

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from manager.mid_resource.eviction.rights import Rights
+from manager.mid_resource.eviction.records import Rights
 from tests.fakes import cluster
 
 AWAY = cluster.Refusal(500, "InternalError", message="etcd is away")

@@ -24,6 +24,7 @@ from manager.metrics.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
+
 REPORTER: Final = "koord-manager"
 BURST: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second

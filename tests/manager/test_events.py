@@ -5,7 +5,7 @@ import pytest
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.events.recorder import BURST, MOST_WAITING, OBJECT_BURST, OBJECT_PER_SECOND, EventRecorder, QueuedRecorder
+from manager.events import BURST, MOST_WAITING, OBJECT_BURST, OBJECT_PER_SECOND, EventRecorder, QueuedRecorder
 from tests.fakes import apiserver, cluster
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -63,7 +63,7 @@ async def test_one_node_cannot_use_up_the_events_of_the_others_nor_the_log(world
 
 
 async def test_the_rates_of_objects_that_are_gone_are_forgotten(world, monkeypatch):
-    monkeypatch.setattr("manager.events.recorder._MOST_OBJECTS", 3)
+    monkeypatch.setattr("manager.events._MOST_OBJECTS", 3)
     recorder = EventRecorder(world.api, world.telemetry, world.clock)
     for number in range(5):
         await recorder.event(Subject(resources.NODES, f"n{number}", ""), "Warning", "Reason", "text")

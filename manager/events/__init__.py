@@ -1,1 +1,0 @@
-"""Kubernetes Events of the manager: the recorder, and a queue before it."""

@@ -1,1 +1,0 @@
-"""Leader election by Lease, with client-go's rules."""
