@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from e2e.demo import __main__ as command
-from e2e.demo import checks, machine, workspace
+from e2e.demo import checks, workspace
 from e2e.demo.checks import MIB, Amount
-from e2e.demo.console import Console, DemoStopped, NotYet
+from e2e.demo.console import Console, DemoStopped
 from e2e.demo.steps import STEPS, Line, Step
-from e2e.demo.terminal import TOO_SLOW, Terminal
+from e2e.demo.terminal import Terminal
 from tests.koordctl.parsing import parsed
 
 LINES = [line for step in STEPS for line in step.lines]
@@ -60,11 +60,6 @@ def test_every_name_is_found_before_it_is_used():
     assert known == {"NODE", "POD"}
 
 
-def test_no_line_has_a_jsonpath_and_every_step_shows_something():
-    assert not any("jsonpath" in line.text or "custom-columns" in line.text for line in LINES)
-    assert all(any(line.shows or line.until for line in each.lines) for each in STEPS)
-
-
 def test_output_and_names_of_a_line_are_those_of_a_shell(console, capsys):
     text = "NAME USED\\nnode/worker-7 x\\nOF CPU: legend\\n| limit\\n\\ntail\\n"
     found = Line(f"printf '{text}'", shows="worker-[0-9]", finds="NODE")
@@ -95,25 +90,6 @@ def test_a_line_is_repeated_until_it_has_its_result_or_the_time_is_over(console,
     with pytest.raises(DemoStopped, match="no output matches"):
         console.perform(step(Line(counting, shows="never", repeats=True), within_seconds=5))
     assert (tmp_path / "count").read_text().count("x") == 3 + 6
-
-
-def test_a_line_that_does_not_end_is_ended_with_its_children(console, tmp_path):
-    typed = Terminal(tmp_path, os.environ).run(Line("sleep 77 & sleep 78; echo end"), 0.3)
-    assert typed == (TOO_SLOW, "")
-
-
-def test_a_line_that_serves_is_ended_by_ctrl_c(console):
-    serving = """python3 -uc 'import time, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-try: print("http://127.0.0.1:1/"); time.sleep(60)
-except KeyboardInterrupt: print("ended")'"""
-    console.perform(step(Line(serving, until="http://", shows="ended")))
-
-
-def test_a_busy_machine_gets_longer_time_limits(console):
-    console.patience = machine.patience(98.0)
-    with pytest.raises(DemoStopped, match="waited 30 s"):
-        console.wait("x", lambda: (_ for _ in ()).throw(NotYet("y")), 10)
 
 
 def test_the_folder_has_the_files_that_the_lines_name(tmp_path):
@@ -174,18 +150,3 @@ def test_shop_requests_more_memory_than_the_node_uses_and_fits(allocatable, requ
     assert request.cpu_millis + requested.cpu_millis <= allocatable.cpu_millis
     assert request.cpu_millis % 1 == 0
     assert request.memory_bytes % MIB == 0
-
-
-@pytest.mark.parametrize(("used", "cores"), [(400, 1.3), (1900, 0.5)])
-def test_the_noisy_pod_burns_what_is_missing_to_85_percent(used, cores):
-    assert checks.noisy_cores(Amount(2000, 0), Amount(used, 0)) == cores
-
-
-@pytest.mark.parametrize(("text", "value"), [("7Gi", 7 << 30), ("5k", 5000), ("12", 12), (3, 3)])
-def test_reads_quantities(text, value):
-    assert checks.units(text) == value
-
-
-@pytest.mark.parametrize(("text", "value"), [("250m", 250), ("2", 2000), ("0.5", 500)])
-def test_reads_cpu(text, value):
-    assert checks.cpu_millis(text) == value

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.soak import faults, memory, pairs
+from e2e.soak import memory, pairs
 from e2e.soak.memory import Sample
 from e2e.soak.pairs import Kind, Layer, Result
 
@@ -53,23 +53,6 @@ def test_every_pair_comes_once_before_any_comes_twice(seed):
     )
 
 
-@given(st.integers(0, 1000))
-def test_a_short_run_tries_every_kind(seed):
-    chance, results = random.Random(seed), []
-    for _ in range(3):
-        results.append(Result(pairs.names(pairs.choose(KINDS, results, chance)), 1.0))
-    assert {name for each in results for name in each.names} == {kind.name for kind in KINDS}
-
-
-def test_the_seed_decides():
-    assert pairs.choose(KINDS, [], random.Random(5)) == pairs.choose(KINDS, [], random.Random(5))
-    assert len({pairs.choose(KINDS, [], random.Random(seed)) for seed in range(100)}) == 9
-
-
-def test_a_spec_that_follows_lacks_nothing():
-    assert pairs.unmet(DOCUMENT, SPEC) == []
-
-
 def test_each_key_of_an_edit_that_is_lost_is_named():
     older = {
         "metricCollectPolicy": {"reportIntervalSeconds": 30},
@@ -92,27 +75,6 @@ def test_of_a_switch_only_the_switch_counts():
     ]
 
 
-def test_the_table_has_the_slowest_recovery_of_each_pair():
-    both, other = frozenset({"kill", "restart"}), frozenset({"kill", "silence"})
-    results = [Result(both, 12.4), Result(other, None, problems=2), Result(both, 40.6, withdrawn=True)]
-    assert pairs.table(results)[2:] == [
-        "| kill + restart | 2 | 1 | 41 s | 0 |",
-        "| kill + silence | 1 | 0 | not in time | 2 |",
-    ]
-    assert pairs.summary(KINDS, results) == "3 double faults, 2 of 9 pairs"
-
-
-def test_one_recovery_that_was_too_late_is_not_hidden_by_another():
-    both = frozenset({"kill", "restart"})
-    assert pairs.table([Result(both, 12.0), Result(both, None)])[2] == "| kill + restart | 2 | 0 | not in time | 0 |"
-
-
-def test_the_soak_has_a_fault_of_every_layer_and_no_name_twice():
-    kinds = faults.KINDS
-    assert {kind.layer for kind in kinds} == set(Layer)
-    assert len({kind.name for kind in kinds}) == len(kinds)
-
-
 def life(mebibytes, *, pid=1, since=0.0, seconds=1000.0, name="manager", leads=False):
     count = int(seconds // 10)
     return [Sample(name, pid, since + 10.0 * index, mebibytes(index / count), leads) for index in range(count + 1)]
@@ -129,11 +91,6 @@ def test_steady_growth_is_more_than_allowed():
     assert row.growth > memory.MOST_GROWTH
 
 
-def test_one_peak_is_reported_and_is_not_growth():
-    (row,) = memory.rows(life(lambda share: 90.0 if share == 0.5 else 70.0))
-    assert (row.growth, row.most_mebibytes) == (0.0, 90.0)
-
-
 def test_the_longest_of_several_lives_counts():
     (row,) = memory.rows(
         life(lambda _: 70.0, seconds=400.0)
@@ -141,16 +98,6 @@ def test_the_longest_of_several_lives_counts():
     )
     assert (row.processes, row.longest_life_seconds) == (2, 1200.0)
     assert row.growth > memory.MOST_GROWTH
-
-
-def test_a_short_life_has_no_growth():
-    (row,) = memory.rows(life(lambda share: 60.0 + 60.0 * share, seconds=200.0))
-    assert row.growth is None
-
-
-def test_parts_are_separate_and_sorted_by_name():
-    rows = memory.rows(life(lambda _: 70.0) + life(lambda _: 60.0, pid=7, name="koordlet"))
-    assert [row.name for row in rows] == ["koordlet", "manager"]
 
 
 def test_a_life_that_nobody_ended_is_a_restart():

@@ -41,16 +41,6 @@ def test_byte_code_does_not_count(tmp_path):
     assert content_cache.digest(folder) == before
 
 
-def test_an_absent_file_is_not_an_empty_one(tmp_path):
-    absent = content_cache.digest(tmp_path / "constraints.txt")
-    (tmp_path / "constraints.txt").touch()
-    assert content_cache.digest(tmp_path / "constraints.txt") != absent
-
-
-def test_texts_do_not_run_into_each_other():
-    assert content_cache.digest("ab", "c") != content_cache.digest("a", "bc")
-
-
 def test_a_result_is_built_once():
     built = []
 
@@ -90,11 +80,3 @@ def test_the_next_build_removes_an_interrupted_one(root):
     (root / "go" / ".key-abandoned").mkdir(parents=True)
     content_cache.folder("go", "key", lambda folder: None)
     assert [entry.name for entry in (root / "go").iterdir()] == ["key"]
-
-
-def test_old_results_go_when_newer_ones_come(root):
-    for key in ("first", "second", "third"):
-        content_cache.folder("go", key, lambda folder: None)
-    kept = {entry.name for entry in (root / "go").iterdir()}
-    assert len(kept) == content_cache.KEPT_PER_KIND
-    assert "third" in kept

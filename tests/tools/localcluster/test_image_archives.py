@@ -1,6 +1,5 @@
 """Docker-archives: written for the pause image, read for images of the user."""
 
-import hashlib
 import json
 import tarfile
 
@@ -50,28 +49,6 @@ def test_equal_programs_give_equal_archives(archive, tmp_path):
     second = tmp_path / "second.tar"
     image_archives.write(second, [pause(tmp_path / "pause")])
     assert second.read_bytes() == archive.read_bytes()
-
-
-def test_images_share_a_layer_and_each_has_its_name_in_both_lists(tmp_path):
-    root, programs = tmp_path / "root.tar", [tmp_path / "one", tmp_path / "two"]
-    with tarfile.open(root, "w"):
-        pass
-    for program in programs:
-        program.write_text(program.name)
-    names = ["registry.example/group/one:1", "registry.example/two:2"]
-    images = [ProgramImage(name, [each], layers=[root]) for name, each in zip(names, programs, strict=True)]
-    image_archives.write(tmp_path / "both.tar", images)
-    with tarfile.open(tmp_path / "both.tar") as opened:
-        members = opened.getnames()
-        manifest = documents(opened, "manifest.json")
-        repositories = documents(opened, "repositories")
-        layers = [documents(opened, each["Config"])["rootfs"]["diff_ids"] for each in manifest]
-    assert members[0] == "repositories"
-    assert len(members) == len(set(members)) == 2 + 2 + 3
-    assert [each["RepoTags"] for each in manifest] == [[name] for name in names]
-    assert [f"{name}:{tag}" for name, tags in repositories.items() for tag in tags] == names
-    assert layers[0][0] == layers[1][0] == f"sha256:{hashlib.sha256(root.read_bytes()).hexdigest()}"
-    assert layers[0][1] != layers[1][1]
 
 
 def test_another_file_is_refused_with_the_fix(tmp_path):
