@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koordctl.backtest import placement, traces
+from koordctl.backtest import node_history, traces
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
@@ -70,7 +70,7 @@ def scenario(found: traces.Traces, given: argparse.Namespace, node_count: int) -
     """Build the scenario; its pods do not depend on the number of nodes."""
     rng = random.Random(f"placement quality {given.seed}")
     series_count, trace_steps = found.shares.shape
-    cores = placement.draw_requests(series_count, given.seed)
+    cores = node_history.draw_requests(series_count, given.seed)
     steps = round(given.days * 86_400 / found.step_seconds)
     mean_life_seconds = given.life_hours * 3600.0
     arrivals = list(_arrivals(rng, given.days * 86_400, given.pods, mean_life_seconds))

@@ -21,7 +21,7 @@ from api_types.node_metric import types as node_metric
 from benchmarks import synthetic_cluster
 from e2e.support import mid_formula
 from e2e.support.cluster_client import cpu_millis, units
-from koordctl.backtest import placement
+from koordctl.backtest import node_history
 from koordctl.backtest.traces import Traces
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import UsageSample
@@ -175,7 +175,7 @@ def pod_name(index: int, suffix: str) -> str:
 def make(traces: Traces, *, archetypes: int, steps: int, seed: int = 1) -> Corpus:
     """Feed the agent's observer and report builder with usage of the traces; `steps` reports of each archetype."""
     chance = random.Random(f"fleet {seed}")
-    drawn = placement.draw_requests(len(traces.shares), seed)
+    drawn = node_history.draw_requests(len(traces.shares), seed)
     statuses, requests = [], []
     for _ in range(archetypes):
         series = [chance.randrange(len(drawn)) for _ in range(PODS)]

@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 
 import prometheus_client
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from apiserver_client import credentials, session
 from component_base import clock
 from component_base.http_endpoint import HttpEndpoint, ProbeResult
 from console.cluster.details import Records
 from console.cluster.poller import Poller
-from console.cluster.records import NOT_IN_CLUSTER
+from console.cluster.reading import NOT_IN_CLUSTER
 from console.history.prometheus import CpuHistory
-from console.metrics import ConsoleCollector
 from console.settings import ConsoleSettings
-from console.view import Currency
+from console.view import Currency, FleetView
 from console.web import server
 from console.web.app import PagesApp
 
@@ -61,3 +64,26 @@ def _readiness(poller: Poller) -> ProbeResult:
     return ProbeResult(
         ok=currency is Currency.CURRENT, text=f"the snapshot is {currency.value}: {view.error or 'fine'}"
     )
+
+
+class ConsoleCollector(Collector):
+    """Collector of the age and the size of the newest snapshot; `view` returns it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.view: Callable[[], FleetView] = FleetView
+        registry.register(self)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Describe the newest snapshot; before the first one the time is 0."""
+        view = self.view()
+        time = view.snapshot.time.timestamp() if view.snapshot else 0.0
+        yield GaugeMetricFamily(
+            "koord_console_snapshot_timestamp_seconds", "Unix time of the newest snapshot; 0 before the first.", time
+        )
+        yield GaugeMetricFamily("koord_console_snapshot_nodes", "Nodes in the newest snapshot.", len(view.nodes))
+        yield GaugeMetricFamily(
+            "koord_console_read_duration_seconds", "Time that the newest snapshot took.", view.read_seconds
+        )
+        yield GaugeMetricFamily(
+            "koord_console_read_failed", "Whether the last attempt to read a snapshot failed.", float(bool(view.error))
+        )

@@ -13,10 +13,9 @@ from typing import Final
 
 from api_types.node_metric import evaluation_report
 from fleet import findings
-from fleet.findings import Finding
+from fleet.findings import Finding, FleetSnapshot
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import total
-from fleet.snapshot import FleetSnapshot
 
 _SUMMED: Final = ("allocatable", "used", "prod_used", "mid_used", "prod_requests", "prod_peak", "mid", "mid_requests")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, quantities, times
@@ -20,7 +20,10 @@ from api_types.node_metric.mid_status import MidStatus
 from fleet import wire
 from manager.cache import store
 from manager.mid_resource import decision, formula
+from manager.mid_resource.explanation import Term
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+from manager.slo_config import explanation, strategy
+from manager.slo_config.evaluation import ConfigOutcome
 
 
 class Amounts(NamedTuple):
@@ -186,3 +189,25 @@ def _line_amounts(written: MidStatus | None, term: str) -> Amounts:
     lines = written.resources if written else {}
     values = {native: getattr(lines[mid], term) if mid in lines else None for native, mid in MID_OF_NATIVE.items()}
     return Amounts(values[names.CPU], values[names.MEMORY])
+
+
+TermsByName = Mapping[str, Term]
+"""Terms of one resource."""
+NO_LAYERS: Final[Mapping[str, str]] = {}
+
+
+def mid_layers(outcome: ConfigOutcome | None, node: store.StoredNode) -> Mapping[str, str]:
+    """Return the layer that sets each key of a node's strategy; empty where no configuration was read."""
+    if outcome is None or outcome.configuration is None:
+        return NO_LAYERS
+    labels, annotations = pods.label_map(node.metadata), pods.annotation_map(node.metadata)
+    chosen = strategy.node_strategy(outcome.configuration, labels, annotations)
+    return {value.key: value.layer for value in explanation.explain_values(chosen.layers)}
+
+
+def term_origin(term: Term, layer_of: Mapping[str, str]) -> str:
+    """Return where a term comes from: its source, or the key with its layer; of a bound also whether it binds."""
+    parts = [f"{term.key}, {layer_of[term.key]}" if term.key in layer_of else term.key or term.source]
+    if term.binds is not None:
+        parts.append("binds" if term.binds else "does not bind")
+    return "; ".join(part for part in parts if part)

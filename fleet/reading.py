@@ -17,10 +17,9 @@ from api_types.kubernetes.pods import Pod
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
 from fleet import node_state, pod_state, scheduler_config, wire
-from fleet.findings import AGENT, MANAGER, SCHEDULER
+from fleet.findings import AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, Installation, Unread
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.scheduler_config import SchedulerConfig
-from fleet.snapshot import LAST_GOOD_CONFIG, Installation, Unread
 from manager import lease
 from manager.cache import store
 from manager.slo_config import evaluation
@@ -173,7 +172,7 @@ class Reader:
         quotas: dict[str, Amounts | None] = {}
         with self.attempt("namespaces"):
             selector = objects.selectors(f"metadata.name={namespace}" if namespace else None, None)
-            async for item in self._each(resources.NAMESPACES, wire.WireNamespace, parameters=selector):
+            async for item in self._each(resources.NAMESPACES, wire.WireObject, parameters=selector):
                 text = pods.annotation_map(item.metadata).get(names.ANNOTATION_MID_QUOTA)
                 if text is None:
                     continue

@@ -30,8 +30,8 @@ class PredictorReport(WirePrediction, rename="camel", frozen=True):
     cold_pods: int = 0
 
 
-class WireNamespace(msgspec.Struct, frozen=True):
-    """The metadata of a Namespace."""
+class WireObject(msgspec.Struct, frozen=True):
+    """Any object, by its metadata."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
 

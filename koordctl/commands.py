@@ -80,7 +80,7 @@ class NotInThisImage(click.ClickException):
 
 SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
     "usage and faults": (
-        _Command("status", "What runs, what is measured, what Mid there is, and what is wrong", "cli.status_command"),
+        _Command("status", "What runs, what is measured, what Mid there is, and what is wrong", "cli.status"),
         _Command("top", "Usage, requests, predicted peak and Mid of nodes, pods or namespaces", "cli.top_command"),
         _Command("gain", "What Mid resources brought, by namespace, and what they risked", "gain.command"),
         _Command("console", "Pages about the cluster in your browser, with your own rights", "cli.console_command"),
@@ -96,7 +96,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
             "Why a node has its Mid resources, why a pod is where it is, which value holds",
             _Command("node", "The Mid resources of a node as a sum, term by term", "explain.node_command"),
             _Command("pod", "Why a pod is on its node, why not on others", "explain.pod_command"),
-            _Command("config", "The value of each key, and the layer that sets it", "explain.config_command"),
+            _Command("config", "The value of each key, and the layer that sets it", "explain.config"),
         ),
         _Command(
             "bundle",
@@ -115,10 +115,12 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
         _Group(
             "scheduler",
             "Check the configuration of the scheduler plugin",
-            _Command("check", "Whether plugins and their arguments are right", "scheduler.check_command"),
+            _Command("check", "Whether plugins and their arguments are right", "configuration.scheduler_command"),
         ),
         _Command(
-            "simulate", "Where pods would go, under which configuration of the scheduler", "scheduler.simulate_command"
+            "simulate",
+            "Where pods would go, under which configuration of the scheduler",
+            "configuration.simulate_command",
         ),
         _Command("backtest", "Compare predictors on recorded usage: which one, at which risk", "backtest.command"),
         _Command("convert", "Write the limits of Mid pods into manifests", "convert.command"),
@@ -127,7 +129,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
         _Command("reset-prediction", "Let the agent of a node forget its history; asks", "changes.reset_prediction"),
         _Command("uninstall", "Take away what the suite has written to the cluster; asks", "changes.uninstall"),
         _Command("export", "Dashboards, rules of alerts, or the plugin of k9s, as files", "export.command"),
-        _Command("completion", "The script that completes command lines in a shell", "cli.completion_command"),
+        _Command("completion", "The script that completes command lines in a shell", "completion"),
         _Command("version", "Versions of this program and of the installed parts", "cli.version_command"),
     ),
 }

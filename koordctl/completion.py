@@ -1,10 +1,12 @@
-"""Completion of command lines by the scripts of `koordctl completion`, and of `kubectl koord` by kubectl."""
+"""Command `koordctl completion`, the completion by its scripts, and that of `kubectl koord` by kubectl."""
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from typing import Final
 
+import click
 from click import shell_completion
 
 from koordctl import commands
@@ -14,6 +16,11 @@ VARIABLE: Final = "_KOORDCTL_COMPLETE"
 """Environment variable by which the script of a shell asks for words."""
 _WITH_FILES, _WITHOUT_FILES = 0, 4
 """Directives of kubectl: whether the shell adds names of files."""
+
+
+PARAMETERS: Final = (
+    click.Argument(["shell"], type=click.Choice(("bash", "zsh", "fish")), help="shell to complete in"),
+)
 
 
 @shell_completion.add_completion_class
@@ -28,6 +35,14 @@ class BashWords(shell_completion.BashComplete):
         """Leave out the `=`, which bash passes as a word of its own."""
         words, partial = super().get_completion_args()
         return [word for word in words if word != "="], partial if partial != "=" else ""
+
+
+def run(options: Namespace) -> int:
+    """Print the script of a shell; return the exit code."""
+    completion = shell_completion.get_completion_class(options.shell)
+    assert completion is not None
+    sys.stdout.write(completion(commands.ROOT, {}, "koordctl", VARIABLE).source())
+    return FINE
 
 
 def kubectl() -> int:

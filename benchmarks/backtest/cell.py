@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.backtest import reference
 from benchmarks.backtest.replay import replay
-from koordctl.backtest import placement
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest import node_history
+from koordctl.backtest.node_history import SeriesStay
 from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
@@ -84,12 +84,12 @@ def _place(traces: Traces, setting: Setting) -> Cell:
         raise ValueError(
             f"{steps} values: want more than {first} before the first prediction and {horizon_steps} in the horizon"
         )
-    requested = placement.draw_requests(series_count, setting.seed)
+    requested = node_history.draw_requests(series_count, setting.seed)
     rng = random.Random(f"placement {setting.seed}")
     known = np.isfinite(traces.shares)
     return Cell(
         machines=[
-            placement.place(known, setting.slots, setting.mean_life_days * steps_a_day, rng)
+            node_history.place(known, setting.slots, setting.mean_life_days * steps_a_day, rng)
             for _ in range(setting.machines)
         ],
         used=traces.shares * np.array(requested)[:, np.newaxis],

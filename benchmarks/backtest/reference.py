@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest.node_history import SeriesStay
 from koordlet.samples import Resource
 
 SLOT_SECONDS, COLD_SECONDS, HALF_LIFE_OF_MOMENTS = 300, 7200, {Resource.CPU: 43_200.0, Resource.MEMORY: 86_400.0}

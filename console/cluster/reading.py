@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
+import urllib.parse
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
 
 from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
-from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import DetailedNodeMetric, PendingPod
-from fleet import mid_explanation, mid_terms, wire
+from console.cluster.details import DetailedNodeMetric, Listed, NodeDetail, PendingPod, Records
+from fleet import mid_explanation, node_state, port_forward, wire
+from fleet.findings import SCHEDULER, FleetSnapshot, Unread
 from fleet.pod_state import NamespaceState
+from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import Reader
-from fleet.snapshot import FleetSnapshot, Unread
+from manager import lease
 from manager.cache import store
 from manager.events import REPORTER
 from manager.slo_config.evaluation import ConfigOutcome
+from scheduler_plugin.settings import SchedulerPluginSettings
 
 T = TypeVar("T")
 _MOST_LISTED: Final = 500
@@ -35,7 +40,7 @@ async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tu
     reader = Reader(api, now)
     nodes = await reader.nodes()
     installation = await reader.installation(namespace)
-    snapshot = FleetSnapshot(now, api.server, nodes, None, installation, tuple(reader.unread))
+    snapshot = FleetSnapshot(now, api.server, nodes, installation, tuple(reader.unread))
     return snapshot, await reader.usage_limit(namespace)
 
 
@@ -45,7 +50,7 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Confi
     `outcome` is the configuration of the snapshot.
     """
     reader = Reader(api, now)
-    report, explanation, node_pods, metric, layers = None, None, None, None, mid_terms.NO_LAYERS
+    report, explanation, node_pods, metric, layers = None, None, None, None, node_state.NO_LAYERS
     with reader.attempt("nodemetrics"):
         read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
         report = read.status
@@ -54,7 +59,7 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Confi
         with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
         explanation = await mid_explanation.explain(api, with_status, metric, now)
-        layers = mid_terms.layers(outcome, with_status)
+        layers = node_state.mid_layers(outcome, with_status)
     with reader.attempt("pods"):
         node_pods = await reader.pods(None, name)
     return NodeDetail(explanation, node_pods, report, layers, tuple(reader.unread))
@@ -143,3 +148,65 @@ async def _listed(
         items = listed.items
     unread = [*reader.unread, *(Unread(f"{len(bad)} {resource.plural}", str(bad[0])) for _ in bad[:1])]
     return Listed(None if items is None else tuple(items), tuple(unread))
+
+
+_MOST_NODES: Final = 50
+_DEBUG_PORT: Final = int(SchedulerPluginSettings.model_fields["debug_port"].default)
+
+
+NOT_IN_CLUSTER: Final = Records(
+    missing="Each scheduler plugin keeps its decision records on its own loopback address, which this pod does not "
+    "reach. For reasons node by node run koordctl console on your machine. The Events below are what the scheduler "
+    "wrote to the cluster."
+)
+
+
+async def read_records(api: session.Session, namespace: str, caller: Caller, pod: str) -> Records:
+    """Return the recent decisions, and those on `pod` where one is named; why there are none is a sentence.
+
+    Raises errors.ApiServerError where the apiserver does not answer.
+    """
+    try:
+        name = await _leader(api, namespace)
+        if not name:
+            return Records(missing=f"No pod of {SCHEDULER} runs in the namespace {namespace}.")
+        async with port_forward.open_forward(PodPort(namespace, name, _DEBUG_PORT), caller) as forward:
+            recent = _decoded(await forward.get("/debug/pods/"))
+            records: Any = None
+            if pod:
+                records = _decoded(await forward.get(f"/debug/pods/{urllib.parse.quote(pod)}?nodes={_MOST_NODES}"))
+    except (CannotForward, errors.StatusError) as error:
+        return Records(missing=f"The decision records were not read: {error}.")
+    decisions = _mappings(records.get("decisions")) if isinstance(records, dict) else []
+    return Records(_mappings(recent), pod, decisions)
+
+
+async def _leader(api: session.Session, namespace: str) -> str:
+    """Return the running pod of the scheduler that leads; any other where the Lease names none of them."""
+    listed = await objects.list_all(
+        api,
+        resources.PODS,
+        namespace=namespace,
+        label_selector=f"app.kubernetes.io/name={SCHEDULER}",
+        decode=pods.Pod,
+    )
+    running = sorted(pod.metadata.name for pod in listed.items if pod.status.phase == "Running")
+    try:
+        record = await objects.get(api, resources.LEASES, SCHEDULER, namespace=namespace, decode=lease.Lease)
+    except errors.StatusError:
+        return next(iter(running), "")
+    holder = (record.spec.holder_identity or "").partition("_")[0]
+    return holder if holder in running else next(iter(running), "")
+
+
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _decoded(page: port_forward.ForwardedPage) -> Any:
+    if page.status != HTTPStatus.OK:
+        return None
+    try:
+        return json.loads(page.body)
+    except (ValueError, RecursionError):
+        return None

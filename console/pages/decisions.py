@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from api_types.kubernetes import times
-from console.cluster.details import Listed, Records
-from console.cluster.wire import PendingPod
-from console.pages import numbers, shown
+from console.cluster.details import Listed, PendingPod, Records
+from console.pages import shown
 from fleet import wire
 
 _MOST_PODS: Final = 50
@@ -71,7 +70,7 @@ def _group(reason: str, message: str, pods: Sequence[PendingPod], now: dt.dateti
         "reason": shown.cut(reason),
         "message": message,
         "count": len(pods),
-        "age": numbers.age((now - oldest).total_seconds() if oldest else None),
+        "age": shown.age((now - oldest).total_seconds() if oldest else None),
         "schedulers": ", ".join(sorted({shown.cut(pod.spec.scheduler_name) for pod in pods})[:_NAMED]),
         "pods": [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods[:_NAMED]],
         "more": max(len(pods) - _NAMED, 0),
@@ -108,4 +107,4 @@ def _decision(decision: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
 
 
 def _age(at: object, now: dt.datetime) -> str:
-    return numbers.age(now.timestamp() - at) if isinstance(at, int | float) else numbers.UNKNOWN
+    return shown.age(now.timestamp() - at) if isinstance(at, int | float) else shown.UNKNOWN

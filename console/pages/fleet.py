@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from console.pages import numbers, shown
+from console.pages import shown
 from console.pages.shown import BarLane, part
 from console.view import FleetView
 from fleet.node_state import Amounts, NodeState, percent
@@ -63,9 +63,7 @@ def headline(view: FleetView) -> str:
         return f"{count}, no usage is known yet"
     verb = "uses" if len(nodes) == 1 else "use"
     have = "has" if len(nodes) == 1 else "have"
-    return (
-        f"{count} {verb} {numbers.cores(used)} of {numbers.cores(whole)} cores and {have} {numbers.cores(mid)} of Mid"
-    )
+    return f"{count} {verb} {shown.cores(used)} of {shown.cores(whole)} cores and {have} {shown.cores(mid)} of Mid"
 
 
 def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
@@ -82,13 +80,13 @@ def _lanes(totals: Mapping[str, Amounts], resource: str) -> dict[str, Any]:
         ("Mid", "mid", [part("mid", 0, shares["mid"])]),
         ("Mid requested", "mid_requests", [part("mid-request", 0, shares["mid_requests"])]),
     )
-    amounts = numbers.column([sums[key] for _, key, _ in lanes], resource)
+    amounts = shown.column([sums[key] for _, key, _ in lanes], resource)
     return {
         "name": "CPU" if resource == "cpu" else "Memory",
         "unit": "cores" if resource == "cpu" else "GiB",
-        "whole": numbers.amount(whole, resource),
+        "whole": shown.amount(whole, resource),
         "lanes": [
-            BarLane(name, amount, numbers.percent(shares[key]), parts)
+            BarLane(name, amount, shown.percent_text(shares[key]), parts)
             for (name, key, parts), amount in zip(lanes, amounts, strict=True)
         ],
     }
@@ -105,8 +103,8 @@ def _bins(nodes: Sequence[NodeState]) -> list[int]:
 
 
 def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
-    mid = numbers.column([node.mid.cpu for node in nodes])
-    requested = numbers.column([node.mid_requests.cpu for node in nodes])
+    mid = shown.column([node.mid.cpu for node in nodes])
+    requested = shown.column([node.mid_requests.cpu for node in nodes])
     return [_row(*cells) for cells in zip(nodes, mid, requested, strict=True)]
 
 
@@ -115,12 +113,12 @@ def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:
     return {
         "name": node.name,
         "bar": shown.usage_bar(node),
-        "used": numbers.percent(node.used_percent("cpu")),
-        "requests": numbers.percent(percent(node.prod_requests.cpu, whole)),
-        "peak": numbers.percent(percent(node.prod_peak.cpu, whole)),
+        "used": shown.percent_text(node.used_percent("cpu")),
+        "requests": shown.percent_text(percent(node.prod_requests.cpu, whole)),
+        "peak": shown.percent_text(percent(node.prod_peak.cpu, whole)),
         "mid": mid,
         "mid_requests": requested,
-        "memory": numbers.percent(node.used_percent("memory")),
-        "age": numbers.age(node.sample_age_seconds),
+        "memory": shown.percent_text(node.used_percent("memory")),
+        "age": shown.age(node.sample_age_seconds),
         "sign": shown.mid_sign(node),
     }

@@ -8,11 +8,10 @@ import json
 from typing import Any, Final
 
 from console.cluster.details import Listed
-from console.pages import numbers, shown
+from console.pages import shown
 from console.view import FleetView
 from fleet import wire
-from fleet.findings import AGENT, MANAGER, SCHEDULER
-from fleet.snapshot import FleetSnapshot, Installation
+from fleet.findings import AGENT, MANAGER, SCHEDULER, FleetSnapshot, Installation
 from manager.slo_config import evaluation
 
 _MOST_EVENTS: Final = 20
@@ -27,7 +26,7 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
     return {
         "headline": _headline(len(attention)),
         "parts": [_part(installed, name, title, now) for name, title in _PARTS],
-        "kubernetes": installed.kubernetes or numbers.UNKNOWN,
+        "kubernetes": installed.kubernetes or shown.UNKNOWN,
         "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
         else "not read",
@@ -68,7 +67,7 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
             "title": title,
             "name": name,
             "style": "off",
-            "sign": numbers.UNKNOWN,
+            "sign": shown.UNKNOWN,
             "word": "not found",
             "ready": "",
             "version": "",
@@ -80,7 +79,7 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
         style, sign, word = "warn", "!", "degraded"
     more = ""
     if name == MANAGER and installed.leader:
-        renewed = numbers.age((now - installed.renewed).total_seconds()) if installed.renewed else numbers.UNKNOWN
+        renewed = shown.age((now - installed.renewed).total_seconds()) if installed.renewed else shown.UNKNOWN
         more = f"leader {installed.leader}, renewed {renewed} ago"
     return {
         "title": title,
@@ -89,6 +88,6 @@ def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> d
         "sign": sign,
         "word": word,
         "ready": f"{ready} of {desired}",
-        "version": installed.versions().get(name, numbers.UNKNOWN),
+        "version": installed.versions().get(name, shown.UNKNOWN),
         "more": more,
     }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from console.cluster.details import Listed
 from console.history.memory import History
-from console.pages import numbers, shown
+from console.pages import shown
 from console.pages.shown import part
 from console.view import FleetView
 from fleet import wire
@@ -39,7 +39,7 @@ def context(
     points = history.fleet_points("cpu")
     listed = sorted(sums.items or (), key=lambda namespace: (-(namespace.mid_held.cpu or 0), namespace.name))
     return {
-        "headline": f"{numbers.cores(mid.cpu)} cores and {numbers.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",
+        "headline": f"{shown.cores(mid.cpu)} cores and {shown.gib(mid.memory)} GiB of Mid on {len(nodes):,} nodes",
         "totals": [
             ("CPU", "cores", *_shares(mid.cpu, requested.cpu, used.cpu, "cpu")),
             ("Memory", "GiB", *_shares(mid.memory, requested.memory, used.memory, "memory")),
@@ -55,10 +55,10 @@ def context(
 
 
 def _shares(mid: int | None, requested: int | None, used: int | None, resource: str) -> tuple[Any, ...]:
-    amounts = numbers.column([mid, requested, used], resource)
+    amounts = shown.column([mid, requested, used], resource)
     return (
         *amounts[:2],
-        numbers.percent(percent(requested, mid)),
+        shown.percent_text(percent(requested, mid)),
         amounts[2],
         (part("mid-request", 0, percent(requested, mid)),),
         (part("mid", 0, percent(used, mid)),),
@@ -67,7 +67,7 @@ def _shares(mid: int | None, requested: int | None, used: int | None, resource: 
 
 def _namespaces(namespaces: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
     columns = {
-        name: numbers.column([getattr(state, name).cpu for state in namespaces])
+        name: shown.column([getattr(state, name).cpu for state in namespaces])
         for name in ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "mid_quota")
     }
     return [

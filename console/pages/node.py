@@ -7,15 +7,13 @@ from typing import Any, Final
 
 from api_types import names
 from api_types.node_metric import evaluation_report
-from console.cluster.details import NodeDetail
-from console.cluster.wire import DetailedReport
+from console.cluster.details import DetailedReport, NodeDetail
 from console.history.memory import History
-from console.pages import numbers, prediction, shown
+from console.pages import prediction, shown
 from console.pages.shown import part
 from console.view import FleetView
-from fleet import findings, mid_terms
-from fleet.mid_terms import TermsByName
-from fleet.node_state import Amounts, NodeState, native_amounts, percent
+from fleet import findings, node_state
+from fleet.node_state import Amounts, NodeState, TermsByName, native_amounts, percent
 from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation, Term
 
@@ -100,7 +98,7 @@ def _headline(node: NodeState, explanation: Explanation | None) -> str:
         )
     if mid.cpu is None:
         return f"{node.name} has no Mid"
-    cpu, memory = numbers.cores(mid.cpu), numbers.gib(mid.memory)
+    cpu, memory = shown.cores(mid.cpu), shown.gib(mid.memory)
     return f"{node.name} has {cpu} cores and {memory} GiB of Mid"
 
 
@@ -112,13 +110,13 @@ def _newest(explanation: Explanation | None) -> str:
 
 
 def _facts(node: NodeState) -> list[tuple[str, str]]:
-    pods = numbers.UNKNOWN if node.warm_pods is None else f"{node.warm_pods} warm, {node.cold_pods} cold"
+    pods = shown.UNKNOWN if node.warm_pods is None else f"{node.warm_pods} warm, {node.cold_pods} cold"
     return [
-        ("CPU used", f"{numbers.cores(node.used.cpu)} of {numbers.cores(node.allocatable.cpu)} cores"),
-        ("memory used", f"{numbers.gib(node.used.memory)} of {numbers.gib(node.allocatable.memory)} GiB"),
-        ("Mid requested", f"{numbers.cores(node.mid_requests.cpu)} cores, {numbers.gib(node.mid_requests.memory)} GiB"),
-        ("predictor", f"{node.predictor or numbers.UNKNOWN}; {pods}"),
-        ("report", f"{numbers.age(node.sample_age_seconds)} old"),
+        ("CPU used", f"{shown.cores(node.used.cpu)} of {shown.cores(node.allocatable.cpu)} cores"),
+        ("memory used", f"{shown.gib(node.used.memory)} of {shown.gib(node.allocatable.memory)} GiB"),
+        ("Mid requested", f"{shown.cores(node.mid_requests.cpu)} cores, {shown.gib(node.mid_requests.memory)} GiB"),
+        ("predictor", f"{node.predictor or shown.UNKNOWN}; {pods}"),
+        ("report", f"{shown.age(node.sample_age_seconds)} old"),
     ]
 
 
@@ -141,9 +139,10 @@ def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
 
 def _terms(terms: TermsByName, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
     listed = [term for term in terms.values() if term.term in _TERMS]
-    amounts = numbers.column([term.value for term in listed], resource)
+    amounts = shown.column([term.value for term in listed], resource)
     return [
-        _term(term, amount, whole, mid_terms.origin(term, layers)) for term, amount in zip(listed, amounts, strict=True)
+        _term(term, amount, whole, node_state.term_origin(term, layers))
+        for term, amount in zip(listed, amounts, strict=True)
     ]
 
 
@@ -165,8 +164,8 @@ def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, lis
         usage = window.usage or {}
         cells = [native_amounts(usage[name].resources).cpu if name in usage else None for name in _STATISTICS]
         yield (
-            window.duration or numbers.UNKNOWN,
-            [numbers.percent(percent(cell, node.allocatable.cpu)) for cell in cells],
+            window.duration or shown.UNKNOWN,
+            [shown.percent_text(percent(cell, node.allocatable.cpu)) for cell in cells],
         )
 
 
@@ -174,8 +173,8 @@ def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
     prod = report.prediction.prod if report.prediction else None
     reported = [(text, value) for field, text in _PEAK_TERMS if (value := getattr(prod, field, None))]
     amounts = [native_amounts(value) for _, value in reported]
-    cpu = numbers.column([amount.cpu for amount in amounts])
-    memory = numbers.column([amount.memory for amount in amounts], "memory")
+    cpu = shown.column([amount.cpu for amount in amounts])
+    memory = shown.column([amount.memory for amount in amounts], "memory")
     return list(zip((text for text, _ in reported), cpu, memory, strict=True))
 
 
@@ -185,11 +184,11 @@ def _largest(pods: Sequence[PodState]) -> list[PodState]:
 
 def _pods(pods: Sequence[PodState]) -> list[dict[str, str]]:
     columns = {
-        "requests": numbers.column([pod.requests.cpu for pod in pods], least_digits=2),
-        "used": numbers.column([pod.used.cpu for pod in pods], least_digits=2),
-        "slack": numbers.column([pod.slack.cpu for pod in pods], least_digits=2),
-        "memory_requests": numbers.column([pod.requests.memory for pod in pods], "memory", 1),
-        "memory_used": numbers.column([pod.used.memory for pod in pods], "memory", 1),
+        "requests": shown.column([pod.requests.cpu for pod in pods], least_digits=2),
+        "used": shown.column([pod.used.cpu for pod in pods], least_digits=2),
+        "slack": shown.column([pod.slack.cpu for pod in pods], least_digits=2),
+        "memory_requests": shown.column([pod.requests.memory for pod in pods], "memory", 1),
+        "memory_used": shown.column([pod.used.memory for pod in pods], "memory", 1),
     }
     return [
         {

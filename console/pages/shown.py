@@ -1,4 +1,4 @@
-"""Signs, bars and findings as every page shows them. Pure."""
+"""Amounts, times, signs, bars and findings as every page shows them; what is not known is a dash. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,59 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from api_types.kubernetes import times
 from console.history.memory import HistoryPoint
-from console.pages import numbers
 from fleet import wire
 from fleet.finding_kinds import KINDS, Severity
 from fleet.findings import Finding
 from fleet.node_state import NodeState, percent
 from manager.mid_resource.reasons import TEXTS
+
+UNKNOWN: Final = "–"  # noqa: RUF001  # a dash, as wide as a digit
+_GIB: Final = 2**30
+
+
+def cores(millis: float | None) -> str:
+    """Format milli-cores as cores."""
+    return amount(millis, "cpu")
+
+
+def gib(count: float | None) -> str:
+    """Format bytes as GiB."""
+    return amount(count, "memory")
+
+
+def amount(value: float | None, resource: str) -> str:
+    """Format milli-cores or bytes, by the resource `cpu` or `memory`."""
+    return column([value], resource)[0]
+
+
+def column(values: Sequence[float | None], resource: str = "cpu", least_digits: int = 0) -> list[str]:
+    """Format the amounts of a column, each with as many digits as the largest: their points are below one another."""
+    unit, most_digits = (1000, 2) if resource == "cpu" else (_GIB, 1)
+    largest = max((abs(value) / unit for value in values if value is not None), default=0.0)
+    digits = max(0 if largest >= 100 else 1 if largest >= 10 else most_digits, least_digits)
+    return [UNKNOWN if value is None else f"{value / unit:,.{digits}f}" for value in values]
+
+
+def percent_text(value: float | None, digits: int = 0) -> str:
+    """Format a share in percent."""
+    return UNKNOWN if value is None else f"{value:.{digits}f} %"
+
+
+def age(seconds: float | None) -> str:
+    """Format an age by its largest unit, as kubectl does."""
+    return UNKNOWN if seconds is None else "{} {}".format(*times.rounded_age(seconds))
+
+
+def clock_time(time: dt.datetime | None) -> str:
+    """Format the time of day in UTC."""
+    return time.astimezone(dt.UTC).strftime("%H:%M:%S") if time else UNKNOWN
+
+
+def minute(time_seconds: float) -> str:
+    """Format a time by hour and minute in UTC."""
+    return dt.datetime.fromtimestamp(time_seconds, dt.UTC).strftime("%H:%M")
 
 
 class Sign(NamedTuple):
@@ -98,8 +144,8 @@ def usage_bar(node: NodeState) -> Bar:
     peak = percent(node.prod_peak.cpu, whole)
     requests = percent(node.prod_requests.cpu, whole)
     label = (
-        f"{numbers.percent(used)} used, {numbers.percent(requests)} requested by Prod, "
-        f"predicted peak of Prod {numbers.percent(peak)}"
+        f"{percent_text(used)} used, {percent_text(requests)} requested by Prod, "
+        f"predicted peak of Prod {percent_text(peak)}"
     )
     if used is None:
         return Bar((), _within(peak), label)
@@ -166,7 +212,7 @@ def _event(event: wire.WireEvent, now: dt.datetime) -> dict[str, Any]:
     time, about = event.time, event.involved_object
     name = f"{event.metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
     return {
-        "age": numbers.age((now - time).total_seconds() if time else None),
+        "age": age((now - time).total_seconds() if time else None),
         "kind": cut(about.kind),
         "name": cut(name, 2 * LONGEST_NAME),
         "reason": cut(event.reason),

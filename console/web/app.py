@@ -1,14 +1,19 @@
-"""The web application: routes, the values that every page has, and templates."""
+"""The web application: routes, the values that every page has, templates, and the files that a browser may request.
+
+The front-end files of npm are pinned by `front-end.lock.json` and fetched by `python -m tools.images front-end`: into
+the image or the wheel, or into the cache of a checkout. Without them the pages work as they do without JavaScript.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 import functools
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jinja2
 from starlette.applications import Starlette
@@ -23,10 +28,55 @@ from console.cluster import reading
 from console.cluster.details import Listed, Records
 from console.cluster.poller import CutOff, Poller
 from console.history.prometheus import CpuHistory
-from console.pages import decisions, fleet, health, mid, node, numbers, prediction
+from console.pages import decisions, fleet, health, mid, node, prediction, shown
 from console.view import Currency, FleetView
-from console.web import front_end
-from console.web.access import Access
+from console.web.server import Access
+
+_HERE: Final = Path(__file__).parent
+_PACKAGE: Final = _HERE.parent
+LOCK: Final = _PACKAGE / "front-end.lock.json"
+_IN_IMAGE: Final = _PACKAGE / "front-end"
+_IN_CHECKOUT: Final = _PACKAGE.parent / ".cache" / "front-end"
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class File(NamedTuple):
+    """A file with its media type."""
+
+    content_type: str
+    content: bytes
+
+
+@functools.cache
+def front_end_files() -> Mapping[str, File]:
+    """Return all files by name: those of the console, and those of npm where they are there."""
+    files = {path.name: _file(path) for path in sorted((_HERE / "static").iterdir()) if path.suffix in _TYPES}
+    folder = folder_of_npm()
+    if folder is None:
+        return files
+    packages = json.loads(LOCK.read_text(encoding="utf-8"))["packages"]
+    shipped = [name for package in packages if package["shipped"] for name in package["files"].values()]
+    return files | {name: _file(folder / name) for name in shipped}
+
+
+def folder_of_npm() -> Path | None:
+    """Return the folder with the files of npm that the lock file names, None where there is none."""
+    lock_file = LOCK.read_bytes()
+    for folder in (_IN_IMAGE, *_IN_CHECKOUT.glob("[!.]*")):
+        lock = folder / LOCK.name
+        if lock.is_file() and lock.read_bytes() == lock_file:
+            return folder
+    return None
+
+
+def _file(path: Path) -> File:
+    return File(_TYPES[path.suffix], path.read_bytes())
+
 
 T = TypeVar("T")
 PAGES: Final = (
@@ -53,7 +103,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["numbers"] = numbers
+    environment.globals["shown"] = shown
     return environment
 
 
@@ -64,7 +114,7 @@ class PagesApp:
         self._poller = poller
         self._records = records
         self._prometheus = prometheus
-        self._files = front_end.load()
+        self._files = front_end_files()
         self._shared = {"has_scripts": "htmx.min.js" in self._files, "server": poller.server, "nav": PAGES}
 
     def app(self, token: str) -> Access:
@@ -195,8 +245,8 @@ class PagesApp:
             "poll_url": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             **self._shared,
             "currency": currency.value,
-            "data_time": numbers.clock_time(snapshot.time) if snapshot else "",
-            "data_age": numbers.age(view.age_seconds(now)),
+            "data_time": shown.clock_time(snapshot.time) if snapshot else "",
+            "data_age": shown.age(view.age_seconds(now)),
             "error": view.error,
             "unread": [gap for gap in snapshot.unread if gap.is_right] if snapshot else [],
             "no_right": snapshot is not None and snapshot.nodes is None,

@@ -28,11 +28,11 @@ from koordctl.cli.top import NamespaceList, NodeList, PodList
 from koordctl.cli.version_command import Version
 from koordctl.configuration.check_command import ConfigCheck
 from koordctl.configuration.diff import ConfigDiff
+from koordctl.configuration.scheduler_command import SchedulerConfigCheck
 from koordctl.explain.config import ConfigExplanation
 from koordctl.explain.node import NodeExplanation
 from koordctl.explain.pod import PodExplanation
 from koordctl.gain.gains import GainDocument
-from koordctl.scheduler.check_command import SchedulerConfigCheck
 
 DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     StatusDocument,

@@ -17,8 +17,7 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from component_base.prometheus import label_values, selector
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
-from koordctl.backtest.prometheus import Prometheus, StepSeries
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
 

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, report, results, series_cache, sources, time_range, workers
+from koordctl.backtest import cluster_history, prometheus, report, results, sources
 from koordctl.backtest.candidates import BacktestCandidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import Row, Span
 from koordctl.backtest.sources import HistorySource, PrometheusSource
-from koordctl.backtest.workers import WorkerEnded
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, Answer
-from koordctl.cli.command import WrongUsage
-from koordctl.cli.progress import ProgressLine
+from koordctl.cli.command import ProgressLine, WrongUsage
 
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
@@ -155,7 +158,7 @@ def _check(options: Namespace) -> None:
         raise WrongUsage("backtest: want one of --prometheus and --traces")
     if options.cache and options.prometheus:
         try:
-            series_cache.prepare(options.cache)
+            sources.prepare_cache(options.cache)
         except OSError as error:
             raise WrongUsage(_unwritable(options.cache, error)) from None
 
@@ -171,7 +174,7 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, Span(options.horizon, options.interval, warm_up))
         with ProgressLine(sys.stderr) as progress:
-            for number, (rows, problems) in enumerate(workers.each(work, nodes, options.workers), 1):
+            for number, (rows, problems) in enumerate(each_node(work, nodes, options.workers), 1):
                 document.nodes += rows
                 document.problems += problems
                 progress.show(f"{number} of {len(nodes)} nodes")
@@ -209,7 +212,7 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
             raise WrongUsage(str(error)) from None
     server = Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
     now = int(time.time())
-    read = time_range.between(_time("--from", options.start, now), _time("--to", options.end, now), options.step)
+    read = prometheus.steps_between(_time("--from", options.start, now), _time("--to", options.end, now), options.step)
     if read.steps < 2:
         raise WrongUsage(f"--from {options.start} --to {options.end}: want at least two steps of {options.step} s")
     names = _names(options)
@@ -226,7 +229,7 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
     if not matching:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
     if options.cache:
-        series_cache.clean(options.cache)
+        sources.clean_cache(options.cache)
     settings: dict[str, int | float | str] = {
         "startSeconds": read.start, "endSeconds": read.end, "stepSeconds": read.step_seconds,
         "nodes": options.nodes, "selector": options.selector,
@@ -323,3 +326,42 @@ def _time(flag: str, text: str, now: int) -> int:
         return round(times.epoch_seconds(text)) if "T" in text else now - duration(text)
     except (ValueError, BadParameter):
         raise WrongUsage(f"{flag} {text}: want a time (2026-01-31T00:00:00Z), a duration before now, or now") from None
+
+
+ResultT = TypeVar("ResultT")
+
+
+class WorkerEnded(Exception):
+    """A worker ended without a result; the text names the likely cause and the fix."""
+
+
+def each_node(work: Callable[[str], ResultT], nodes: Sequence[str], workers: int) -> Iterator[ResultT]:
+    """Yield the result of each node, in their order. Raises WorkerEnded, and what `work` raises.
+
+    `work` is pickled where there is more than one worker.
+    """
+    if workers == 1 or len(nodes) < 2:
+        yield from map(work, nodes)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(nodes)), mp_context=context, initializer=_begin) as pool:
+        try:
+            yield from pool.map(work, nodes)
+        except BrokenProcessPool:
+            raise WorkerEnded(
+                "a worker process was killed, as the kernel does where memory is short; use fewer --workers, or more "
+                "memory"
+            ) from None
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone: it would wait for work without a time limit."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import gaps
-from koordctl.backtest.node_history import BoundPod, NodeHistory
-from koordctl.backtest.placement import SeriesStay
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest import node_history
+from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay
+from koordctl.backtest.prometheus import TimeRange
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
@@ -192,5 +191,7 @@ def _amounts(values: Mapping[str, float]) -> WholeAmounts | None:
 
 
 def _filled(values: FloatArray, step_seconds: int) -> FloatArray:
-    filled: FloatArray = gaps.without_short_gaps(values[np.newaxis], gaps.SHORT_GAP_SECONDS // step_seconds)[0]
+    filled: FloatArray = node_history.without_short_gaps(
+        values[np.newaxis], node_history.SHORT_GAP_SECONDS // step_seconds
+    )[0]
     return filled

@@ -1,7 +1,8 @@
-"""Recorded usage and requests of the pods of one node, at the steps of a back-test. No I/O."""
+"""Recorded usage and requests of the pods of one node, at the steps of a back-test; series placed as pods. No I/O."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,10 +10,74 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest.placement import SeriesStay
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import Resource
+
+REQUESTS_CORES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesStay:
+    """One stay of a series on a machine, in steps `start` <= step < `end`."""
+
+    series: int
+    start: int
+    end: int
+
+
+def draw_requests(series_count: int, seed: int) -> list[int]:
+    """Draw the cores that each series requests; the traces do not contain them."""
+    rng = random.Random(f"requests {seed}")  # noqa: S311  # not a secret
+    return [rng.choice(REQUESTS_CORES) for _ in range(series_count)]
+
+
+_EMPTY = -1
+_EMPTY_STEPS = 12
+
+
+def place(has_value: np.ndarray, slots: int, mean_life_steps: float, rng: random.Random) -> list[SeriesStay]:
+    """Return the pods of one machine over all steps; `has_value` (series, steps) is where each series has a value.
+
+    All slots are taken from the beginning. A pod lives for an exponentially distributed time and is replaced in the
+    next step by a pod of a series that is not on the machine: the same series twice would peak together, which two pods
+    of a real machine do not. A series that returns is a new pod without history. A pod ends where its series has no
+    value; a slot for which no series has one stays empty for a while.
+
+    Raises ValueError where there are not more series than slots.
+    """
+    series_count, steps = has_value.shape
+    if slots >= series_count:
+        raise ValueError(f"{slots} slots and {series_count} series: want more series, one that arrives has to be new")
+    waiting = list(range(series_count))
+    rng.shuffle(waiting)
+    running = []
+    for _ in range(slots):
+        with_value = [index for index, series in enumerate(waiting) if has_value[series, 0]]
+        running.append(_pod(has_value, waiting.pop(with_value[-1]) if with_value else _EMPTY, 0, mean_life_steps, rng))
+    placed = [pod for pod in running if pod.series != _EMPTY]
+    while any(pod.end < steps for pod in running):
+        slot = min(range(slots), key=lambda number: running[number].end)
+        leaving = running[slot]
+        with_value = [index for index, series in enumerate(waiting) if has_value[series, leaving.end]]
+        arriving = waiting.pop(with_value[rng.randrange(len(with_value))]) if with_value else _EMPTY
+        if leaving.series != _EMPTY:
+            waiting.append(leaving.series)
+        running[slot] = _pod(has_value, arriving, leaving.end, mean_life_steps, rng)
+        if arriving != _EMPTY:
+            placed.append(running[slot])
+    return placed
+
+
+def _pod(has_value: np.ndarray, series: int, start: int, mean_life_steps: float, rng: random.Random) -> SeriesStay:
+    """Return a pod of a series, or an empty slot for a series without a value at the start."""
+    steps = has_value.shape[1]
+    if series == _EMPTY:
+        return SeriesStay(_EMPTY, start, min(start + _EMPTY_STEPS, steps))
+    life = max(1, round(rng.expovariate(1 / mean_life_steps)))
+    gap = np.argmin(has_value[series, start:]) if not has_value[series, start:].all() else steps - start
+    return SeriesStay(series, start, min(start + life, start + int(gap), steps))
+
 
 GIB: Final = 2**30
 
@@ -89,3 +154,19 @@ def nodes_of_one_resource(  # noqa: PLR0917
         Resource.MEMORY: np.full_like(used, GIB) if is_cpu else used * GIB,
     }
     return NodeHistory(name, step_seconds, bound, pods, usage, resources=(resource,))
+
+
+SHORT_GAP_SECONDS: Final = 3600
+"""A shorter gap has the value before it."""
+
+
+def without_short_gaps(values: np.ndarray, most_steps: int) -> np.ndarray:
+    """Fill gaps of at most `most_steps` steps with the value before each."""
+    missing = np.isnan(values)
+    filled_at = np.where(missing, 0, np.arange(values.shape[1]))
+    before = np.maximum.accumulate(filled_at, axis=1)
+    filled = np.take_along_axis(values, before, axis=1)
+    next_at = np.where(missing, values.shape[1], filled_at)
+    after = np.minimum.accumulate(next_at[:, ::-1], axis=1)[:, ::-1]
+    is_short = missing & (after - before - 1 <= most_steps) & (after < values.shape[1])
+    return np.where(is_short, filled, values)

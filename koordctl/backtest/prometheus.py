@@ -1,4 +1,7 @@
-"""Prometheus for a command, which waits for each query; its errors name the flag that is the fix."""
+"""Prometheus for a command, which waits for each query, and the steps and UTC days that a command reads.
+
+Errors name the flag that is the fix.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,53 @@ import numpy as np
 from component_base import http_client, prometheus
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, Labels, PrometheusClient
-from koordctl.backtest.time_range import TimeRange
 from koordlet.prediction.buckets import FloatArray
+
+DAY_SECONDS: Final = 86_400
+_LATEST_SAMPLE_SECONDS: Final = 3600
+"""A day is complete so long after its end: samples arrive late, and the clocks of two machines differ."""
+
+
+class TimeRange(NamedTuple):
+    """Steps at multiples of `step_seconds`; `start` is the first, Unix seconds."""
+
+    start: int
+    step_seconds: int
+    steps: int
+
+    @property
+    def end(self) -> int:
+        """Time of the last step."""
+        return self.start + (self.steps - 1) * self.step_seconds
+
+
+class RangeDay(NamedTuple):
+    """Steps of a UTC day; all of them where `is_complete`."""
+
+    time_range: TimeRange
+    is_complete: bool
+    """Whether the day is over, so that its samples do not change any more."""
+
+
+def steps_between(start_seconds: int, end_seconds: int, step_seconds: int) -> TimeRange:
+    """Return the steps from a time to another, both included where they are multiples of the step."""
+    first = -(-start_seconds // step_seconds) * step_seconds
+    return TimeRange(first, step_seconds, (end_seconds - first) // step_seconds + 1)
+
+
+def split_days(time_range: TimeRange, now_seconds: float) -> list[RangeDay]:
+    """Return the days of a time range, in order. A complete day is whole, also where the range begins or ends in it."""
+    days = []
+    for day in range(time_range.start // DAY_SECONDS, time_range.end // DAY_SECONDS + 1):
+        begin, end = day * DAY_SECONDS, (day + 1) * DAY_SECONDS
+        is_complete = end + _LATEST_SAMPLE_SECONDS <= now_seconds
+        if not is_complete:
+            begin, end = max(begin, time_range.start), min(end, time_range.end + 1)
+        steps = steps_between(begin, end - 1, time_range.step_seconds)
+        if steps.steps > 0:
+            days.append(RangeDay(steps, is_complete))
+    return days
+
 
 ResultT = TypeVar("ResultT")
 _FIXES: Final = {

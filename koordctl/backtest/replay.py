@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import oracle
+from koordctl.backtest import scores
 from koordctl.backtest.node_history import BoundPod, NodeHistory
-from koordctl.backtest.oracle import Stays
+from koordctl.backtest.scores import Stays
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
@@ -156,7 +156,7 @@ class _Recorder:
         prod = running[self._is_prod[running]]
         used = self._used[stays.series[running], step]
         future = stays.usage_after(self._used, prod, step, horizon_steps)
-        forecasts.oracle[column] = oracle.peak(future, self._limits[prod])
+        forecasts.oracle[column] = scores.peak(future, self._limits[prod])
         forecasts.requests[column] = self._requested[prod].sum()
         forecasts.usage[column] = used[self._is_prod[running]].sum()
         system = 0.0 if self._node_usage is None else max(float(self._node_usage[step] - np.nansum(used)), 0.0)

@@ -3,20 +3,122 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import os
 import random
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Final, Protocol
 
+import msgspec
 import numpy as np
 
-from koordctl.backtest import cluster_history, node_day, node_history, placement, series_cache, time_range, traces
+from koordctl.backtest import cluster_history, node_day, node_history, prometheus, traces
 from koordctl.backtest.cluster_history import Names, NoSeries
-from koordctl.backtest.node_day import NodeDay
+from koordctl.backtest.node_day import Name, NodeDay, PodLabels
 from koordctl.backtest.node_history import NodeHistory
-from koordctl.backtest.prometheus import Prometheus, Server
-from koordctl.backtest.time_range import RangeDay, TimeRange
-from koordlet.samples import Resource
+from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
+from koordlet.samples import RESOURCES, Resource
+
+_VERSION: Final = 2
+_PART: Final = ".part"
+_OLD_SECONDS: Final = 3600
+_DAMAGED: Final = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""What a zip file with changed bytes raises: some of them name another compression, or a password."""
+
+
+class _Meta(msgspec.Struct):
+    """What is not an array."""
+
+    time_range: TimeRange
+    pods: list[PodLabels]
+    measured: dict[str, list[Name]]
+    requests: dict[str, dict[str, float]]
+    capacity: dict[str, float]
+    allocatable: dict[str, float]
+
+
+def day_file(folder: Path, content: Mapping[str, Any]) -> Path:
+    """Return the file of a day; `content` is what was asked, as JSON values."""
+    text = json.dumps({"version": _VERSION, **content}, sort_keys=True)
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.npz"
+
+
+def prepare_cache(folder: Path) -> None:
+    """Make the folder, and write to it. Raises OSError where that is not possible."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
+def clean_cache(folder: Path) -> None:
+    """Remove what a killed process left behind."""
+    for part in folder.glob(f"*{_PART}"):
+        try:
+            if time.time() - part.stat().st_mtime > _OLD_SECONDS:
+                part.unlink()
+        except OSError:
+            continue  # removed by another process
+
+
+def load_day(path: Path) -> NodeDay | None:
+    """Return a saved day, None where there is none or the file is damaged."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            meta = msgspec.json.decode(str(file["meta"]), type=_Meta)
+            day = NodeDay(
+                meta.time_range,
+                meta.pods,
+                file["is_bound"],
+                {resource: meta.measured[resource] for resource in RESOURCES},
+                {resource: file[f"usage-{resource}"] for resource in RESOURCES},
+                {resource: file[f"node-{resource}"] for resource in RESOURCES},
+                meta.requests,
+                meta.capacity,
+                meta.allocatable,
+            )
+    except (OSError, ValueError, KeyError, msgspec.DecodeError, *_DAMAGED):
+        return None
+    return day if _fits(day) else None
+
+
+def save_day(path: Path, day: NodeDay) -> None:
+    """Save a day. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    meta = _Meta(
+        day.time_range,
+        list(day.pods),
+        {str(resource): list(names) for resource, names in day.measured.items()},
+        {uid: dict(amounts) for uid, amounts in day.requests.items()},
+        dict(day.capacity),
+        dict(day.allocatable),
+    )
+    arrays = {"is_bound": day.is_bound, "meta": np.array(msgspec.json.encode(meta).decode())}
+    arrays |= {f"usage-{resource}": values for resource, values in day.usage.items()}
+    arrays |= {f"node-{resource}": values for resource, values in day.node_usage.items()}
+    number, name = tempfile.mkstemp(dir=path.parent, suffix=_PART)
+    try:
+        with os.fdopen(number, "wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _fits(day: NodeDay) -> bool:
+    steps = day.time_range.steps
+    return day.is_bound.shape == (len(day.pods), steps) and all(
+        day.usage[resource].shape == (len(day.measured[resource]), steps) and day.node_usage[resource].shape == (steps,)
+        for resource in RESOURCES
+    )
 
 
 class HistorySource(Protocol):
@@ -54,7 +156,7 @@ class PrometheusSource:
         """Return a node, of each day from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
         client = Prometheus(self.server)
         try:
-            days = (self._day(client, node, day) for day in time_range.split_days(self.time_range, self.now_seconds))
+            days = (self._day(client, node, day) for day in prometheus.split_days(self.time_range, self.now_seconds))
             history = node_day.join_days(node, self.time_range, days, self.names.classes)
         finally:
             client.close()
@@ -68,13 +170,13 @@ class PrometheusSource:
     def _day(self, client: Prometheus, node: str, day: RangeDay) -> NodeDay:
         """Return a day. One that is not over, or whose results came with a warning, is not saved."""
         path = self._cache_file(node, day.time_range) if self.cache and day.is_complete else None
-        if path and (saved := series_cache.load(path)) is not None:
+        if path and (saved := load_day(path)) is not None:
             return saved
         before = set(client.warnings)
         client.warnings.clear()
         downloaded = cluster_history.read_day(client, self.names, node, day.time_range)
         if path and not client.warnings:
-            series_cache.save(path, downloaded)
+            save_day(path, downloaded)
         client.warnings.update(before)
         return downloaded
 
@@ -89,7 +191,7 @@ class PrometheusSource:
             "rate_seconds": self.names.rate_seconds,
         }
         assert self.cache
-        return series_cache.day_file(self.cache, content)
+        return day_file(self.cache, content)
 
 
 @dataclass(frozen=True)
@@ -118,10 +220,10 @@ class TraceSource:
     def load(self, node: str) -> NodeHistory:
         """Return a machine. Raises ValueError for a file that is no trace."""
         trace = traces.read(self.file)
-        requests = placement.draw_requests(len(trace.names), self.seed)
+        requests = node_history.draw_requests(len(trace.names), self.seed)
         rng = random.Random(f"placement {self.seed} {node}")  # noqa: S311  # not a secret
         life_steps = self.mean_life_days * 86_400 / trace.step_seconds
-        pods = placement.place(np.isfinite(trace.shares), self.pods, life_steps, rng)
+        pods = node_history.place(np.isfinite(trace.shares), self.pods, life_steps, rng)
         resource = Resource.MEMORY if "mem" in self.file.name else Resource.CPU
         used = trace.shares * np.array(requests)[:, np.newaxis]
         return node_history.nodes_of_one_resource(node, pods, used, requests, trace.step_seconds, resource)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from koordctl.backtest import gaps
+from koordctl.backtest import node_history
 
 _LEAST_ROWS = 2
 _MOST_MISSING = 20
@@ -67,7 +67,7 @@ def read(path: Path) -> Traces:
     used = np.flatnonzero(np.isfinite(values).any(axis=1))
     if not len(used):
         raise ValueError(f"{path}: no series has a value, want usage as numbers that are not negative")
-    values = gaps.without_short_gaps(values[used], gaps.SHORT_GAP_SECONDS // step_seconds)
+    values = node_history.without_short_gaps(values[used], node_history.SHORT_GAP_SECONDS // step_seconds)
     unit = _unit(values)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is TraceUnit.OWN_LARGEST else _DIVISOR[unit])

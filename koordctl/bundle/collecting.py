@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
+import os
+import re
+import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -14,8 +20,61 @@ from apiserver_client import decoding, errors, objects, resources, session
 from fleet import port_forward
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
-from koordctl.bundle import scrubbing
-from koordctl.bundle.archive import Archive
+
+FOLDER: Final = "koord-bundle"
+MOST_BYTES: Final = 64 * 2**20
+"""Of all files together, before compression."""
+LARGEST_FILE_BYTES: Final = 16 * 2**20
+
+
+class Archive:
+    """The archive. Only its owner may read the file; a file of that name is never replaced. Raises OSError."""
+
+    def __init__(self, path: Path, time: float) -> None:
+        self._path = path
+        self._time = int(time)
+        self._room = MOST_BYTES
+        self.names: list[str] = []
+        self.missing: list[str] = []
+        """A sentence for each part that could not be read, or was cut."""
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._tar = tarfile.open(fileobj=self._file, mode="w:gz")  # noqa: SIM115  # closed at the end of the block
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        """Close the file; after an error it is removed."""
+        if kind is None:
+            self._write("missing.txt", "".join(f"{line}\n" for line in self.missing).encode())
+            self._tar.close()
+        self._file.close()
+        if kind is not None:
+            self._path.unlink(missing_ok=True)
+
+    @property
+    def most_bytes(self) -> int:
+        """Return the size of the largest file that can be added."""
+        return min(LARGEST_FILE_BYTES, self._room)
+
+    def add(self, name: str, text: str) -> None:
+        """Add a file; its end is kept where it is too large."""
+        content = text.encode("utf-8", "replace")
+        most = self.most_bytes
+        if len(content) > most:
+            self.missing.append(f"{name}: only the last {most} of {len(content)} bytes are kept")
+            content = content[len(content) - most :].partition(b"\n")[2]
+        if content:
+            self._room -= len(content)
+            self._write(name, content)
+
+    def _write(self, name: str, content: bytes) -> None:
+        entry = tarfile.TarInfo(f"{FOLDER}/{name}")
+        entry.size, entry.mtime, entry.mode = len(content), self._time, 0o600
+        self._tar.addfile(entry, io.BytesIO(content))
+        self.names.append(name)
+
 
 MOST_AGENTS: Final = 5
 """Agents whose logs and metrics are collected: those that are not ready first."""
@@ -71,10 +130,10 @@ class BundleCollector:
         except errors.Unreachable:
             raise
         except (errors.ApiServerError, CannotForward) as error:
-            self._archive.missing.append(scrubbing.text(f"{name}: {error}"))
+            self._archive.missing.append(scrubbed(f"{name}: {error}"))
 
     def _add(self, name: str, document: Any) -> None:
-        self._archive.add(name, json.dumps(scrubbing.item(document), indent=1))
+        self._archive.add(name, json.dumps(scrubbed_item(document), indent=1))
 
     async def _single(self, file: str, resource: resources.Resource, name: str) -> None:
         with self._attempt(file):
@@ -89,7 +148,7 @@ class BundleCollector:
                 async for raw in items:
                     if isinstance(raw, decoding.PageMetadata):
                         continue
-                    line = f"{json.dumps(scrubbing.item(msgspec.json.decode(raw)))}\n"
+                    line = f"{json.dumps(scrubbed_item(msgspec.json.decode(raw)))}\n"
                     size += len(line)
                     if size > self._archive.most_bytes:
                         self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
@@ -119,7 +178,7 @@ class BundleCollector:
             for previous in (False, True) if status.get("restartCount") else (False,):
                 file = f"logs/{name}-{status['name']}{'-previous' if previous else ''}.log"
                 with self._attempt(file):
-                    self._archive.add(file, scrubbing.text(await self._log(name, status["name"], previous)))
+                    self._archive.add(file, scrubbed(await self._log(name, status["name"], previous)))
 
     async def _log(self, pod: str, container: str, previous: bool) -> str:
         request = objects.call("GET", "get", resources.PODS, pod, self._namespace, subresource="log")
@@ -142,7 +201,7 @@ class BundleCollector:
         file = f"pages/{pod}{path.rstrip('/').replace('/', '-')}.txt"
         page = await forward.get(path)
         if page.status == 200:
-            self._archive.add(file, scrubbing.text(page.body.decode("utf-8", "replace")))
+            self._archive.add(file, scrubbed(page.body.decode("utf-8", "replace")))
         else:
             self._archive.missing.append(f"{file}: status {page.status}")
 
@@ -150,3 +209,56 @@ class BundleCollector:
 def _is_ready(pod: Pod) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+
+
+REMOVED: Final = "REMOVED"
+_DROPPED_ANNOTATIONS: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
+_SECRET: Final = re.compile(r"token|passw(?:or)?d|secret|api-?key|credential|authorization|private-?key", re.IGNORECASE)
+_PATTERNS: Final = (
+    (re.compile(r"-----BEGIN [A-Z ]{1,40}-----.*?(?:-----END [A-Z ]{1,40}-----|\Z)", re.DOTALL), REMOVED),
+    (re.compile(r"(?<![\w.-])eyJ[\w-]+\.[\w-]+\.[\w-]*"), REMOVED),  # JSON web tokens, as service accounts have
+    (re.compile(r"(?i)\b(bearer|basic|token) {1,5}[\w.~+/=-]{8,}"), rf"\1 {REMOVED}"),
+    (re.compile(r"""(\w://)[^\s@"']{1,300}@"""), rf"\1{REMOVED}@"),
+    (
+        re.compile(
+            rf"""((?:{_SECRET.pattern})[\w.-]{{0,40}}["']?\s{{0,5}}[:=]\s{{0,5}})("[^"\n]*"|'[^'\n]*'|[^\s,;&}}]+)""",
+            re.IGNORECASE,
+        ),
+        rf"\1{REMOVED}",
+    ),
+)
+"""What resembles a secret in a text, each found in linear time: tenants write logs. The name of a file of a secret is
+taken out as well, which is no loss."""
+
+
+def scrubbed(content: str) -> str:
+    """Return a text without what resembles a secret."""
+    for pattern, replacement in _PATTERNS:
+        content = pattern.sub(replacement, content)
+    return content
+
+
+def scrubbed_item(content: Any) -> Any:
+    """Return an object of the cluster without values of environment variables, and its texts without secrets."""
+    if isinstance(content, Mapping):
+        return {key: _field(key, value) for key, value in content.items() if key != "managedFields"}
+    if isinstance(content, list):
+        return [scrubbed_item(element) for element in content]
+    return scrubbed(content) if isinstance(content, str) else content
+
+
+def _field(key: str, value: Any) -> Any:
+    if key == "env" and isinstance(value, list):
+        return [_variable(variable) for variable in value]
+    if key == "annotations" and isinstance(value, Mapping):
+        value = {name: content for name, content in value.items() if name not in _DROPPED_ANNOTATIONS}
+    if isinstance(value, str) and _SECRET.search(key) and not key.endswith("Name"):
+        return REMOVED
+    return scrubbed_item(value)
+
+
+def _variable(variable: Any) -> Any:
+    """Keep the name of a variable, and where its value is from; a plain value may be a secret."""
+    if not isinstance(variable, Mapping):
+        return REMOVED
+    return {key: REMOVED if key == "value" else scrubbed_item(value) for key, value in variable.items()}

@@ -10,14 +10,13 @@ from typing import Final
 import click
 
 from component_base import clock
+from fleet.findings import LAST_GOOD_CONFIG
 from fleet.reading import Reader
-from fleet.snapshot import LAST_GOOD_CONFIG
-from koordctl.bundle.archive import Archive
-from koordctl.bundle.collecting import BundleCollector
+from koordctl.bundle.collecting import Archive, BundleCollector
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
+from koordctl.cli.command import ProgressLine
 from koordctl.cli.document import AnswerDocument
-from koordctl.cli.progress import ProgressLine
 
 _WANTED: Final = "want a new file in a folder that exists"
 
@@ -44,11 +43,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-
-    async def read(reader: Reader) -> Answer:
-        return await _bundle(reader, options)
-
-    return command.run(options, read, _check)
+    return command.run(options, _bundle, _check)
 
 
 def _check(options: Namespace) -> None:

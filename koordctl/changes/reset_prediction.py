@@ -9,7 +9,6 @@ from api_types.kubernetes import times
 from apiserver_client import objects, resources
 from fleet import wire
 from fleet.reading import Reader
-from koordctl.changes import asking
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument
@@ -24,16 +23,12 @@ class ResetPrediction(AnswerDocument):
     """What follows, a sentence each."""
 
 
-PARAMETERS = (flags.node(), *flags.READING, *asking.PARAMETERS)
+PARAMETERS = (flags.node(), *flags.READING, *command.CHANGING)
 
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-
-    async def read(reader: Reader) -> Answer:
-        return await _reset(reader, options)
-
-    return command.run(options, read, asking.check)
+    return command.run(options, _reset, command.check_terminal)
 
 
 async def _reset(reader: Reader, options: Namespace) -> Answer:
@@ -47,7 +42,7 @@ async def _reset(reader: Reader, options: Namespace) -> Answer:
     ]
     if options.dry_run:
         return _answer(name, "would be reset", plan, FINE)
-    if not asking.is_agreed(options, plan):
+    if not command.is_agreed(options, plan):
         return _answer(name, "not changed", [], NOTHING)
     patch = {"metadata": {"annotations": {names.ANNOTATION_RESET_PREDICTION: times.format_rfc3339(reader.now)}}}
     await objects.merge_patch(reader.api, resources.NODE_METRICS, name, patch)

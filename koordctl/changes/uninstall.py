@@ -13,7 +13,6 @@ from apiserver_client import objects, resources
 from component_base import logs
 from fleet.findings import MANAGER, SCHEDULER
 from fleet.reading import Reader
-from koordctl.changes import asking
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument
@@ -31,25 +30,21 @@ class Uninstall(AnswerDocument):
 PARAMETERS: Final = (
     *flags.READING,
     flags.NAMESPACE,
-    *asking.PARAMETERS,
+    *command.CHANGING,
     click.Option(["--timeout"], type=flags.seconds, default="240", help="limit of the whole uninstallation"),
 )
 
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-
-    async def read(reader: Reader) -> Answer:
-        return await _uninstall(reader, options)
-
-    return command.run(options, read, asking.check)
+    return command.run(options, _uninstall, command.check_terminal)
 
 
 async def _uninstall(reader: Reader, options: Namespace) -> Answer:
     traces = await _left(reader, options.namespace)
     if options.dry_run:
         return _answer(traces, "would be removed", FINE)
-    if not asking.is_agreed(options, [f"removes {len(names)} {what}" for what, names in traces.items()]):
+    if not command.is_agreed(options, [f"removes {len(names)} {what}" for what, names in traces.items()]):
         return _answer(traces, "not changed", NOTHING)
     logs.configure(logs.LogFormat.TEXT, logs.LogLevel.INFO)
     chosen = uninstall.UninstallSettings(namespace=options.namespace, timeout_seconds=options.timeout)

@@ -17,13 +17,12 @@ from apiserver_client import errors, session
 from component_base import clock
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
-from fleet.snapshot import FleetSnapshot
-from koordctl.check import before, installed, reading, rights
+from koordctl.check import installed, reading
 from koordctl.check import results as of
 from koordctl.check.results import CheckVerdict
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
-from koordctl.cli.progress import ProgressLine
+from koordctl.cli.command import ProgressLine
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -90,12 +89,12 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the checks; return the exit code."""
+    return command.run(options, _check)
 
-    async def read(reader: Reader) -> Answer:
-        with ProgressLine(sys.stderr) as progress:
-            return await check(reader.api, options, clock.utc_now, asyncio.sleep, progress.show)
 
-    return command.run(options, read)
+async def _check(reader: Reader, options: Namespace) -> Answer:
+    with ProgressLine(sys.stderr) as progress:
+        return await check(reader.api, options, clock.utc_now, asyncio.sleep, progress.show)
 
 
 async def check(
@@ -131,20 +130,14 @@ async def check(
 async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[CheckVerdict]:
     if options.pre:
         pre_install = await reading.read_before(api, now, options.namespace)
-        results = list(before.results(pre_install, options.namespace, reading.dropped(pre_install.served)))
+        results = list(
+            installed.pre_install_results(pre_install, options.namespace, reading.dropped(pre_install.served))
+        )
     else:
-        candidates = () if Category.RIGHTS in options.skip else rights.VIEWER
+        candidates = () if Category.RIGHTS in options.skip else reading.VIEWER
         inputs = await reading.read(api, now, options.namespace, sleep, candidates)
-        _refuse_nothing(inputs.snapshot)
+        rights_missing = [unread for unread in inputs.snapshot.unread if unread.is_right]
+        if rights_missing and inputs.snapshot.is_empty:
+            raise command.NotRead("\n".join(command.notes(rights_missing)))
         results = list(installed.results(inputs, options.require, reading.dropped(inputs.served)))
     return [result for result in results if result.kind.category not in options.skip]
-
-
-def _refuse_nothing(snapshot: FleetSnapshot) -> None:
-    """Raise NotRead where the caller may read nothing of the suite."""
-    assert snapshot.installation is not None
-    is_nothing = (
-        snapshot.nodes is None and not snapshot.installation.workloads and snapshot.installation.outcome is None
-    )
-    if is_nothing and any(unread.is_right for unread in snapshot.unread):
-        raise command.NotRead("\n".join(command.notes(unread for unread in snapshot.unread if unread.is_right)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +11,10 @@ from api_types.kubernetes import pods, times
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass, priority_class
 from fleet import findings
 from fleet.finding_kinds import Category, Severity
-from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
+from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding, FleetSnapshot, Installation
 from fleet.node_state import NodeState
-from fleet.snapshot import FleetSnapshot, Installation
-from koordctl.check import rights
-from koordctl.check.inputs import CheckInputs
+from koordctl.check import reading
+from koordctl.check.reading import CheckInputs, PreInstallInputs
 from koordctl.check.results import CheckVerdict, Verdict, failed, passed, skipped
 from koordctl.cli.answer import age
 from manager.mid_resource.reasons import Reason
@@ -63,7 +62,7 @@ def kubernetes(version: str) -> CheckVerdict:
 
 def _rights(state: CheckInputs, namespace: str) -> CheckVerdict:
     if state.missing_rights:
-        return failed("Permissions", f"you may not: {rights.named(state.missing_rights, namespace)}")
+        return failed("Permissions", f"you may not: {reading.named(state.missing_rights, namespace)}")
     return passed("Permissions", "you may read everything that the commands show")
 
 
@@ -224,3 +223,45 @@ def _waits_long(pod: pods.Pod, now: dt.datetime) -> bool:
     created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
     is_waiting = not pod.spec.node_name and priority_class(pod) is PriorityClass.MID
     return is_waiting and created is not None and now - created > LONG_WAIT
+
+
+_ENFORCED: Final = "pod-security.kubernetes.io/enforce"
+_PART_OF: Final = "app.kubernetes.io/part-of"  # which nameOverride of the chart replaces
+_CHART: Final = "helm.sh/chart"
+_OWN: Final = "koord-suite"
+
+
+def pre_install_results(state: PreInstallInputs, namespace: str, crd_dropped: Sequence[str]) -> Iterator[CheckVerdict]:
+    """Yield the results of the checks before an installation."""
+    yield kubernetes(state.kubernetes)
+    yield _pod_security(state, namespace)
+    yield _other(state)
+    if state.missing_rights:
+        yield failed("InstallPermissions", f"you may not: {reading.named(state.missing_rights, namespace)}")
+    else:
+        yield passed("InstallPermissions", "you may create everything that the chart installs")
+    if state.served is not None and crd_dropped:
+        yield failed("NodeMetricFieldsDropped", f"the CRD that is installed drops {', '.join(crd_dropped)}")
+
+
+def _pod_security(state: PreInstallInputs, namespace: str) -> CheckVerdict:
+    if state.labels is None:
+        return skipped("PodSecurity", f"namespace {namespace} does not exist yet, or may not be read")
+    level = state.labels.get(_ENFORCED, "")
+    if level in ("baseline", "restricted"):
+        return failed("PodSecurity", f"namespace {namespace} enforces {level}; the agent mounts folders of the host")
+    return passed("PodSecurity", f"namespace {namespace} enforces {level or 'nothing of its own'}")
+
+
+def _other(state: PreInstallInputs) -> CheckVerdict:
+    others = [what for what, labels in state.owned.items() if not _is_own(labels)]
+    if others:
+        return failed("OtherKoordinator", ", ".join(others))
+    if state.unread:
+        return skipped("OtherKoordinator", f"not read: {'; '.join(state.unread)}")
+    return passed("OtherKoordinator", "no object of another installation")
+
+
+def _is_own(labels: Mapping[str, str]) -> bool:
+    """Return whether an object is of this chart."""
+    return labels.get(_PART_OF) == _OWN or labels.get(_CHART, "").startswith(f"{_OWN}-")

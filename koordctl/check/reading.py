@@ -3,33 +3,129 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from api_types import names
 from api_types.kubernetes import pods, times
 from apiserver_client import objects, resources, session
-from fleet import wire
-from fleet.findings import AGENT, MANAGER
+from fleet import scheduler_config, wire
+from fleet.findings import AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, FleetSnapshot
 from fleet.reading import Reader
-from fleet.snapshot import FleetSnapshot
-from koordctl.check import rights
-from koordctl.check.inputs import CheckInputs, PreInstallInputs
-from koordctl.check.rights import INSTALLER, VIEWER, Right
 from manager import lease
+
+
+class Right(NamedTuple):
+    """A right, in the terms of RBAC."""
+
+    verb: str
+    resource: str
+    """With its subresource, such as `pods/log`."""
+    group: str = ""
+    in_namespace: bool = False
+    """Whether it is needed in the namespace of the suite only."""
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the right in words."""
+        about = f" {self.name}" if self.name else ""
+        return f"{self.verb} {self.resource}{about}" + (" in NAMESPACE" if self.in_namespace else "")
+
+
+def _reads(resource: str, group: str = "") -> Iterator[Right]:
+    return (Right(verb, resource, group) for verb in ("get", "list", "watch"))
+
+
+VIEWER: Final = (
+    *_reads("nodes"),
+    *_reads("pods"),
+    *_reads("namespaces"),
+    *_reads(names.NODE_METRIC_PLURAL, names.GROUP),
+    Right("list", "priorityclasses", "scheduling.k8s.io"),
+    Right("get", "configmaps", in_namespace=True, name=names.SLO_CONTROLLER_CONFIG),
+    Right("get", "configmaps", in_namespace=True, name=LAST_GOOD_CONFIG),
+    *(Right("get", "configmaps", in_namespace=True, name=name) for name in scheduler_config.CONFIG_MAPS),
+    Right("get", "daemonsets", "apps", in_namespace=True, name=AGENT),
+    Right("get", "deployments", "apps", in_namespace=True, name=MANAGER),
+    Right("get", "deployments", "apps", in_namespace=True, name=SCHEDULER),
+    Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=MANAGER),
+    Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=SCHEDULER),
+    Right("list", "events", in_namespace=True),
+    Right("get", "pods/log", in_namespace=True),
+    Right("create", "pods/portforward", in_namespace=True),
+)
+"""Rights of the role `koord-viewer` of the chart: what the commands that only read need."""
+
+INSTALLER: Final = (
+    Right("create", "namespaces"),
+    Right("create", "customresourcedefinitions", "apiextensions.k8s.io"),
+    Right("create", "priorityclasses", "scheduling.k8s.io"),
+    Right("create", "clusterroles", "rbac.authorization.k8s.io"),
+    Right("create", "clusterrolebindings", "rbac.authorization.k8s.io"),
+    Right("create", "validatingadmissionpolicies", "admissionregistration.k8s.io"),
+    Right("create", "validatingadmissionpolicybindings", "admissionregistration.k8s.io"),
+    Right("create", "roles", "rbac.authorization.k8s.io", in_namespace=True),
+    Right("create", "rolebindings", "rbac.authorization.k8s.io", in_namespace=True),
+    Right("create", "serviceaccounts", in_namespace=True),
+    Right("create", "configmaps", in_namespace=True),
+    Right("create", "secrets", in_namespace=True),
+    Right("create", "services", in_namespace=True),
+    Right("create", "daemonsets", "apps", in_namespace=True),
+    Right("create", "deployments", "apps", in_namespace=True),
+    Right("create", "poddisruptionbudgets", "policy", in_namespace=True),
+    Right("create", "jobs", "batch", in_namespace=True),
+)
+"""Rights that `helm install` needs with the default values; helm keeps its release in a Secret."""
+
+
+def with_config_map(rights: Iterable[Right], name: str) -> list[Right]:
+    """Return rights in which the ConfigMap of the configuration has another name."""
+    return [right._replace(name=name) if right.name == names.SLO_CONTROLLER_CONFIG else right for right in rights]
+
+
+def named(rights: Iterable[Right], namespace: str) -> str:
+    """Return rights in words, those of one resource together: `get, list nodes; get leases in monitoring`."""
+    verbs: dict[str, list[str]] = {}
+    for right in rights:
+        what = str(right).removeprefix(f"{right.verb} ").replace("NAMESPACE", namespace)
+        verbs.setdefault(what, []).append(right.verb)
+    return "; ".join(f"{', '.join(of)} {what}" for what, of in verbs.items())
+
+
+@dataclass(frozen=True)
+class CheckInputs:
+    """A snapshot, and what only `check` reads. None is what was not read; `snapshot.unread` has the cause."""
+
+    snapshot: FleetSnapshot
+    served: Mapping[str, Any] | None = None
+    """Schema of NodeMetric as the apiserver serves it; None where it serves none."""
+    renewed_again: dt.datetime | None = None
+    """Time of the Lease a few seconds later."""
+    priority_classes: Sequence[wire.WirePriorityClass] | None = None
+    waiting_mid_pods: Sequence[pods.Pod] | None = None
+    missing_rights: Sequence[Right] = ()
+
+
+@dataclass(frozen=True)
+class PreInstallInputs:
+    """What `check --pre` reads, before an installation."""
+
+    kubernetes: str
+    served: Mapping[str, Any] | None
+    missing_rights: Sequence[Right]
+    labels: Mapping[str, str] | None
+    """Labels of the namespace; None where it does not exist, or may not be read."""
+    owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of objects that the chart would create and that exist already, by `kind name`."""
+    unread: Sequence[str] = ()
+
 
 RENEWAL_SECONDS: Final = 3.0
 """Longer than the time between two renewals of a leader."""
 PRIORITY_CLASSES: Final = resources.Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
-
-
-class Labelled(msgspec.Struct, frozen=True):
-    """Any object, by its metadata."""
-
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
 
 
 async def read(
@@ -46,7 +142,7 @@ async def read(
     reader = Reader(api, now)
     installed = await reader.installation(namespace)
     nodes = await reader.nodes()
-    missing = await missing_rights(api, rights.with_config_map(candidates, installed.config_map), namespace)
+    missing = await missing_rights(api, with_config_map(candidates, installed.config_map), namespace)
     classes = waiting = None
     with reader.attempt("priorityclasses"):
         classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.WirePriorityClass)).items
@@ -55,7 +151,7 @@ async def read(
         waiting = (await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod)).items
     renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
     return CheckInputs(
-        FleetSnapshot(now, api.server, nodes, None, installed, tuple(reader.unread)),
+        FleetSnapshot(now, api.server, nodes, installed, tuple(reader.unread)),
         await _served(api, reader),
         renewed,
         classes,
@@ -130,12 +226,12 @@ async def read_before(api: session.Session, now: dt.datetime, namespace: str) ->
     reader = Reader(api, now)
     labels = None
     with reader.attempt("namespaces"):
-        labels = (await objects.get(api, resources.NAMESPACES, namespace, decode=Labelled)).metadata.labels or {}
+        labels = (await objects.get(api, resources.NAMESPACES, namespace, decode=wire.WireObject)).metadata.labels or {}
     owned = {}
     for resource, name, is_in_namespace in _OWNED:
         with reader.attempt(f"{resource.plural}/{name}"):
             where = namespace if is_in_namespace else None
-            labelled = await objects.get(api, resource, name, namespace=where, decode=Labelled)
+            labelled = await objects.get(api, resource, name, namespace=where, decode=wire.WireObject)
             owned[f"{resource.kind} {name}"] = labelled.metadata.labels or {}
     missing = await missing_rights(api, INSTALLER, namespace)
     served = await _served(api, reader)

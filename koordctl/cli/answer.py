@@ -33,6 +33,11 @@ class Column:
     """Whether a terminal that is too narrow for the table does not show it."""
 
 
+def numbers(*titles: str) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(title, right=True) for title in titles]
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of text; `styles` has the severity of a row."""

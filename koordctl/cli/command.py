@@ -1,28 +1,70 @@
-"""What the commands that read a cluster have in common: the connection, and the way from an answer to an end."""
+"""What the commands that read a cluster have in common: the connection, and the way from an answer to an end.
+
+Also a line of progress, the question before a change, and names of objects for a completion.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import re
+import shutil
 import sys
+import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import IO, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import IO, Any, Final, Self, TextIO
 
 import click
+import msgspec
+from click import Option
 
-from apiserver_client import credentials, errors, session
+from apiserver_client import credentials, decoding, errors, objects, resources, session
 from apiserver_client.connection import Connection
 from component_base import clock
+from fleet import wire
+from fleet.findings import Unread
 from fleet.port_forward import Caller
 from fleet.reading import Reader
-from fleet.snapshot import Unread
 from koordctl.cli import answer, output
 from koordctl.cli.answer import Answer
-from koordctl.cli.progress import ProgressLine
 
-Read = Callable[[Reader], Awaitable[Answer]]
+_QUIET_SECONDS: Final = 0.5
+_CLEAR: Final = "\r\x1b[K"
+
+
+class ProgressLine:
+    """The line; it is removed at the end of the block."""
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+        self._begin = time.monotonic()
+        self._is_shown = False
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Remove the line."""
+        if self._is_shown:
+            self._to.write(_CLEAR)
+            self._to.flush()
+
+    def report(self, what: str, count: int) -> None:
+        """Show the number of objects of a kind that are read."""
+        self.show(f"reading {what}: {count}")
+
+    def show(self, text: str) -> None:
+        """Show a text in the place of the one before; it is cut to the width of the terminal."""
+        if self._to.isatty() and time.monotonic() - self._begin >= _QUIET_SECONDS:
+            self._is_shown = True
+            self._to.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
+            self._to.flush()
+
+
+Read = Callable[[Reader, Namespace], Awaitable[Answer]]
 
 
 class _Failure(click.ClickException):
@@ -101,27 +143,99 @@ def notes(unread: Iterable[Unread]) -> list[str]:
     return [f"not read: {part.what}: {part.why}" for part in unread]
 
 
+def missing_rights(reader: Reader) -> list[str]:
+    """Return the lines about what the caller may not read."""
+    return notes(part for part in reader.unread if part.is_right)
+
+
+def nothing_read(reader: Reader) -> NotRead:
+    """Return the error where nothing could be read that the command needs."""
+    return NotRead("\n".join(notes(reader.unread)))
+
+
 async def _run(options: Namespace, read: Read) -> int:
     async with connected(options) as api:
         if not getattr(options, "watch", False):
             with ProgressLine(sys.stderr) as progress:
-                answer = await read(Reader(api, clock.utc_now(), progress.report))
+                answer = await read(Reader(api, clock.utc_now(), progress.report), options)
             return show(options, answer)
         return await _watch(options, api, read)
 
 
 async def _watch(options: Namespace, api: session.Session, read: Read) -> int:
     """Print one answer after the other; one that fails is a line, unless it is the first."""
-    answer = await read(Reader(api, clock.utc_now()))
+    answer = await read(Reader(api, clock.utc_now()), options)
     with output.RepeatedOutput(options.output, headers=not options.no_headers, style=style(options)) as watched:
         while True:
             watched.show(answer)
             await _wait(options.interval)
             try:
-                answer = await read(Reader(api, clock.utc_now()))
+                answer = await read(Reader(api, clock.utc_now()), options)
             except (errors.ApiServerError, NotRead) as error:
                 answer = dataclasses.replace(answer, notes=[*str(error).splitlines(), "the last answer is repeated"])
 
 
 async def _wait(seconds: float) -> None:
     await asyncio.sleep(seconds)
+
+
+CHANGING = (
+    Option(["--dry-run"], is_flag=True, help="show what would be changed, and change nothing"),
+    Option(["--yes"], is_flag=True, help="do not ask"),
+)
+
+
+def check_terminal(options: Namespace) -> None:
+    """Raise WrongUsage where the question could not be asked; before anything is read."""
+    if not (options.dry_run or options.yes or sys.stdin.isatty()):
+        raise WrongUsage("standard input is no terminal: want --yes, or --dry-run to change nothing")
+
+
+def is_agreed(options: Namespace, plan: Sequence[str]) -> bool:
+    """Show the plan and ask; anything but yes is no."""
+    if options.yes:
+        return True
+    sys.stderr.writelines(f"{output.printable(line, 2_000)}\n" for line in plan)
+    sys.stderr.write("continue? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+_SECONDS: Final = 3.0
+_MOST: Final = 500
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*", re.ASCII)
+"""Names with other characters are left out: a shell may interpret them."""
+_RESOURCES: Final = {"nodes": resources.NODES, "pods": resources.PODS, "namespaces": resources.NAMESPACES}
+
+
+def complete_names(resource: str, options: Mapping[str, Any], partial: str) -> list[str]:
+    """Return names that begin with the partial one, by the flags of the connection."""
+    try:
+        names = asyncio.run(_read_names(resource, options, partial))
+    except (errors.ApiServerError, click.ClickException, TimeoutError, ValueError):
+        return []
+    return [name for name in names if name.startswith(partial) and _HARMLESS.fullmatch(name)]
+
+
+async def _read_names(resource: str, options: Mapping[str, Any], partial: str) -> list[str]:
+    to = Namespace(**{**options, "request_timeout": _SECONDS})
+    async with asyncio.timeout(_SECONDS), connected(to) as api:
+        if resource != "pods":
+            return await _listed(api, resource, None)
+        if namespace := options.get("namespace"):
+            return await _listed(api, resource, namespace)
+        namespace, slash, _ = partial.partition("/")
+        if not slash:
+            return [f"{name}/" for name in await _listed(api, "namespaces", None)]
+        return [f"{namespace}/{name}" for name in await _listed(api, resource, namespace)]
+
+
+async def _listed(api: session.Session, resource: str, namespace: str | None) -> list[str]:
+    names = list[str]()
+    items = objects.list_items(api, _RESOURCES[resource], namespace=namespace, parameters={}, page_size=_MOST)
+    async with contextlib.aclosing(items):
+        async for item in items:
+            if isinstance(item, decoding.PageMetadata):
+                break
+            names.append(msgspec.json.decode(item, type=wire.WireObject).metadata.name)
+    return names

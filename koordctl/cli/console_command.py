@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
 
 
 def _serve(options: Namespace, to: Connection) -> int:
-    from console.cluster import records  # noqa: PLC0415  # packages of the extra `console`
+    from console.cluster import reading  # noqa: PLC0415  # packages of the extra `console`
     from console.cluster.poller import Poller  # noqa: PLC0415
     from console.history.prometheus import CpuHistory  # noqa: PLC0415
     from console.web import server  # noqa: PLC0415
@@ -61,7 +61,7 @@ def _serve(options: Namespace, to: Connection) -> int:
     poller = Poller(to, options.namespace, request_timeout_seconds=options.request_timeout)
     pages = PagesApp(
         poller,
-        lambda api, pod: records.read(api, options.namespace, caller, pod),
+        lambda api, pod: reading.read_records(api, options.namespace, caller, pod),
         CpuHistory(options.prometheus, options.prometheus_selector) if options.prometheus else None,
     )
     url = f"http://127.0.0.1:{opened.getsockname()[1]}/?token={token}"

@@ -50,9 +50,9 @@ def names_of_cluster(resource: str) -> Callable[[Context, Parameter, str], list[
     """Return the completion of a flag or an argument: names of "nodes", "pods" or "namespaces"."""
 
     def complete(context: Context, _parameter: Parameter, partial: str) -> list[str]:
-        from koordctl.cli import cluster_names  # noqa: PLC0415  # slow, and only for a completion
+        from koordctl.cli import command  # noqa: PLC0415  # slow, and only for a completion
 
-        return cluster_names.complete(resource, context.params, partial)
+        return command.complete_names(resource, context.params, partial)
 
     return complete
 

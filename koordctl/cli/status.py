@@ -1,15 +1,17 @@
-"""`koordctl status`: what runs, what is measured, what Mid there is, and what is wrong. Pure."""
+"""Command `koordctl status`: what runs, what is measured, what Mid there is, and what is wrong."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
 from fleet import findings
 from fleet.finding_kinds import Severity
-from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding
+from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding, FleetSnapshot, Installation
 from fleet.node_state import Amounts, percent
 from fleet.pod_state import total
-from fleet.snapshot import FleetSnapshot, Installation
+from fleet.reading import Reader
+from koordctl.cli import command, flags
 from koordctl.cli.answer import (
     ERROR_SIGN,
     OK_SIGN,
@@ -20,6 +22,7 @@ from koordctl.cli.answer import (
     Table,
     cores,
     gib,
+    numbers,
     share,
 )
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
@@ -129,7 +132,6 @@ def _parts(installed: Installation) -> Table:
 
 
 def _sums(totals: dict[str, Amounts]) -> Table:
-    titles = ("ALLOC", "PROD REQ", "USED", "PROD PEAK", "MID", "MID REQ")
     rows = []
     for resource, unit, shown in (("cpu", "CPU cores", cores), ("memory", "memory GiB", gib)):
         whole = getattr(totals["allocatable"], resource)
@@ -138,7 +140,7 @@ def _sums(totals: dict[str, Amounts]) -> Table:
             part = getattr(totals[name], resource)
             cells.append(f"{shown(part)} ({share(percent(part, whole))})")
         rows.append(tuple(cells))
-    return Table([Column(""), *(Column(title, right=True) for title in titles)], rows)
+    return Table([Column(""), *numbers("ALLOC", "PROD REQ", "USED", "PROD PEAK", "MID", "MID REQ")], rows)
 
 
 def _fix(problem: Finding, namespace: str) -> str:
@@ -182,3 +184,20 @@ def _document(
             for problem in problems
         ],
     )
+
+
+PARAMETERS = (*flags.READING, *flags.WATCH, flags.NAMESPACE)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    return command.run(options, _status)
+
+
+async def _status(reader: Reader, options: Namespace) -> Answer:
+    nodes, installed = await reader.nodes(), await reader.installation(options.namespace)
+    snapshot = FleetSnapshot(reader.now, reader.api.server, nodes, installed, tuple(reader.unread))
+    if snapshot.is_empty:
+        raise command.nothing_read(reader)
+    named = (unread for unread in reader.unread if unread.is_right or unread.what == "nodemetrics")
+    return answer(snapshot, command.notes(named))

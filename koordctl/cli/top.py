@@ -7,9 +7,51 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from fleet.node_state import NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
-from koordctl.cli import node_bar
-from koordctl.cli.answer import NOTHING, Answer, Column, Table, age, cores, gib, share
-from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table, age, cores, gib, numbers, share
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, part
+
+BAR_LENGTH: Final = 20
+BAR_LEGEND: Final = (
+    "OF CPU: █ used by Prod and system  ▓ used by Mid  ░ requested by Prod, not used  · free  P predicted Prod peak"
+)
+LIMIT_SIGN: Final = "│"
+
+
+def bar_legend(limit_percent: float | None) -> str:
+    """Return the meaning of the signs of bars with this limit."""
+    if limit_percent is None:
+        return BAR_LEGEND
+    return (
+        f"{BAR_LEGEND}\n        {LIMIT_SIGN} no pod is placed on a node above {limit_percent:g}% (LoadAwareScheduling)"
+    )
+
+
+def node_bar(node: NodeState, limit_percent: float | None = None) -> str:
+    """Draw the CPU of a node as a bar of `BAR_LENGTH` characters; UNKNOWN where its usage is not known.
+
+    `limit_percent` is the usage above which the scheduler places no pod; None draws none.
+    """
+    used = node.used_percent("cpu")
+    if used is None:
+        return UNKNOWN
+    mid = percent(node.mid_used.cpu, node.allocatable.cpu) or 0.0
+    requested = percent(node.prod_requests.cpu, node.allocatable.cpu) or 0.0
+    cells = [_cell((position + 0.5) * 100 / BAR_LENGTH, used, mid, requested) for position in range(BAR_LENGTH)]
+    peak = percent(node.prod_peak.cpu, node.allocatable.cpu)
+    for at, sign in ((limit_percent, LIMIT_SIGN), (peak, "P")):
+        if at is not None:
+            cells[min(max(int(at * BAR_LENGTH / 100), 0), BAR_LENGTH - 1)] = sign
+    return "".join(cells)
+
+
+def _cell(at: float, used: float, mid: float, requested: float) -> str:
+    """Return the character for a place, in percent of the CPU."""
+    if at < used - mid:
+        return "█"
+    if at < used:
+        return "▓"
+    return "░" if at < requested else "·"
+
 
 T = TypeVar("T")
 _PERCENT: Final = 1.0
@@ -149,13 +191,7 @@ def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent:
     columns = (
         Column("NODE"),
         Column("OF CPU", is_drawing=True, optional=True),
-        Column("CPU", right=True),
-        Column("USED", right=True),
-        Column("PROD REQ", right=True),
-        Column("PROD PEAK", right=True),
-        Column("MID", right=True),
-        Column("MID REQ", right=True),
-        Column("MEMORY USED", right=True),
+        *numbers("CPU", "USED", "PROD REQ", "PROD PEAK", "MID", "MID REQ", "MEMORY USED"),
         Column("MID MEMORY", right=True, wide=True),
         Column("PREDICTOR", wide=True),
         Column("AGE", right=True),
@@ -164,7 +200,7 @@ def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent:
     rows = [
         (
             node.name,
-            node_bar.bar(node, limit_percent),
+            node_bar(node, limit_percent),
             cores(node.allocatable.cpu),
             share(node.used_percent("cpu")),
             share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
@@ -179,46 +215,19 @@ def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent:
         )
         for node in states
     ]
-    data = NodeList([_node_document(node) for node in states])
+    data = NodeList([part(NodeRow, node) for node in states])
     names = [f"node/{node.name}" for node in states]
-    legend = node_bar.legend(limit_percent) if states else ""
-    return Answer(data, [Table(columns, rows)], names, legend=legend, exit_code=_code(states), notes=notes)
-
-
-def _code(rows: Sequence[object]) -> int:
-    return 0 if rows else NOTHING
-
-
-def _node_document(node: NodeState) -> NodeRow:
-    return NodeRow(
-        name=node.name,
-        allocatable=amounts(node.allocatable),
-        used=amounts(node.used),
-        prod_used=amounts(node.prod_used),
-        mid_used=amounts(node.mid_used),
-        prod_requests=amounts(node.prod_requests),
-        prod_peak=amounts(node.prod_peak),
-        mid=amounts(node.mid),
-        mid_requests=amounts(node.mid_requests),
-        sample_age_seconds=node.sample_age_seconds,
-        predictor=node.predictor,
-        reason=node.reason,
-        text=node.text,
-        detail=node.detail,
+    legend = bar_legend(limit_percent) if states else ""
+    return Answer(
+        data, [Table(columns, rows)], names, legend=legend, exit_code=FINE if states else NOTHING, notes=notes
     )
 
 
 def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top pods`."""
     columns = (
-        Column("NAMESPACE"),
-        Column("POD"),
-        Column("NODE"),
-        Column("BAND"),
-        Column("CPU REQ", right=True),
-        Column("CPU USED", right=True),
-        Column("MEMORY REQ", right=True),
-        Column("MEMORY USED", right=True),
+        *(Column(title) for title in ("NAMESPACE", "POD", "NODE", "BAND")),
+        *numbers("CPU REQ", "CPU USED", "MEMORY REQ", "MEMORY USED"),
         Column("PHASE", wide=True),
     )
     rows = [
@@ -235,19 +244,19 @@ def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
         )
         for pod in states
     ]
-    data = PodList(
-        [
-            PodRow(pod.namespace, pod.name, pod.node, pod.band, amounts(pod.requests), amounts(pod.used))
-            for pod in states
-        ]
-    )
+    data = PodList([part(PodRow, pod) for pod in states])
     names = [f"pod/{pod.name}" for pod in states]
-    return Answer(data, [Table(columns, rows)], names, exit_code=_code(states), notes=notes)
+    return Answer(data, [Table(columns, rows)], names, exit_code=FINE if states else NOTHING, notes=notes)
+
+
+_NAMESPACE_TITLES: Final = (
+    "PODS", "PROD REQ", "PROD USED", "MID REQ", "MID HELD", "MID QUOTA", "MID USED", "OTHER USED", "NOT MEASURED",
+)  # fmt: skip
 
 
 def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top namespaces`."""
-    columns = (Column("NAMESPACE"), *(Column(title, right=True) for title in _NAMESPACE_TITLES))
+    columns = (Column("NAMESPACE"), *numbers(*_NAMESPACE_TITLES))
     rows = [
         (
             namespace.name,
@@ -265,19 +274,12 @@ def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> A
     ]
     data = NamespaceList(
         [
-            NamespaceUsage(
-                name=namespace.name,
-                pods=namespace.pods,
+            part(
+                NamespaceUsage,
+                namespace,
                 unmeasured_pods=namespace.unmeasured,
                 mid_quota_malformed=namespace.is_quota_malformed,
                 mid_quota_is_default=namespace.is_quota_default,
-                prod_requests=amounts(namespace.prod_requests),
-                prod_used=amounts(namespace.prod_used),
-                mid_requests=amounts(namespace.mid_requests),
-                mid_held=amounts(namespace.mid_held),
-                mid_quota=amounts(namespace.mid_quota),
-                mid_used=amounts(namespace.mid_used),
-                other_used=amounts(namespace.other_used),
             )
             for namespace in states
         ]
@@ -285,7 +287,7 @@ def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> A
     names = [f"namespace/{namespace.name}" for namespace in states]
     tail = ["", DEFAULT_QUOTA] if any(namespace.is_quota_default for namespace in states) else ()
     table = Table(columns, rows)
-    return Answer(data, [table], names, tail=tail, exit_code=_code(states), notes=notes)
+    return Answer(data, [table], names, tail=tail, exit_code=FINE if states else NOTHING, notes=notes)
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"
@@ -295,16 +297,3 @@ def _quota(of: NamespaceState) -> str:
     if of.is_quota_malformed:
         return "malformed"
     return cores(of.mid_quota.cpu) + ("*" if of.is_quota_default else "")
-
-
-_NAMESPACE_TITLES: Final = (
-    "PODS",
-    "PROD REQ",
-    "PROD USED",
-    "MID REQ",
-    "MID HELD",
-    "MID QUOTA",
-    "MID USED",
-    "OTHER USED",
-    "NOT MEASURED",
-)

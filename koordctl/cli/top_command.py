@@ -12,7 +12,7 @@ from click import Choice as OneOf
 from fleet.reading import Reader
 from koordctl.cli import command, flags, top
 from koordctl.cli.answer import Answer
-from koordctl.cli.command import NotRead, WrongUsage
+from koordctl.cli.command import WrongUsage
 from koordctl.cli.top import SortKey
 
 T = TypeVar("T")
@@ -76,11 +76,7 @@ PARAMETERS: Final = (
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     choice = _choice(options)
-
-    async def read(reader: Reader) -> Answer:
-        return await _rows(reader, options, choice)
-
-    return command.run(options, read)
+    return command.run(options, lambda reader, options: _rows(reader, options, choice))
 
 
 async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer:
@@ -100,7 +96,7 @@ async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer
 def _read_rows(rows: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
     """Return what was read. Raises NotRead where nothing could be."""
     if rows is None:
-        raise NotRead("\n".join(command.notes(reader.unread)))
+        raise command.nothing_read(reader)
     return rows
 
 

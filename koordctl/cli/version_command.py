@@ -58,7 +58,7 @@ async def _read(options: Namespace) -> Answer:
         reader = Reader(api, clock.utc_now())
         installed = await reader.installation(options.suite_namespace)
     parts = {"kubernetes": installed.kubernetes or UNKNOWN, **installed.versions()}
-    return answer(_client(), parts, command.notes(unread for unread in reader.unread if unread.is_right))
+    return answer(_client(), parts, command.missing_rights(reader))
 
 
 def answer(client: str, parts: Mapping[str, str], notes: Sequence[str] = ()) -> Answer:

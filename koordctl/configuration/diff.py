@@ -9,7 +9,7 @@ from typing import Any, Final
 from fleet.node_state import Amounts
 from fleet.pod_state import total
 from fleet.what_if import NodeChange
-from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Column, Table, cores, gib
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, WARNING_SIGN, Answer, Column, Table, cores, gib, numbers
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
 from manager.slo_config.explanation import Value
 
@@ -179,13 +179,7 @@ def _honesty(comparison: Comparison) -> Iterator[str]:
 def _node_table(nodes: Sequence[NodeChange]) -> Table:
     columns = (
         Column("NODE"),
-        Column("MID CPU", right=True),
-        Column("THEN", right=True),
-        Column("CHANGE", right=True),
-        Column("MID MEMORY", right=True),
-        Column("THEN", right=True),
-        Column("CHANGE", right=True),
-        Column("MID REQ", right=True),
+        *numbers("MID CPU", "THEN", "CHANGE", "MID MEMORY", "THEN", "CHANGE", "MID REQ"),
         Column("PUBLISHED", right=True, wide=True),
         Column("REASON"),
         Column(""),

@@ -14,7 +14,7 @@ from fleet import what_if
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import WRONG_USAGE, Answer
-from koordctl.configuration import diff, document
+from koordctl.configuration import diff, render_command
 from manager.slo_config import evaluation, explanation
 from manager.slo_config.strategy import Configuration, Strategies, node_strategy
 
@@ -41,12 +41,7 @@ def run(options: Namespace) -> int:
         subject, target = _wanted(options)
     except command.WrongUsage as error:
         return command.fail(str(error), WRONG_USAGE)
-
-    async def read(reader: Reader) -> Answer:
-        present = await _present(reader, options.suite_namespace)
-        return await _compare(reader, options, subject, present, target)
-
-    return command.run(options, read)
+    return command.run(options, lambda reader, options: _compare(reader, options, subject, target))
 
 
 def _wanted(options: Namespace) -> tuple[str, Configuration]:
@@ -54,7 +49,7 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
     if (options.file is None) == (options.preset is None):
         raise command.WrongUsage("want a FILE or --preset, and not both")
     if options.preset is not None:
-        data = {names.COLOCATION_CONFIG_KEY: document.preset_document(options.preset)}
+        data = {names.COLOCATION_CONFIG_KEY: render_command.preset_document(options.preset)}
         subject, outcome = f"preset {options.preset}", evaluation.evaluate(None, data, exists=True)
     else:
         try:
@@ -79,7 +74,7 @@ def _risk_and_command(options: Namespace) -> tuple[str, str]:
 async def _present(reader: Reader, namespace: str) -> Configuration:
     outcome = await reader.configuration(namespace, await reader.config_map(namespace))
     if outcome is None:
-        raise command.NotRead("\n".join(command.notes(reader.unread)))
+        raise command.nothing_read(reader)
     if outcome.configuration is not None:
         return outcome.configuration
     defaults = evaluation.evaluate(None, None, exists=False).configuration
@@ -87,9 +82,8 @@ async def _present(reader: Reader, namespace: str) -> Configuration:
     return defaults
 
 
-async def _compare(
-    reader: Reader, options: Namespace, subject: str, present: Configuration, target: Configuration
-) -> Answer:
+async def _compare(reader: Reader, options: Namespace, subject: str, target: Configuration) -> Answer:
+    present = await _present(reader, options.suite_namespace)
     sides = Strategies(present), Strategies(target)
     changes, gated, evicting = [], 0, 0
     async for name, node, metric in reader.pairs(options.selector):
@@ -101,7 +95,7 @@ async def _compare(
         gated += what_if.is_gated(after)
         evicting += what_if.is_gated(after) and what_if.evicts(after)
     if not changes and any(unread.what == "nodes" for unread in reader.unread):
-        raise command.NotRead("\n".join(command.notes(reader.unread)))
+        raise command.nothing_read(reader)
     values = [tuple(explanation.explain_values(node_strategy(side, {}, {}).layers)) for side in (present, target)]
     comparison = diff.Comparison(
         subject,
@@ -111,6 +105,4 @@ async def _compare(
         evicting,
         *_risk_and_command(options),
     )
-    return diff.answer(
-        comparison, max(options.nodes, 0), command.notes(unread for unread in reader.unread if unread.is_right)
-    )
+    return diff.answer(comparison, max(options.nodes, 0), command.missing_rights(reader))

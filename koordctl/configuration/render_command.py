@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from typing import Final
+from typing import Any, Final
 
 from click import Choice, Option
 
+from api_types import names
 from api_types.colocation import presets
 from api_types.kubernetes import yaml_text
 from koordctl.cli import flags
 from koordctl.cli.answer import FINE
-from koordctl.configuration import document
 
 PARAMETERS: Final = (
     Option(
@@ -29,7 +29,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Print the ConfigMap, for kubectl apply; return the exit code."""
-    rendered = document.config_map(document.preset_document(options.preset), options.namespace)
+    rendered = config_map(preset_document(options.preset), options.namespace)
     if options.output == "json":
         sys.stdout.write(json.dumps(rendered, indent=2) + "\n")
     elif options.output == "name":
@@ -42,3 +42,18 @@ def run(options: Namespace) -> int:
         )
         sys.stdout.write(yaml_text.dump(rendered))
     return FINE
+
+
+def preset_document(preset: str) -> str:
+    """Return the document that switches colocation on with a preset."""
+    return json.dumps({"enable": True, "preset": preset})
+
+
+def config_map(document: str, namespace: str) -> dict[str, Any]:
+    """Return the ConfigMap of a document."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": names.SLO_CONTROLLER_CONFIG, "namespace": namespace},
+        "data": {names.COLOCATION_CONFIG_KEY: document},
+    }

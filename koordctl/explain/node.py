@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 from api_types import names
 from api_types.node_metric import mid_resource
 from api_types.wire_model import camel_case
-from fleet import mid_terms
-from fleet.mid_terms import TermsByName
-from fleet.node_state import NodeState
+from fleet import node_state
+from fleet.node_state import NodeState, TermsByName
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
-from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
@@ -156,7 +155,7 @@ def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
         return terms[name].value if name in terms else 0
 
     def origin(name: str) -> str:
-        return mid_terms.origin(terms[name], explained.layers)
+        return node_state.term_origin(terms[name], explained.layers)
 
     if "static_percent" in terms:
         yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin("reclaimable"))
@@ -186,7 +185,7 @@ def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]
         yield _Row(
             f"  counted of that: {ratio.value} %",
             (requests.value if requests else 0) * ratio.value // 100,
-            mid_terms.origin(ratio, explained.layers),
+            node_state.term_origin(ratio, explained.layers),
             in_sum=False,
         )
     if peak is not None:
@@ -204,7 +203,7 @@ def _published(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
         ("rise_limit", "  at most the rise of one update"),
     ):
         if name in terms and terms[name].value:
-            yield _Row(title, terms[name].value, mid_terms.origin(terms[name], explained.layers), in_sum=False)
+            yield _Row(title, terms[name].value, node_state.term_origin(terms[name], explained.layers), in_sum=False)
     if "published" in terms:
         published = terms["published"]
         title = "= Mid resources, were they published" if explained.mid.shadow else "= Mid resources"
@@ -213,17 +212,9 @@ def _published(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
 
 def _document(explained: ExplainedNode) -> NodeExplanation:
     mid, state = explained.mid, explained.state
-    return NodeExplanation(
-        node=mid.node,
-        status=mid.status,
-        reason=mid.reason,
-        text=mid.text,
-        detail=mid.detail,
-        since=mid.since,
-        written=mid.written,
-        sample=mid.sample,
-        closed=mid.closed,
-        shadow=mid.shadow,
+    return part(
+        NodeExplanation,
+        mid,
         newest=NewestReport(mid.newest_reason, mid.newest_text, mid.newest_detail),
         sample_age_seconds=state.sample_age_seconds,
         predictor=state.predictor,
@@ -237,11 +228,5 @@ def _document(explained: ExplainedNode) -> NodeExplanation:
 
 
 def _term_document(explained: ExplainedNode, term: explanation.Term) -> NodeTerm:
-    return NodeTerm(
-        term=camel_case(term.term),
-        value=term.value,
-        sentence=term.sentence,
-        source=term.source,
-        time=term.time,
-        layer=explained.layers.get(term.key) if term.source != mid_resource.FORMULA else None,
-    )
+    layer = explained.layers.get(term.key) if term.source != mid_resource.FORMULA else None
+    return part(NodeTerm, term, term=camel_case(term.term), layer=layer)

@@ -73,11 +73,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-
-    async def read(reader: Reader) -> Answer:
-        return await _explain(reader, options)
-
-    return command.run(options, read, lambda options: _name(options.pod, ""))
+    return command.run(options, _explain, lambda options: _name(options.pod, ""))
 
 
 async def _explain(reader: Reader, options: Namespace) -> Answer:
@@ -98,7 +94,7 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         await _eviction(reader, subject.spec.node_name) if subject.spec.node_name else (),
         record.mid_of_namespace,
     )
-    unread = command.notes(unread for unread in reader.unread if unread.is_right)
+    unread = command.missing_rights(reader)
     return pod.answer(explained, max(options.nodes, 0), [*record.lacks, *unread])
 
 

@@ -1,20 +1,27 @@
-"""Command `koordctl gain`."""
+"""Command `koordctl gain`: what the cluster shows now, or what a Prometheus has recorded, also as one HTML file."""
 
 from __future__ import annotations
 
 import re
 import sys
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Final
 
 from click import BadParameter, Option
 
+from api_types.node_metric import evaluation_report
 from component_base import clock
+from fleet import node_state, pod_state
+from fleet.node_state import NodeState
 from fleet.reading import Reader
 from koordctl.cli import answer, command, flags
-from koordctl.cli.answer import Answer
-from koordctl.gain import gains, now, page
-from koordctl.gain.gains import Gain
+from koordctl.cli.answer import Answer, Table
+from koordctl.gain import gains
+from koordctl.gain.gains import Gain, GainSums, NamespaceMidUse
+from manager.mid_resource.reasons import STATUS, Reason, Status
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LONGEST_DAYS = 366
@@ -45,21 +52,18 @@ def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     if options.prometheus:
         return _from_prometheus(options)
+    return command.run(options, _from_cluster)
 
-    async def read(reader: Reader) -> Answer:
-        gain = await now.read(reader)
-        if gain is None:
-            raise command.NotRead("\n".join(command.notes(reader.unread)))
-        return _answer(gain, options)
 
-    return command.run(options, read)
+async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
+    return _answer(await _now(reader), options)
 
 
 def _answer(gain: Gain, options: Namespace) -> Answer:
     answered = gains.answer(gain)
     if options.output != "html":
         return answered
-    text = page.text(gain, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
+    text = page_text(gain, f"{clock.utc_now():%Y-%m-%d %H:%M} UTC")
     return Answer(answered.data, head=text.splitlines(), notes=answered.notes, exit_code=answered.exit_code)
 
 
@@ -82,3 +86,106 @@ def _from_prometheus(options: Namespace) -> int:
         return command.fail(str(error), answer.NOT_READ)
     sys.stderr.writelines(f"{server.shown} warns: {text}\n" for text in sorted(prometheus.warnings))
     return command.show(options, _answer(gain, options))
+
+
+NEEDS_HISTORY: Final = (
+    "core-hours, GiB-hours, evictions, suppressed CPU and the time above the predicted peak need a Prometheus that "
+    "scrapes the suite: --prometheus URL"
+)
+_CHOSEN: Final = (Reason.COLOCATION_DISABLED, Reason.SHADOW)
+
+
+async def _now(reader: Reader) -> Gain:
+    """Read nodes, reports and pods. Raises NotRead where neither nodes nor reports may be read."""
+    nodes, reports = list[NodeState](), list[evaluation_report.Packed]()
+    async for name, node, metric in reader.pairs():
+        nodes.append(node_state.combine(name, node, metric, reader.now))
+        prediction = metric.status.prediction if metric and metric.status else None
+        if prediction is not None:
+            reports.append(evaluation_report.pack(prediction.evaluation or ()))
+    if {"nodes", "nodemetrics"} <= {unread.what for unread in reader.unread}:
+        raise command.nothing_read(reader)
+    namespaces = await reader.namespaces(band="mid")
+    missing = [NEEDS_HISTORY]
+    if namespaces is None:
+        missing.append("namespaces: pods may not be read")
+    return Gain(
+        "the cluster",
+        offered=_sums(pod_state.total(node.mid for node in nodes)),
+        allocatable=_sums(pod_state.total(node.allocatable for node in nodes)),
+        namespaces={
+            use.name: NamespaceMidUse(_sums(use.mid_requests), _sums(use.mid_used)) for use in namespaces or ()
+        },
+        forecasts=[
+            gains.predictor_gain(predictor, resource, forecast.violation_ratio, forecast.savings_ratio)
+            for (predictor, resource), forecast in sorted(evaluation_report.combined(reports).items())
+        ],
+        withdrawn=_withdrawn(nodes),
+        missing=missing,
+    )
+
+
+def _sums(amounts: node_state.Amounts) -> GainSums:
+    return GainSums(None if amounts.cpu is None else amounts.cpu / 1000, amounts.memory)
+
+
+def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:
+    bad = {reason.value for reason in Reason if STATUS[reason] is not Status.CALCULATED and reason not in _CHOSEN}
+    return dict(Counter(node.reason for node in nodes if node.reason in bad | {Reason.CALCULATED_WITHOUT_PREDICTION}))
+
+
+_STYLE: Final = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #d0d7de}
+td:first-child,th:first-child{text-align:left}.o{fill:#cfe3f7}.r{fill:#7fb2e5}.u{fill:#1f5fa8}
+@media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#30363d}
+svg text{fill:#e6edf3}}
+"""
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_ROW, _LABEL, _BAR = 22, 110, 520
+
+
+def page_text(gain: Gain, written: str) -> str:
+    """Return the page; `written` is its date."""
+    answer = gains.answer(gain)
+    parts = [f"<h1>{escape(gains.title(gain))}</h1>", f"<p>Written {escape(written)} by koordctl gain.</p>"]
+    parts += [f"<p>{escape(line)}</p>" for line in gains.summary(gain)]
+    if gain.days:
+        parts += ["<h2>Core-hours a day</h2>", _chart(gain.days)]
+    titles = ("By namespace", "Forecasts against usage, now")
+    for title, table in zip(titles, answer.tables, strict=False):
+        parts += [f"<h2>{title}</h2>", _table(table)]
+    if gain.missing:
+        parts += ["<h2>Not shown</h2>", "<ul>", *(f"<li>{escape(sentence)}</li>" for sentence in gain.missing), "</ul>"]
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
+        f"<title>{escape(gains.title(gain))}</title><style>{_STYLE}</style></head><body>"
+    )
+    return "\n".join([head, *parts, "</body></html>", ""])
+
+
+def _table(table: Table) -> str:
+    head = _cells("th", [column.title for column in table.columns])
+    return "\n".join(["<table>", head, *(_cells("td", row) for row in table.rows), "</table>"])
+
+
+def _cells(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _chart(days: Sequence[gains.DayGain]) -> str:
+    """Draw a bar for each day: on offer, in it requested, in it used; one scale for all."""
+    most = max((max(day.offered, day.requested, day.used) for day in days), default=0.0) or 1.0
+    rows = []
+    for number, day in enumerate(days):
+        top = number * _ROW
+        rows.append(f'<text x="0" y="{top + 15}" font-size="12">{escape(day.day)}</text>')
+        for kind, amount, height in (("o", day.offered, 16), ("r", day.requested, 10), ("u", day.used, 4)):
+            width, y = _BAR * amount / most, top + 2 + (16 - height) / 2
+            rows.append(f'<rect class="{kind}" x="{_LABEL}" y="{y:g}" width="{width:.1f}" height="{height}"/>')
+        shown = f"{day.offered:.0f} on offer, {day.requested:.0f} requested, {day.used:.0f} used"
+        rows.append(f'<text x="{_LABEL + _BAR + 8}" y="{top + 15}" font-size="12">{shown}</text>')
+    width, height = _LABEL + _BAR + 280, len(days) * _ROW
+    head = f'<svg role="img" aria-label="Core-hours a day" viewBox="0 0 {width} {height}" width="100%">'
+    return "\n".join([head, *rows, "</svg>"])

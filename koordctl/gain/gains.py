@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table, numbers
 from koordctl.cli.document import AnswerDocument, Part
 
 PROMISED: Final = 0.01
@@ -35,38 +35,6 @@ class NamespaceMidUse:
     used: GainSums = UNKNOWN_AMOUNTS
     suppressed_cpu: float | None = None
     evicted: float | None = None
-
-
-class GainForecasts(NamedTuple):
-    """Live evaluation of a predictor on one resource, over the nodes."""
-
-    predictor: str
-    resource: str
-    violation_ratio: float
-    savings_ratio: float
-
-    @property
-    def is_too_low(self) -> bool:
-        """Check whether the predictor breaks its promise."""
-        return self.predictor == PROMISES and self.violation_ratio > PROMISED
-
-
-class Exceeded(NamedTuple):
-    """Share of the time in which Prod used more than its predicted peak, over the nodes, and on the worst one."""
-
-    resource: str
-    ratio: float
-    worst: str
-    worst_ratio: float
-
-
-class GainDay(NamedTuple):
-    """Core-seconds of one UTC day."""
-
-    name: str
-    offered: float
-    requested: float
-    used: float
 
 
 class GainAmounts(Part):
@@ -98,6 +66,17 @@ class PredictorGain(Part):
     """Share of the requests that the forecasts did not need."""
     promised: float | None
     """Largest `violationRatio` that the predictor promises; null where it promises none."""
+
+    @property
+    def is_too_low(self) -> bool:
+        """Check whether the predictor breaks its promise."""
+        return self.promised is not None and self.violation_ratio > self.promised
+
+
+def predictor_gain(predictor: str, resource: str, violation_ratio: float, savings_ratio: float) -> PredictorGain:
+    """Return the live evaluation of a predictor beside what it promises."""
+    promised = PROMISED if predictor == PROMISES else None
+    return PredictorGain(predictor, resource, violation_ratio, savings_ratio, promised)
 
 
 class PeakExceeded(Part):
@@ -156,11 +135,11 @@ class Gain:
     offered: GainSums = UNKNOWN_AMOUNTS
     allocatable: GainSums = UNKNOWN_AMOUNTS
     namespaces: Mapping[str, NamespaceMidUse] = field(default_factory=dict)
-    forecasts: Sequence[GainForecasts] = ()
-    exceeded: Sequence[Exceeded] = ()
+    forecasts: Sequence[PredictorGain] = ()
+    exceeded: Sequence[PeakExceeded] = ()
     withdrawn: Mapping[str, float] = field(default_factory=dict)
     """Node-seconds, or nodes, without Mid resources or with kept ones, by reason."""
-    days: Sequence[GainDay] = ()
+    days: Sequence[DayGain] = ()
     missing: Sequence[str] = ()
     """What the source does not have, a sentence each."""
 
@@ -250,10 +229,7 @@ def _namespace_table(gain: Gain) -> Table:
     units = ("CORE-HOURS", "GIB-HOURS") if gain.seconds else ("CORES", "GIB")
     per = _per(gain)
     titles = [f"{what} {unit}" for what in ("REQUESTED", "USED") for unit in units]
-    columns = [
-        Column("NAMESPACE"),
-        *(Column(title, right=True) for title in (*titles, f"SUPPRESSED {units[0]}", "EVICTED")),
-    ]
+    columns = [Column("NAMESPACE"), *numbers(*titles, f"SUPPRESSED {units[0]}", "EVICTED")]
     rows = []
     for name in ordered(gain):
         use = gain.namespaces[name]
@@ -267,19 +243,13 @@ def _namespace_table(gain: Gain) -> Table:
 
 
 def _forecast_table(gain: Gain) -> Table:
-    columns = [
-        Column("PREDICTOR"),
-        Column("RESOURCE"),
-        Column("EXCEEDED", right=True),
-        Column("PROMISED", right=True),
-        Column("SAVED", right=True),
-    ]
+    columns = [Column("PREDICTOR"), Column("RESOURCE"), *numbers("EXCEEDED", "PROMISED", "SAVED")]
     rows = [
         (
             forecast.predictor,
             forecast.resource,
             f"{100 * forecast.violation_ratio:.2f}%",
-            f"{100 * PROMISED:g}%" if forecast.predictor == PROMISES else UNKNOWN,
+            UNKNOWN if forecast.promised is None else f"{100 * forecast.promised:g}%",
             f"{100 * forecast.savings_ratio:.0f}%",
         )
         for forecast in gain.forecasts
@@ -309,13 +279,10 @@ def document(gain: Gain) -> GainDocument:
             )
             for name, use in ((name, gain.namespaces[name]) for name in ordered(gain))
         ],
-        forecasts=[
-            PredictorGain(**forecast._asdict(), promised=PROMISED if forecast.predictor == PROMISES else None)
-            for forecast in gain.forecasts
-        ],
-        prod_above_peak=[PeakExceeded(**peak._asdict()) for peak in gain.exceeded],
+        forecasts=list(gain.forecasts),
+        prod_above_peak=list(gain.exceeded),
         withdrawn={reason: count / _per(gain) for reason, count in gain.withdrawn.items()},
-        days=[DayGain(day.name, day.offered / 3600, day.requested / 3600, day.used / 3600) for day in gain.days],
+        days=list(gain.days),
         missing=list(gain.missing),
     )
 

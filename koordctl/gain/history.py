@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from component_base import prometheus
-from koordctl.backtest.prometheus import Prometheus, StepSeries
-from koordctl.backtest.time_range import TimeRange
-from koordctl.gain.gains import Exceeded, Gain, GainDay, GainForecasts, GainSums, NamespaceMidUse
+from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
+from koordctl.gain import gains
+from koordctl.gain.gains import DayGain, Gain, GainSums, NamespaceMidUse, PeakExceeded, PredictorGain
 from koordlet.prediction.buckets import FloatArray
 
 _STEPS: Final = 2_000
@@ -155,7 +155,7 @@ class _PeriodQueries:
             self.missing.append(f"{metric}: no series in this time")
         return {labels.get(label, ""): value for labels, value in increases if not np.isnan(value)}
 
-    def forecasts(self) -> list[GainForecasts]:
+    def forecasts(self) -> list[PredictorGain]:
         """Return the live evaluation at the end of the time: it has a memory of its own."""
         by = "max by (predictor, resource) ({})"
         exceeded, saved = (
@@ -169,9 +169,9 @@ class _PeriodQueries:
         )
         if not exceeded:
             self.missing.append("koord_manager_evaluation_violations_ratio: no live evaluation at the end of this time")
-        return [GainForecasts(*key, ratio, saved.get(key, 0.0)) for key, ratio in sorted(exceeded.items())]
+        return [gains.predictor_gain(*key, ratio, saved.get(key, 0.0)) for key, ratio in sorted(exceeded.items())]
 
-    def exceeded(self, window: int) -> list[Exceeded]:
+    def exceeded(self, window: int) -> list[PeakExceeded]:
         """Return the share of the time in which Prod was above its predicted peak."""
         rows = []
         for resource in ("cpu", "memory"):
@@ -181,7 +181,7 @@ class _PeriodQueries:
                 continue
             shares = {name: above.get(name, 0.0) / length for name, length in compared.items() if length > 0}
             worst = max(shares, key=lambda name: shares[name])
-            rows.append(Exceeded(resource, sum(above.values()) / whole, worst, shares[worst]))
+            rows.append(PeakExceeded(resource, sum(above.values()) / whole, worst, shares[worst]))
         if not rows:
             self.missing.append("koordlet_prod_peak_compared_seconds_total: no series in this time")
         return rows
@@ -195,15 +195,15 @@ class _PeriodQueries:
             seconds[labels.get("node") or labels.get("instance", "")] += 0.0 if np.isnan(value) else value
         return seconds
 
-    def days(self) -> list[GainDay]:
-        """Return the core-seconds of each UTC day."""
+    def days(self) -> list[DayGain]:
+        """Return the core-hours of each UTC day."""
         times = self._period.start + np.arange(self._period.steps) * self._period.step_seconds
         rows = []
         for day in np.unique(times // _DAY):
             inside = times // _DAY == day
             sums = [
-                self._integral(self._daily[what][inside]) if what in self._daily else 0.0
+                self._integral(self._daily[what][inside]) / 3600 if what in self._daily else 0.0
                 for what in ("offered", "requested_cpu_cores", "used_cpu_cores")
             ]
-            rows.append(GainDay(dt.datetime.fromtimestamp(int(day) * _DAY, dt.UTC).date().isoformat(), *sums))
+            rows.append(DayGain(dt.datetime.fromtimestamp(int(day) * _DAY, dt.UTC).date().isoformat(), *sums))
         return rows

@@ -17,7 +17,7 @@ from charts.generators.alerts import ALERTS
 from charts.generators.dashboards import grafana
 from console.history import prometheus
 from docs.generators import metrics_page
-from koordctl.export import dashboards
+from koordctl.export import command as export
 from tests.charts.test_alerts import promtool
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def filled(expression: str) -> str:
 
 
 def test_koordctl_has_the_dashboards_of_the_chart() -> None:
-    assert dashboards.texts() == dict(sorted(grafana.texts().items()))
+    assert export.dashboards() == dict(sorted(grafana.texts().items()))
 
 
 def test_each_has_an_identity_and_its_variables() -> None:

@@ -10,7 +10,7 @@ import pytest
 from api_types import names
 from apiserver_client import resources
 from component_base import clock
-from koordctl.check import rights
+from koordctl.check import reading
 from tests.charts import chart
 from tests.fakes import cluster
 from tests.manager.conftest import NAMESPACE
@@ -432,7 +432,9 @@ def granted(role):
 
 def wanted(*, in_namespace):
     return {
-        (each.verb, each.resource, each.group, each.name) for each in rights.VIEWER if each.in_namespace is in_namespace
+        (each.verb, each.resource, each.group, each.name)
+        for each in reading.VIEWER
+        if each.in_namespace is in_namespace
     }
 
 

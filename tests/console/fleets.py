@@ -6,8 +6,8 @@ import random
 
 from api_types.node_metric.evaluation_report import WireEvaluation, WireScores, pack
 from console.view import FleetView
+from fleet.findings import FleetSnapshot, Installation
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import FleetSnapshot, Installation
 from fleet.wire import WireCondition
 
 NOW = dt.datetime(2026, 11, 21, 10, 0, 30, tzinfo=dt.UTC)
@@ -87,5 +87,5 @@ def nodes(count):
 
 def seen(found, **changes):
     """Return what the console has read: the nodes, and an installation without parts."""
-    snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), None, Installation("koordinator-system"))
+    snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), Installation("koordinator-system"))
     return FleetView(**{"snapshot": snapshot, "usage_limit_percent": 65.0, "read_seconds": 0.2, **changes})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.web import access
+from console.web import server
 from tests.console import browsers, fleets
 
 pytestmark = pytest.mark.slow
@@ -119,10 +119,10 @@ async def test_of_what_is_no_request_only_the_lifespan_reaches_the_pages(kind, r
     async def asgi(scope, _receive, _send):
         reached.append(scope["type"])
 
-    await access.Access(asgi)({"type": kind}, None, None)
+    await server.Access(asgi)({"type": kind}, None, None)
     assert reached == [kind] * reaches
 
 
 async def test_two_consoles_have_two_cookies():
-    one, other = (access.Access(lambda *_: None, "x") for _ in range(2))
+    one, other = (server.Access(lambda *_: None, "x") for _ in range(2))
     assert one.cookie_name != other.cookie_name

@@ -5,8 +5,7 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import session
 from console.cluster import reading
-from console.cluster.details import Listed, Records
-from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
+from console.cluster.details import Listed, PendingPod, PendingPodSpec, PendingPodStatus, Records
 from console.pages import decisions, shown
 from fleet import wire
 from manager.events import REPORTER

@@ -6,19 +6,19 @@ import shutil
 
 import pytest
 
-from console.web import front_end
+from console.web import app
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = json.loads(front_end.LOCK.read_text())["packages"]
+PACKAGES = json.loads(app.LOCK.read_text())["packages"]
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Return the folder of an image, with the lock file and a stand-in for each file."""
-    monkeypatch.setattr(front_end, "_IN_IMAGE", tmp_path)
-    monkeypatch.setattr(front_end, "_IN_CHECKOUT", tmp_path / "none")
-    shutil.copy(front_end.LOCK, tmp_path)
+    monkeypatch.setattr(app, "_IN_IMAGE", tmp_path)
+    monkeypatch.setattr(app, "_IN_CHECKOUT", tmp_path / "none")
+    shutil.copy(app.LOCK, tmp_path)
     for package in PACKAGES:
         for name in package["files"].values():
             (tmp_path / name).write_text(package["name"])
@@ -33,15 +33,15 @@ def test_a_package_is_pinned_and_comes_with_its_license(package):
 
 
 def test_the_shipped_files_are_served_and_no_other(installed):
-    found = front_end.load.__wrapped__()
+    found = app.front_end_files.__wrapped__()
     assert found["htmx.min.js"] == ("text/javascript; charset=utf-8", b"htmx.org")
     assert found["uplot-license.txt"].content_type == "text/plain; charset=utf-8"
     assert "koord.css" in found
     assert "axe.min.js" not in found
-    assert front_end.LOCK.name not in found
+    assert app.LOCK.name not in found
 
 
 def test_files_of_another_lock_file_are_not_used(installed):
-    (installed / front_end.LOCK.name).write_text("{}")
-    assert front_end.folder_of_npm() is None
-    assert "htmx.min.js" not in front_end.load.__wrapped__()
+    (installed / app.LOCK.name).write_text("{}")
+    assert app.folder_of_npm() is None
+    assert "htmx.min.js" not in app.front_end_files.__wrapped__()

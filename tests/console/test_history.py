@@ -30,14 +30,6 @@ def test_a_value_a_minute_then_one_in_five():
     assert 24 * 3600 - 600 <= covered <= 24 * 3600
 
 
-def test_minutes_of_two_hours_are_kept_and_the_first_one_leaves_with_the_next():
-    history = History()
-    for minute in range(1, 122):
-        history.record(minute * 60, [node(cpu=minute)])
-    ring = history._of_nodes[0]
-    assert [point.time_seconds for point in ring.points(0, 0)] == [minute * 60 for minute in range(2, 122)]
-
-
 def test_values_are_in_cores_and_gib_and_unknown_is_not_zero():
     history = History()
     history.record(60, [node()])
@@ -90,11 +82,3 @@ def test_the_history_of_a_late_date_is_the_same():
         history.record(time, [node()])
     assert [point.time_seconds for point in history.fleet_points("cpu")] == [late - 60, late]
     assert [point.time_seconds for point in history.node_points("a", "cpu")] == [late - 60, late]
-
-
-def test_with_one_node_more_at_a_time_at_most_twice_the_memory_of_the_nodes_is_kept():
-    history = History()
-    for count in range(1, 66):
-        history.record(60 * count, [node(f"n{number}") for number in range(count)])
-    of_a_node = (120 + 288) * 10 * 2  # bytes: two-byte values of ten series
-    assert sum(ring._values.nbytes for ring in history._of_nodes) <= 2 * 65 * of_a_node

@@ -10,69 +10,20 @@ from apiserver_client import connection
 from console.cluster import poller as poller_module
 from console.cluster.poller import Poller
 from console.history import prometheus
-from console.history.memory import History
 from console.history.prometheus import CpuHistory
-from fleet.node_state import Amounts, NodeState
 from tests.console.test_poller import NODES, first, polling
 from tests.console.test_prometheus import answering, http, result
 from tests.fakes import apiserver
 
 pytestmark = pytest.mark.slow
 
-DAY = 24 * 60
 FAILURE = apiserver.Answer({"kind": "Status", "reason": "InternalError", "message": "no leader", "code": 500}, 500)
 
 
 # history
 
 
-def test_the_fleet_has_a_value_a_minute_for_two_hours_then_one_in_five():
-    history = History()
-    for minute in range(2 * DAY):
-        history.record(minute * 60 + 59, [NodeState("a", used=Amounts(minute * 1_000))])
-    points = history.fleet_points("cpu")
-    newest = 2 * DAY - 1
-    minutes = [newest - number for number in range(119, -1, -1)]
-    assert [(point.time_seconds, point.values[0]) for point in points[-120:]] == [(60 * at, at) for at in minutes]
-    older = points[:-120]
-    # 288 steps of five minutes are a day; those of the last two hours are shown by the minute
-    assert [point.time_seconds for point in older] == [300 * step for step in range(288, 288 * 2 - 24)]
-    assert [point.values[0] for point in older] == [5 * step + 4 for step in range(288, 288 * 2 - 24)]
-
-
-def test_five_minutes_that_are_shown_by_the_minute_are_not_shown_twice():
-    history = History()
-    for minute in range(7, 130):
-        history.record(minute * 60, [NodeState("a", used=Amounts(1_000))])
-    for points in (history.fleet_points("cpu"), history.node_points("a", "cpu")):
-        assert [point.time_seconds for point in points] == [300, *(60 * minute for minute in range(10, 130))]
-
-
-def test_the_fleet_is_more_exact_than_a_node():
-    history = History()
-    history.record(0, [NodeState("a", used=Amounts(4_097_123))])
-    assert history.fleet_points("cpu")[0].values[0] == 4097.123
-    assert history.node_points("a", "cpu")[0].values[0] == pytest.approx(4097, rel=1e-3)
-
-
 # Prometheus
-
-
-async def test_of_the_kept_charts_those_that_were_read_last_stay(monkeypatch):
-    monkeypatch.setattr(prometheus, "_MOST_KEPT", 2)
-    async with answering(http(result())) as (url, asked):
-        reader = CpuHistory(url)
-
-        async def reads(node):
-            before = len(asked)
-            await reader.cpu(node)
-            return (len(asked) - before) // len(prometheus.SERIES)
-
-        assert [await reads(node) for node in ("a", "b", "a")] == [1, 1, 0]
-        monkeypatch.setattr(prometheus, "_KEEP_SECONDS", -1.0)
-        assert await reads("a") == 1
-        monkeypatch.setattr(prometheus, "_KEEP_SECONDS", 60.0)
-        assert [await reads(node) for node in ("c", "a", "c", "b")] == [1, 0, 0, 1]
 
 
 async def test_two_reads_of_prometheus_run_at_once_and_the_others_wait(monkeypatch):
@@ -118,15 +69,6 @@ async def test_an_answer_of_prometheus_has_at_most_256_kib(length, is_read):
 # poller
 
 
-async def test_a_quick_read_is_followed_by_the_pause_of_the_interval():
-    async with polling(interval_seconds=1_000.0) as (_, poller):
-        await first(poller)
-        seen = poller.newest()
-    assert 0 < seen.read_seconds < 60
-    pause = max(1_000.0, 9 * seen.read_seconds)
-    assert seen.late_after_seconds == pytest.approx(3 * (pause + seen.read_seconds))
-
-
 async def test_a_long_read_is_followed_by_a_pause_of_nine_times_its_length():
     async with polling(interval_seconds=0.0) as (_, poller):
         await first(poller)
@@ -143,14 +85,6 @@ async def test_a_failure_is_followed_by_the_interval_or_by_what_the_apiserver_as
         poller = Poller(connection.Connection(server=server.url, origin="a test"), "suite", interval_seconds=30.0)
         poller._loop.close()
         assert await poller._read(api) == pause
-
-
-@pytest.mark.parametrize(("nodes", "error"), [((), ""), ((FAILURE,), "no leader")])
-async def test_those_who_wait_for_the_first_attempt_continue_whatever_its_result(nodes, error):
-    async with polling(*nodes, interval_seconds=1_000.0) as (_, poller):
-        assert await asyncio.to_thread(poller.first.wait, 20)
-        assert error in poller.view.error
-        assert (poller.view.snapshot is None) is bool(error)
 
 
 @pytest.mark.parametrize(("takes", "kept"), [(0.5, 10.0), (2.0, 18.0)])

@@ -7,12 +7,12 @@ import pytest
 
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_report import WireResources
-from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import DetailedReport, NodeWindows, UsageOfWindow
+from console.cluster.details import DetailedReport, Listed, NodeDetail, NodeWindows, UsageOfWindow
 from console.history.memory import History
-from console.pages import health, node, numbers
+from console.pages import health, node
+from console.pages.shown import UNKNOWN
+from fleet.findings import FleetSnapshot, Installation
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import FleetSnapshot, Installation, Unread
 from manager.cache import store
 from manager.mid_resource import explanation
 from manager.slo_config import evaluation
@@ -74,18 +74,8 @@ def test_eight_windows_are_shown():
     windows = [UsageOfWindow(f"{number}m", {"p50": WireResources({"cpu": "4"})}) for number in range(9)]
     report = DetailedReport(node_metric=NodeWindows(aggregated_node_usages=[UsageOfWindow(None, None), *windows]))
     shown = page(detail=NodeDetail(report=report))["windows"]
-    unknown = numbers.UNKNOWN
-    assert shown[0] == (unknown, [unknown] * 5)
-    assert shown[1:] == [(f"{number}m", [unknown, "25 %", unknown, unknown, unknown]) for number in range(7)]
-
-
-@pytest.mark.parametrize(("warm", "cold", "pods_"), [(None, None, numbers.UNKNOWN), (0, 2, "0 warm, 2 cold")])
-def test_the_facts_of_a_node(warm, cold, pods_):
-    state = dataclasses.replace(NODE, predictor="max" if warm is not None else "", warm_pods=warm, cold_pods=cold)
-    facts = dict(page(state)["facts"])
-    assert facts["predictor"] == f"{state.predictor or numbers.UNKNOWN}; {pods_}"
-    assert facts["memory used"] == f"{numbers.UNKNOWN} of 64.0 GiB"
-    assert facts["report"] == f"{numbers.UNKNOWN} old"
+    assert shown[0] == (UNKNOWN, [UNKNOWN] * 5)
+    assert shown[1:] == [(f"{number}m", [UNKNOWN, "25 %", UNKNOWN, UNKNOWN, UNKNOWN]) for number in range(7)]
 
 
 def test_a_chart_has_at_most_sixty_points_of_the_node():
@@ -98,11 +88,6 @@ def test_a_chart_has_at_most_sixty_points_of_the_node():
     assert {point.values[0] for point in memory["points"]} == {0.0}
 
 
-def test_rights_that_are_missing_are_named_on_the_page_of_a_node():
-    unread = (Unread("pods", "403", is_right=True), Unread("nodes/a", "404"))
-    assert [each.what for each in page(detail=NodeDetail(unread=unread))["unread"]] == ["pods"]
-
-
 @pytest.mark.parametrize(
     ("text", "document"),
     [
@@ -113,7 +98,7 @@ def test_rights_that_are_missing_are_named_on_the_page_of_a_node():
 )
 def test_the_document_is_indented_and_cut_and_shown_also_where_it_is_wrong(text, document):
     outcome = evaluation.evaluate(None, {"colocation-config": text}, exists=True)
-    snapshot = FleetSnapshot(fleets.NOW, "https://x", (), None, Installation("suite", "1.34.4", outcome=outcome))
+    snapshot = FleetSnapshot(fleets.NOW, "https://x", (), Installation("suite", "1.34.4", outcome=outcome))
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(()), "suite", fleets.NOW)
     assert values["document"] == document
     assert values["kubernetes"] == "1.34.4"

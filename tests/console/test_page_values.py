@@ -6,27 +6,30 @@ import math
 import struct
 from collections import Counter
 
-import msgspec
-import prometheus_client
 import pytest
 
 from api_types import names
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
-from console.cluster.details import Listed, NodeDetail
-from console.cluster.wire import DetailedPrediction, DetailedReport, NodeWindows, ProdPeakTerms, UsageOfWindow
-from console.history.memory import History, HistoryPoint
-from console.metrics import ConsoleCollector
+from console.cluster.details import (
+    DetailedPrediction,
+    DetailedReport,
+    Listed,
+    NodeDetail,
+    NodeWindows,
+    ProdPeakTerms,
+    UsageOfWindow,
+)
+from console.history.memory import History
 from console.pages import fleet, health, mid, node, prediction, shown
 from console.pages.prediction import PredictorScore
 from console.view import Currency, FleetView
-from console.web import front_end
+from console.web import app
 from fleet import wire
 from fleet.finding_kinds import KINDS
-from fleet.findings import MANAGER, SCHEDULER, Finding
+from fleet.findings import MANAGER, SCHEDULER, Finding, FleetSnapshot, Installation, Unread
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.snapshot import FleetSnapshot, Installation, Unread
 from tests.console import browsers, fleets
 
 pytestmark = pytest.mark.slow
@@ -52,10 +55,6 @@ def nodes(count, **changes):
     return [dataclasses.replace(NODE, name=f"n{number:03}", **changes) for number in range(count)]
 
 
-def points(count):
-    return [HistoryPoint(60 * number, (float(number),)) for number in range(count)]
-
-
 @pytest.mark.parametrize(
     ("begin", "length", "drawn"),
     [
@@ -71,28 +70,12 @@ def test_a_part_of_a_bar_lies_within_the_scale(begin, length, drawn):
     assert shown.part("used", begin, length) == ("used", *drawn)
 
 
-@pytest.mark.parametrize(("count", "left", "first"), [(0, 0, None), (1, 1, 0), (60, 60, 0), (61, 31, 0), (120, 60, 1)])
-def test_of_many_points_some_are_drawn_and_the_newest_is_one(count, left, first):
-    drawn = shown.thinned(points(count), 60)
-    assert len(drawn) == left
-    if count:
-        assert (drawn[-1].values[0], drawn[0].values[0]) == (count - 1, first)
-
-
 @pytest.mark.parametrize(("count", "named", "more"), [(1, 1, 0), (5, 5, 0), (7, 5, 2)])
 def test_a_finding_names_five_nodes_and_counts_the_others(count, named, more):
     found = Finding(KINDS["SampleTooOld"], tuple(f"n{number}" for number in range(count)), "two days")
     (item,) = shown.items([found], "suite")
     assert (len(item.nodes), item.more, item.style, item.is_command) == (named, more, "bad", False)
     assert item.sentence.endswith(": two days")
-
-
-def test_a_command_is_one_with_the_namespace_of_the_suite():
-    kinds = [kind for kind in KINDS.values() if kind.fix.startswith("kubectl ") and "NAMESPACE" in kind.fix]
-    (item,) = shown.items([Finding(kinds[0])], "suite")
-    assert item.is_command
-    assert " suite" in item.fix
-    assert "NAMESPACE" not in item.fix
 
 
 def test_the_age_of_a_snapshot_and_when_it_is_stale():
@@ -132,22 +115,6 @@ def test_the_page_fleet_of_one_node():
     ]  # fmt: skip
     assert cpu["lanes"][1].parts == [("prod", 0, 20), ("mid", 20, 10), ("other", 30, 10)]
     assert (cpu["whole"], cpu["unit"], memory["name"], memory["unit"]) == ("10.0", "cores", "Memory", "GiB")
-
-
-@pytest.mark.parametrize(("used", "bin_"), [(0, 0), (499, 0), (500, 1), (9_999, 19), (10_000, 19), (30_000, 19)])
-def test_a_node_is_in_the_bin_of_its_usage(used, bin_):
-    values = fleet.context(fleets.seen([dataclasses.replace(NODE, used=Amounts(used))]), "", "", "", "suite")
-    assert values["bins"] == [int(index == bin_) for index in range(20)]
-
-
-def test_the_rows_of_the_second_page_follow_those_of_the_first():
-    values = fleet.context(fleets.seen(nodes(120)), "", "name", "2", "suite")
-    assert [row["name"] for row in values["rows"]] == [f"n{number:03}" for number in range(50, 100)]
-    assert [values[key] for key in ("first", "matching", "page", "pages")] == [51, 120, 2, 3]
-    assert values["headline"].startswith("120 nodes use 480 of 1,200 cores and have 600 of Mid")
-    assert [
-        fleet.context(fleets.seen(nodes(50)), "", "", page, "n")["page"] for page in ("0", "1", "2", "-1", "x")
-    ] == [1] * 5
 
 
 def test_eight_findings_are_shown_and_the_others_counted():
@@ -243,15 +210,6 @@ def test_with_less_than_a_day_of_forecasts_the_answer_is_to_wait():
     assert prediction.recommendation(many, Counter(max=2)).startswith("Keep max")
 
 
-def test_the_page_prediction_has_50_rows():
-    seen = fleets.seen([evaluated(f"n{number:03}", 1.0) for number in range(101)])
-    values = [prediction.context(seen, page) for page in ("1", "2", "3", "4")]
-    assert [len(each["rows"]) for each in values] == [50, 50, 1, 1]
-    assert [each["page"] for each in values] == [1, 2, 3, 3]
-    assert values[1]["rows"][0][0] == "n050"
-    assert (values[0]["pages"], values[0]["evaluated"], values[0]["nodes"]) == (3, 101, 101)
-
-
 def test_the_page_of_a_node():
     detail = NodeDetail(
         report=DetailedReport(
@@ -301,7 +259,7 @@ def test_the_page_of_a_node():
 def test_a_part_is_ready_where_all_replicas_are(name, ready, wanted, word):
     found = wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=ready, replicas=wanted))
     installed = Installation("suite", workloads={name: found}, leader="m-0", renewed=NOW - dt.timedelta(seconds=9))
-    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), installed)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(()), "suite", NOW)
     (part,) = (each for each in values["parts"] if each["name"] == name)
     assert (part["word"], part["ready"]) == (word, f"{ready} of {wanted}")
@@ -319,7 +277,7 @@ def test_the_page_health_counts_reports_and_shows_twenty_events():
 
 def test_what_is_not_read_is_named_unless_it_only_does_not_exist():
     unread = (Unread("nodes", "403", is_right=True), Unread("leases/koord-manager", "404"), Unread("pods", "timeout"))
-    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, None, unread)
+    snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, unread)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(None), "suite", NOW)
     assert [each.what for each in values["unread"]] == ["nodes", "pods"]
     assert values["document"] == ""
@@ -428,31 +386,8 @@ def test_the_recommendation_compares_with_the_predictor_in_force():
 
 @pytest.mark.parametrize(("seen", "seconds"), [(FleetView(), 2), (fleets.seen(fleets.nodes(1)), 15)])
 async def test_a_page_refreshes_every_15_seconds_and_sooner_while_it_loads(monkeypatch, seen, seconds):
-    monkeypatch.setattr(front_end, "load", lambda: {"htmx.min.js": front_end.File("text/javascript", b"")})
+    monkeypatch.setattr(app, "front_end_files", lambda: {"htmx.min.js": app.File("text/javascript", b"")})
     assert (seen.currency(fleets.NOW) is Currency.LOADING) is (seconds == 2)
     asgi, _ = browsers.app(seen)
     async with browsers.client(asgi) as client:
         assert f'hx-trigger="every {seconds}s"' in (await client.get("/")).text
-
-
-async def test_a_prediction_without_counts_of_pods_has_none():
-    report = msgspec.convert({"prediction": {"predictor": "max"}}, DetailedReport)
-    asgi, _ = browsers.app(fleets.seen(fleets.nodes(1)), {("node",): NodeDetail(report=report)})
-    async with browsers.client(asgi) as client:
-        page = await client.get("/nodes/worker-0001")
-    assert "max: 0 Prod pods from their history, 0 by their requests." in page.text
-
-
-def test_before_the_first_read_every_metric_is_zero():
-    registry = prometheus_client.CollectorRegistry()
-    ConsoleCollector(registry)
-    values = {sample.name: sample.value for family in registry.collect() for sample in family.samples}
-    assert values == dict.fromkeys(
-        (
-            "koord_console_snapshot_timestamp_seconds",
-            "koord_console_snapshot_nodes",
-            "koord_console_read_duration_seconds",
-            "koord_console_read_failed",
-        ),
-        0.0,
-    )

@@ -9,14 +9,13 @@ import pytest
 
 from api_types.kubernetes import pods
 from apiserver_client import errors
-from console.cluster.details import Listed, NodeDetail, Records
-from console.cluster.wire import PendingPod, PendingPodSpec, PendingPodStatus
+from console.cluster.details import Listed, NodeDetail, PendingPod, PendingPodSpec, PendingPodStatus, Records
 from console.history.memory import History
-from console.pages import fleet, prediction, shown
+from console.pages import prediction, shown
 from console.view import FleetView
+from fleet.findings import FleetSnapshot, Unread
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from fleet.snapshot import FleetSnapshot, Unread
 from fleet.wire import ObjectReference, WireCondition, WireEvent
 from manager.cache import store
 from manager.mid_resource import explanation
@@ -184,7 +183,7 @@ async def test_an_old_snapshot_is_shown_as_stale_with_the_cause():
 
 async def test_missing_rights_are_named_and_the_rest_is_shown():
     unread = (Unread("leases/koord-manager", "403 Forbidden: grant it", is_right=True),)
-    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", fleets.nodes(2), None, None, unread)
+    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", fleets.nodes(2), None, unread)
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "Incomplete" in text
     assert "leases/koord-manager" in text
@@ -193,7 +192,7 @@ async def test_missing_rights_are_named_and_the_rest_is_shown():
 
 async def test_without_any_right_the_page_states_what_to_grant():
     unread = (Unread("nodes", "403: grant list nodes", is_right=True), Unread("nodemetrics", "403", is_right=True))
-    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
+    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", None, None, unread)
     text = await page("/", fleets.seen((), snapshot=snapshot))
     assert "neither Nodes nor NodeMetrics" in text
     assert "grant list nodes" in text
@@ -247,14 +246,6 @@ async def test_a_calculation_is_no_finding_of_a_node_and_a_fault_is():
     assert "<h2>Findings</h2>" in await page("/nodes/worker-0003", seen)
 
 
-async def test_the_rights_that_are_missing_are_named_before_the_answers():
-    unread = tuple(Unread(what, f"GET {what}: 403", is_right=True) for what in ("nodes", "nodemetrics", "version"))
-    snapshot = FleetSnapshot(fleets.NOW, "https://prod-eu:6443", None, None, None, unread)
-    text = await page("/", fleets.seen((), snapshot=snapshot))
-    assert "It may not read <code>nodes</code>, <code>nodemetrics</code>, <code>version</code>." in text
-    assert "<li>GET nodes: 403</li>" in text
-
-
 async def test_a_term_has_its_key_and_its_layer_and_a_bound_whether_it_binds():
     node = store.with_mid_status(msgspec.convert(cluster.node(annotations=cluster.mid_status(**TERMS)), pods.Node))
     detail = NodeDetail(explanation.explain(node, None), layers={"midCPUThresholdPercent": "nodeConfigs[0]"})
@@ -273,21 +264,6 @@ def test_the_bar_has_what_prod_requests_and_does_not_use():
         ("other", 0, 40),
         ("request", 40, 30),
     )
-
-
-async def test_pages_of_50_rows_and_a_search():
-    seen = fleets.seen(fleets.nodes(120))
-    assert fleet.context(seen, "", "", "9", "n")["page"] == 3
-    assert [len(fleet.context(seen, "", "name", each, "n")["rows"]) for each in ("1", "2", "3")] == [50, 50, 20]
-    found = fleet.context(seen, "WORKER-0012", "", "x", "n")
-    assert [row["name"] for row in found["rows"]] == ["worker-0012"]
-    assert [row["name"] for row in fleet.context(seen, "SampleTooOld", "", "", "n")["rows"]] == ["worker-0003"]
-
-
-async def test_the_worst_usage_comes_first_and_what_is_not_known_last():
-    seen = fleets.seen([NodeState("unknown"), *fleets.nodes(12)])
-    rows = fleet.context(seen, "", "used", "", "n")["rows"]
-    assert (rows[0]["name"], rows[-1]["name"]) == ("worker-0009", "unknown")
 
 
 async def test_the_threshold_is_drawn_where_it_is_known():
@@ -311,9 +287,3 @@ def test_the_predictor_with_the_most_savings_among_those_that_keep_the_target_is
     sentence = prediction.context(fleets.seen(fleets.nodes(60)), "")["recommendation"]
     assert sentence.startswith("Use calibrated: ")
     assert "n-sigma-v2, in force" in sentence
-
-
-def test_nothing_is_recommended_before_there_are_forecasts():
-    few = prediction.PredictorScore("max", "cpu", 10, 100.0, 0.0, 40.0)
-    assert prediction.recommendation([few], {}).startswith("Wait: a node has at most 10 forecasts")
-    assert prediction.recommendation([], {}).startswith("There is nothing to compare yet")

@@ -1,9 +1,6 @@
 """What is kept and shown of the cluster and of Prometheus: points, cells, and the first of several errors."""
 
 import asyncio
-import contextlib
-import json
-import time
 
 import pytest
 
@@ -12,8 +9,7 @@ from component_base import clock
 from console.cluster import poller as pollers
 from console.cluster import reading
 from console.cluster.poller import Poller
-from console.history.prometheus import CpuHistory
-from tests.fakes import apiserver, connections
+from tests.fakes import apiserver
 from tests.fleet import cluster
 
 pytestmark = pytest.mark.slow
@@ -63,29 +59,3 @@ async def test_of_unreadable_pods_the_first_one_is_named():
     assert unread.what == "2 pods"
     assert "one" in unread.why
     assert "two" not in unread.why
-
-
-@contextlib.asynccontextmanager
-async def prometheus(*values):
-    """Serve one sample of each series of values to the first query, and nothing to the others."""
-    asked = []
-
-    async def serve(reader, writer):
-        with contextlib.closing(writer):
-            asked.append(await reader.readuntil(b"\r\n\r\n"))
-            await reader.read(65_536)  # the form
-            at = int(time.time()) // 900 * 900
-            series = [{"metric": {}, "values": [[at - 1_800, value]]} for value in values] if len(asked) == 1 else []
-            body = json.dumps({"status": "success", "data": {"result": series}}).encode()
-            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            await writer.drain()
-
-    async with connections.served(serve) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
-async def test_a_point_with_one_of_the_series_is_kept():
-    async with prometheus("8") as url:
-        found = await CpuHistory(url).cpu()
-    (point,) = found["prometheus_points"]
-    assert point.values == (8.0, None, None, None, None)

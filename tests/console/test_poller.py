@@ -127,16 +127,6 @@ async def test_a_failed_detail_is_raised_to_all_who_ask():
         assert [str(answer) for answer in answers] == ["gone"] * 3
 
 
-async def test_details_are_bounded():
-    async def read(_api):
-        return 1
-
-    async with polling() as (_, poller):
-        for number in range(200):
-            await poller.detail(("node", str(number)), read)
-        assert len(poller._details) <= 32
-
-
 @pytest.mark.parametrize(
     ("answer", "wanted"),
     [
@@ -187,9 +177,3 @@ async def test_what_only_a_page_shows_is_read_from_the_cache_of_the_apiserver():
             await reading.pending(api, None)
     (asked,) = server.asked("GET")
     assert (asked.query["resourceVersion"], asked.query.get("limit")) == ("0", None)
-
-
-async def test_a_process_that_ends_without_a_stop_does_not_wait_for_the_reads():
-    async with polling() as (_, poller):
-        assert poller.is_alive()
-        assert poller._thread.daemon

@@ -105,11 +105,6 @@ async def test_a_header_of_a_proxy_is_not_believed(tmp_path, servers):
         assert moved.headers["location"] == f"http://127.0.0.1:{pages.base_url.port}/mid"
 
 
-async def test_the_cluster_is_read_again_without_a_request(tmp_path, servers):
-    async with running(tmp_path, servers, interval_seconds=0.02) as (api, _, _):
-        await api.until(lambda: len(api.asked("GET", NODES)) >= 3)
-
-
 def test_as_a_program_it_serves_until_it_is_stopped(tmp_path, servers):
     page_port, http_port = ports.free_ports(2)
     seen = []

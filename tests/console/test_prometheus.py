@@ -129,11 +129,6 @@ async def test_the_page_has_the_day_as_a_table_and_one_more_chart(a_day, path):
     assert "Incomplete" not in text
 
 
-@pytest.mark.timeout(180)
-async def test_a_node_without_series_has_no_chart_and_no_error(a_day):
-    assert await CpuHistory(a_day).cpu("other") == {"prometheus_points": []}
-
-
 # none at all
 
 
@@ -242,16 +237,3 @@ async def test_many_who_ask_at_once_are_one_read():
         answers.append(await reader.cpu("n1"))
     assert answers == [{"prometheus_points": []}] * 51
     assert len(asked) == len(client.SERIES)
-
-
-async def test_what_is_kept_is_bounded():
-    async with answering(http(result())) as (url, _):
-        reader = CpuHistory(url)
-        for number in range(70):
-            await reader.cpu(f"n{number}")
-        assert len(reader._reads) <= 64
-
-
-def test_the_environment_chooses_no_authorities(monkeypatch, tmp_path):
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "not-there.pem"))
-    CpuHistory("https://prometheus")  # would raise FileNotFoundError

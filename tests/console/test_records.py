@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from console.cluster import records
+from console.cluster import reading
 from console.cluster.details import Records
 from fleet.port_forward import Caller
 from tests.console import browsers, fleets
@@ -31,7 +31,7 @@ async def read(*pods, lease=None, pod=""):
         server.on("GET", PODS, apiserver.Answer(cluster.listing(*pods)))
         server.on("GET", LEASE, lease or apiserver.status(404, "NotFound", name="koord-scheduler", kind="leases"))
         async with server.session() as api:
-            return await records.read(api, NAMESPACE, Caller(), pod)
+            return await reading.read_records(api, NAMESPACE, Caller(), pod)
 
 
 @pytest.mark.parametrize("holder", [None, "", "koord-scheduler-gone_1", "koord-scheduler-b_1"])

@@ -3,19 +3,7 @@
 import msgspec
 import pytest
 
-from fleet import node_state, wire
-from tests.fleet import cluster
-from tests.fleet.test_reading import NOW
-
-
-def test_a_priority_class_without_a_value_has_the_priority_zero():
-    assert msgspec.convert({"metadata": {"name": "low"}}, wire.WirePriorityClass).value == 0
-
-
-def test_a_prediction_without_counts_of_pods_has_none():
-    report = cluster.metric(prediction={"predictor": "max"})
-    state = node_state.combine("n", None, msgspec.convert(report, wire.WireNodeMetric), NOW)
-    assert (state.predictor, state.warm_pods, state.cold_pods) == ("max", 0, 0)
+from fleet import wire
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from apiserver_client import session
 from fleet.reading import Reader
-from koordctl.check import rights
+from koordctl.check import reading
 from manager.slo_config import evaluation
 from tests.fakes import cluster
 
@@ -46,7 +46,7 @@ async def test_the_name_is_an_argument_of_the_manager(arguments):
         assert await reader.config_map(NAMESPACE) == NAME
     assert installed.config_map == NAME
     assert "colocation is on" in evaluation.summary(installed.outcome, kept_in=installed.kept_in)
-    assert f"get configmaps {NAME} in NAMESPACE" in map(str, rights.with_config_map(rights.VIEWER, NAME))
+    assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_config_map(reading.VIEWER, NAME))
 
 
 @pytest.mark.parametrize("deployment", [None, manager()])

@@ -3,7 +3,7 @@
 import pytest
 
 from api_types.kubernetes import pods
-from fleet import mid_terms
+from fleet import node_state
 from manager.mid_resource.explanation import Term
 from manager.slo_config import evaluation
 
@@ -20,12 +20,12 @@ KEY = "midCPUThresholdPercent"
     ],
 )
 def test_the_origin_of_a_term(source, key, binds, origin):
-    assert mid_terms.origin(Term("any", 9, "", source, "", key, binds), {KEY: "cluster"}) == origin
+    assert node_state.term_origin(Term("any", 9, "", source, "", key, binds), {KEY: "cluster"}) == origin
 
 
 def test_layers_are_those_of_the_configuration():
     data = {"colocation-config": '{"enable": true, "midCPUThresholdPercent": 50}'}
-    found = mid_terms.layers(evaluation.evaluate(None, data, exists=True), pods.Node())
+    found = node_state.mid_layers(evaluation.evaluate(None, data, exists=True), pods.Node())
     assert (found["midCPUThresholdPercent"], found["midMemoryThresholdPercent"]) == ("cluster strategy", "defaults")
-    assert mid_terms.layers(None, pods.Node()) == {}
-    assert mid_terms.layers(evaluation.evaluate(None, {"colocation-config": "{"}, exists=True), pods.Node()) == {}
+    assert node_state.mid_layers(None, pods.Node()) == {}
+    assert node_state.mid_layers(evaluation.evaluate(None, {"colocation-config": "{"}, exists=True), pods.Node()) == {}

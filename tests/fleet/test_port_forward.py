@@ -1,6 +1,7 @@
 """Reach a pod's loopback page through a child kubectl, which is a script here."""
 
 import asyncio
+import contextlib
 import functools
 import json
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet import port_forward
-from fleet.port_forward import Caller, CannotForward, PodPort
-from tests.fakes import fake_kubectl
+from fleet.port_forward import Caller, CannotForward, Forward, PodPort
+from tests.fakes import connections, fake_kubectl
 from tests.fakes.fake_kubectl import SERVES
 
 POD = PodPort("koordinator-system", "koord-scheduler-7c9f", 10263)
@@ -127,3 +128,21 @@ async def test_without_kubectl_the_error_names_the_fix(monkeypatch, tmp_path):
     with pytest.raises(CannotForward, match=r"cannot run kubectl .*; install kubectl in a folder of PATH"):
         async with port_forward.open_forward(POD, Caller()):
             pass
+
+
+@contextlib.asynccontextmanager
+async def forwarded(answer, written=b""):
+    async def serve(reader, writer):
+        with contextlib.closing(writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+
+    async with connections.served(serve) as port:
+        yield Forward(POD, port, bytearray(written))
+
+
+async def test_without_an_answer_the_last_line_of_kubectl_is_the_cause():
+    async with forwarded(b"", b"Forwarding\nlost connection to pod\n\n") as forward:
+        with pytest.raises(CannotForward, match=r"no answer: lost connection to pod$"):
+            await forward.get("/")

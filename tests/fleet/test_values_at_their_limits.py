@@ -7,11 +7,10 @@ import yaml
 from api_types import names
 from api_types.kubernetes.pods import Pod
 from fleet import findings, pod_state, scheduler_config, wire
-from fleet.findings import AGENT, MANAGER, SCHEDULER
+from fleet.findings import AGENT, MANAGER, SCHEDULER, FleetSnapshot, Installation
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import NamespaceSums, PodState, total
 from fleet.reading import Reader
-from fleet.snapshot import FleetSnapshot, Installation
 from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
@@ -27,7 +26,7 @@ def codes(name, wanted, ready, version="1"):
     """Return the codes of the findings about an installation with one workload and a leader."""
     found = msgspec.convert(cluster.workload(name, version, wanted, ready), wire.WireWorkload)
     installed = Installation("suite", workloads={name: found}, leader="koord-manager-0")
-    snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (), installed)
     return [(each.kind.code, each.detail) for each in findings.find(snapshot)]
 
 
@@ -79,7 +78,7 @@ def test_two_versions_are_a_skew(versions, detail):
         for name, version in zip((AGENT, MANAGER), versions, strict=False)
     }
     installed = Installation("suite", workloads=found, leader="koord-manager-0")
-    snapshot = FleetSnapshot(NOW, "https://x", (), None, installed)
+    snapshot = FleetSnapshot(NOW, "https://x", (), installed)
     skew = [each.detail for each in findings.find(snapshot) if each.kind.code == "VersionSkew"]
     assert skew == ([detail] if detail else [])
 
@@ -109,16 +108,6 @@ def test_amounts_are_summed_where_one_is_known():
     assert total([]) == Amounts(0, 0)
     assert total([UNKNOWN, UNKNOWN]) == UNKNOWN
     assert total([UNKNOWN, Amounts(0, 5), Amounts(None, 1)]) == Amounts(0, 6)
-
-
-def test_each_pod_counts_once():
-    sums = NamespaceSums()
-    for number in range(3):
-        sums.add(PodState("shop", f"p{number}", "n", "prod", "Running", UNKNOWN, Amounts(7, None)))
-    sums.add(PodState("shop", "q", "n", "mid", "Running"))
-    (found,) = sums.states({})
-    assert (found.pods, found.unmeasured, found.prod_used) == (4, 1, Amounts(21, None))
-    assert (found.prod_requests, found.mid_held, found.mid_used) == (UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 def test_a_default_quota_is_that_of_a_namespace_without_an_annotation():
@@ -175,13 +164,6 @@ async def test_a_namespace_without_the_annotation_hides_no_quota_of_the_next():
         server.on("GET", NAMESPACES, apiserver.Answer(cluster.listing(*listed)))
         found = await Reader(api, NOW).mid_quotas(None)
     assert found == {"b": Amounts(3_000, None), "d": None, "e": Amounts(None, 2**30)}
-
-
-async def test_the_reports_of_other_nodes_hide_no_usage():
-    reports = [cluster.listing(*(cluster.metric(name, pods=[cluster.usage_of()]) for name in ("a", "worker-1")))]
-    async with reader_of(pods=[cluster.listing(cluster.pod())], metrics=reports) as (reader, _):
-        (found,) = await reader.pods(None)
-    assert found.used == Amounts(600, 2 * 2**30)
 
 
 async def test_the_progress_of_a_read_is_the_number_of_objects_after_each_page():

@@ -1,7 +1,6 @@
 """What every command prints on a fixed fleet: exit codes, the samples of the page, widths, colours, ASCII, JSON."""
 
 import io
-import json
 import re
 
 import pytest
@@ -55,15 +54,6 @@ def test_without_rights_or_a_connection_every_format_has_one_code(line, tmp_path
     codes |= {koordctl.main([*words, "-o", format_, "--kubeconfig", str(tmp_path / "none")]) for format_ in FORMATS}
     assert codes == {3}
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("line", READS, ids=lambda given: given.removeprefix("koordctl "))
-def test_json_is_one_document_of_the_version(fleet, line):
-    text = samples.output_of(fleet, f"{line} -o json")
-    if text:
-        found = json.loads(text)
-        assert found["apiVersion"] == "koordctl/v1"
-        assert found["kind"]
 
 
 def test_the_page_shows_what_the_commands_print(fleet):
@@ -169,17 +159,6 @@ def test_limits_take_the_units_of_the_table(fleet):
     assert names("nodes --below age=60 --above used=40%") == ["node/worker-1", "node/worker-2"]
     assert names("pods --below memory=3") == ["pod/web-0"]
     assert names("pods --above requests=3.9 --sort requests") == ["pod/web-0", "pod/etl-0"]
-
-
-@pytest.mark.parametrize("flag", ["--above used", "--above colour=3", "--below name=3", "--above used=much"])
-def test_a_wrong_limit_is_wrong_usage(fleet, flag, capsys):
-    assert fleet(f"koordctl top nodes {flag}") == 2
-    assert "want KEY=NUMBER with one of the keys used, " in capsys.readouterr().err
-
-
-def test_groups_without_a_user_are_wrong_usage(fleet, capsys):
-    assert fleet("koordctl status --as-group viewers") == 2
-    assert "--as USER" in capsys.readouterr().err
 
 
 def test_a_repeated_answer_is_one_block_after_the_other_in_a_pipe(fleet, monkeypatch, capsys):

@@ -21,7 +21,7 @@ from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Stage
 from e2e.support import fake_fleet, slo_config, waiting, workloads
 from e2e.support.names import MID_CPU, MID_MEMORY
 from e2e.thirdparty.prometheus.server import Prometheus
-from koordctl.export import dashboards
+from koordctl.export import command as export
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -86,7 +86,7 @@ def _filled(expression: str) -> str:
 
 
 def _queries() -> Iterator[tuple[str, str]]:
-    for name, text in dashboards.texts().items():
+    for name, text in export.dashboards().items():
         for panel in json.loads(text)["panels"]:
             for target in panel["targets"]:
                 yield f"{name}: {panel['title']}", _filled(target["expr"])

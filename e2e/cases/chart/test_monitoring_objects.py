@@ -15,7 +15,7 @@ import pytest
 from e2e.support import chart_rendering, waiting
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.thirdparty.prometheus import operator_crds
-from koordctl.export import dashboards
+from koordctl.export import command as export
 from tools.localcluster import apiserver_requests
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -65,7 +65,7 @@ def _try(api: Connection, document: dict[str, Any]) -> None:
 def test_the_apiserver_takes_every_object(api: Connection, objects: list[dict[str, Any]]) -> None:
     names = {kind: sorted(each["metadata"]["name"] for each in objects if each["kind"] == kind) for kind in PATHS}
     assert names == {
-        "ConfigMap": sorted(f"{file.removesuffix('.json')}-dashboard" for file in dashboards.texts()),
+        "ConfigMap": sorted(f"{file.removesuffix('.json')}-dashboard" for file in export.dashboards()),
         "NetworkPolicy": PARTS,
         "PodMonitor": PARTS,
         "PrometheusRule": ["koord-suite"],

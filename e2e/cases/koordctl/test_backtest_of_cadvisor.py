@@ -22,10 +22,9 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
-from koordctl.backtest import time_range
 from koordctl.backtest.cluster_history import Names
 from koordctl.backtest.node_history import NodeHistory
-from koordctl.backtest.prometheus import Server
+from koordctl.backtest.prometheus import Server, steps_between
 from koordctl.backtest.sources import PrometheusSource
 from koordlet.samples import Resource
 from tools.localcluster.access import Cluster
@@ -136,7 +135,7 @@ def recorded(cluster_client: ClusterClient, suite: Suite, namespace: str, node: 
 @pytest.fixture(scope="module")
 def history(recorded: Recorded, node: str) -> NodeHistory:
     """Return the history of the node since all pods ran, without the first step: its rate begins before."""
-    steps = time_range.between(round(recorded.begin) + STEP_SECONDS, round(recorded.end), STEP_SECONDS)
+    steps = steps_between(round(recorded.begin) + STEP_SECONDS, round(recorded.end), STEP_SECONDS)
     names = Names(rate_seconds=STEP_SECONDS)
     return PrometheusSource(Server(recorded.url), names, steps, time.time(), (node,)).load(node)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordctl.backtest import oracle
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest import scores
+from koordctl.backtest.node_history import SeriesStay
 
 # Series 0 peaks at step 2, series 1 at step 4.
 CORES = np.array([[1.0, 1.0, 4.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 6.0, 2.0]])
@@ -14,9 +14,9 @@ ROOMY = np.array([10.0, 10.0])
 
 
 def peak(pods, step, horizon_steps, limits=ROOMY, cores=CORES):
-    stays = oracle.Stays(pods)
+    stays = scores.Stays(pods)
     running = stays.running_at(step)
-    return oracle.peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
+    return scores.peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
 
 
 BOTH = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 6)]

@@ -7,9 +7,8 @@ import pytest
 
 from benchmarks.backtest import reference
 from benchmarks.backtest.reference import Reference
-from koordctl.backtest import placement, replay
-from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest import node_history, replay
+from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, SeriesStay
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import RESOURCES, Resource
 from tests.benchmarks.backtest.hostile_traces import SETS, ordinary
@@ -28,8 +27,8 @@ def differences(cpu, memory, step_seconds=300, horizon_seconds=3600):
     series, steps = cpu.shape
     rng = random.Random("placement")
     life_steps = LIFE_DAYS * 86_400 / step_seconds
-    pods = placement.place(np.isfinite(cpu), min(SLOTS, series - 1), life_steps, rng)
-    requested = placement.draw_requests(series, 1)
+    pods = node_history.place(np.isfinite(cpu), min(SLOTS, series - 1), life_steps, rng)
+    requested = node_history.draw_requests(series, 1)
     used = {
         resource: shares * np.array(requested)[:, np.newaxis]
         for resource, shares in zip(RESOURCES, (cpu, memory), strict=True)

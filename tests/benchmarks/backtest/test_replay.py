@@ -9,7 +9,7 @@ from benchmarks.backtest import cell
 from benchmarks.backtest.cell import Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered, replay
 from koordctl.backtest import scores, traces
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest.node_history import SeriesStay
 from koordctl.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from koordctl.backtest.candidates import all_candidates
-from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 
 PLAIN = ["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "percentile, cold 24 h"]
@@ -28,11 +27,6 @@ def test_a_calibrated_peak_is_for_three_hours_at_most(horizon, watched, has_cali
     found = by_name(horizon)
     assert set(found) == {*PLAIN, "preset conservative", *(CALIBRATED if has_calibrated else [])}
     assert {each.parameters.horizon_seconds for each in found.values()} == {watched}
-
-
-def test_every_predictor_is_a_candidate():
-    predictors = {each.parameters.predictor for each in all_candidates(3_600)}
-    assert predictors == set(registry.PREDICTORS)
 
 
 def test_each_candidate_has_the_policy_that_its_configuration_sets():

@@ -3,11 +3,9 @@
 import contextlib
 import functools
 import gc
-import http.server
 import io
 import json
 import re
-import threading
 import weakref
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import pytest
 from koordctl import __main__ as koordctl
 from koordctl.backtest import command, node_history, report, results, sources
 from koordctl.backtest.candidates import all_candidates
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest.node_history import SeriesStay
 from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import Row, Span
 from koordlet.samples import Resource
@@ -103,14 +101,6 @@ def test_merge_refuses_what_is_no_shard_of_the_same_back_test(capsys, two_shards
     assert text in errors
 
 
-def test_merge_refuses_a_log_that_was_cut(capsys, two_shards, tmp_path):
-    text = (two_shards / "0").read_text()
-    for number, part in enumerate((text[: len(text) // 2], text[len(text) // 2 :], "")):
-        (tmp_path / str(number)).write_text(part)
-        code, _, errors = run(capsys, "merge", two_shards / "1", tmp_path / str(number))
-        assert (code, "want the whole output" in errors) == (2, True)
-
-
 def test_a_shard_without_nodes_is_fine(capsys):
     code, out, errors = run(capsys, *ON_TRACES, "--workers", "1", "--shard", "3/4")
     assert (code, errors, json.loads(out)["nodes"]) == (0, "", [])
@@ -130,31 +120,6 @@ def test_flags_of_shards(capsys, arguments, text):
     assert (code, text in errors) == (2, True)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_refused_credentials_are_named_without_the_token(capsys, tmp_path, status):
-    class Refusing(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            assert self.headers["Authorization"] == "Bearer secret-token"
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    token = tmp_path / "token"
-    token.write_text("secret-token\n")
-    with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, out, errors = run(capsys, "--prometheus", url, "--token-file", token)
-        server.shutdown()
-    assert (code, out) == (3, "")
-    assert f"{url} refused the credentials: {status}; give a token" in errors
-    assert "secret" not in errors
-
-
 def test_forecasts_over_a_gap_are_left_out():
     used = np.ones((2, 200))
     used[0, 100:120] = np.nan
@@ -163,10 +128,6 @@ def test_forecasts_over_a_gap_are_left_out():
     )
     rows = results.replay_rows(node, all_candidates(3600), Span(3600, 300, 50 * 300))
     assert {row.forecasts for row in rows} == {50 - 12 + 200 - 12 - 120}
-
-
-def test_a_horizon_of_a_day_has_no_calibrated_candidate():
-    assert not [each for each in all_candidates(86_400) if "calibrated" in each.name or "balanced" in each.name]
 
 
 RECORDED = {
@@ -295,14 +256,6 @@ def read(call, every_series, monkeypatch):
     return read
 
 
-@pytest.mark.parametrize("flag", ["--horizon", "--interval"])
-@pytest.mark.parametrize("text", ["0d", "0s", "0.4s", "d", "-1h", "x"])
-def test_a_duration_is_longer_than_nothing(call, tmp_path, flag, text):
-    code, out, errors = call("--traces", tmp_path, f"{flag}={text}")
-    assert (code, out) == (2, "")
-    assert f"'{flag}': seen {text!r}, want a duration such as 5m, 1h or 14d" in errors
-
-
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -415,12 +368,6 @@ def test_above_the_target_nothing_is_recommended_until_the_target_is_raised(call
     code, out, _ = call("merge", file, "--target", "1.5")
     assert code == 0
     assert "Recommendation: use preset balanced" in out
-
-
-def test_forecasts_of_less_than_a_week_recommend_nothing(call, shard):
-    code, out, _ = call("merge", shard(0, of_node("n1", forecasts=7 * 24 - 1), shards=1))
-    assert code == 1
-    assert "want at least 7" in out
 
 
 def test_a_node_with_two_results_is_refused_and_the_same_result_counts_once(call, shard):

@@ -9,7 +9,7 @@ import pytest
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import node_day
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest.prometheus import TimeRange
 from koordlet.samples import RESOURCES, Resource
 
 STEP, STEPS, DAY = 300, 288, 86_400
@@ -57,19 +57,6 @@ def test_a_pod_created_again_under_its_name_counts_each_step_once():
     assert usage_of(found, "a") == dict.fromkeys(range(100), 2.0)
     assert usage_of(found, "b") == dict.fromkeys(range(100, 288), 2.0)
     assert found.usage[Resource.CPU].shape == (1, 288)
-
-
-def test_pods_of_one_name_that_begin_at_once_count_once():
-    found = history(day({labels("a"): range(288), labels("b"): range(288)}, {"web": dict.fromkeys(range(288), 2.0)}))
-    assert [pod.uid for pod in found.bound] == ["b"]
-
-
-def test_a_pod_that_moves_counts_here_while_it_is_here():
-    found = history(
-        day({labels("a"): range(50), labels("c"): range(200, 288)}, {"web": dict.fromkeys(range(288), 1.0)})
-    )
-    assert usage_of(found, "a") == dict.fromkeys(range(50), 1.0)
-    assert usage_of(found, "c") == dict.fromkeys(range(200, 288), 1.0)
 
 
 def test_usage_before_the_pod_is_listed_and_a_pod_without_usage_do_not_count():
@@ -155,16 +142,6 @@ def test_memory_grows_with_the_pods_at_one_time_not_with_all_pods():
     assert most < 60 * 2**20
 
 
-def test_a_pod_of_the_second_and_third_day_has_its_usage_at_its_steps():
-    days = [TimeRange(START + number * DAY, STEP, STEPS) for number in range(3)]
-    pod, steps = {labels("a"): range(STEPS)}, range(STEPS)
-    second = day(pod, {"web": {step: 1.0 + step for step in steps}}, days[1])
-    third = day(pod, {"web": {step: 1001.0 + step for step in steps}}, days[2])
-    found = history(day({}, {}, days[0]), second, third, over=TimeRange(START, STEP, 3 * STEPS))
-    expected = {STEPS + step: 1.0 + step for step in steps} | {2 * STEPS + step: 1001.0 + step for step in steps}
-    assert usage_of(found, "a") == expected
-
-
 @pytest.mark.parametrize("missing", [(), (Resource.CPU,), (Resource.MEMORY,), RESOURCES])
 def test_the_usage_of_a_node_is_known_where_both_resources_are(missing):
     node_usage = {each: np.full(STEPS, np.nan if each in missing else 3.0) for each in RESOURCES}
@@ -238,17 +215,3 @@ def test_requests_are_the_largest_of_the_days_and_amounts_of_a_node_the_last_one
     assert (of["b"].cpu_request_millis, of["b"].memory_request_bytes, of["b"].mid_cpu_request_millis) == (250, 0, 0)
     assert found.capacity == (16_000, 1000)
     assert found.allocatable == (7_000, 950)
-
-
-@pytest.mark.parametrize(
-    ("capacity", "allocatable", "expected"),
-    [
-        ({"cpu": 8.0, "memory": 1000.0}, {"cpu": 7.0}, ((8_000, 1000), (8_000, 1000))),
-        ({"cpu": 8.0}, {"cpu": 7.0, "memory": 900.0}, (None, (7_000, 900))),
-        ({"memory": 1000.0}, {}, (None, None)),
-    ],
-)
-def test_the_capacity_is_the_allocatable_of_a_node_whose_own_is_not_complete(capacity, allocatable, expected):
-    pods, usage = {labels("a"): range(STEPS)}, {"web": dict.fromkeys(range(STEPS), 2.0)}
-    found = history(day(pods, usage, capacity=capacity, allocatable=allocatable))
-    assert (found.capacity, found.allocatable) == expected

@@ -7,10 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from component_base.prometheus import InstantValue, label_values
 from koordctl import __main__ as koordctl
-from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server, TimeRange
 from tests.fakes import certificates
 from tests.koordctl.backtest.conftest import DAY, DAYS, START, STEP
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
@@ -62,15 +60,6 @@ def test_a_query_that_reads_too_much_is_divided_down_to_an_hour(proxy, client, s
     np.testing.assert_array_equal(found.values, np.arange(steps))
 
 
-def test_the_next_query_is_not_larger_than_the_last_one_that_was_answered(proxy, client):
-    proxy.change = numbered(3)
-    asked = TimeRange(BEGIN, 1_200, 6)
-    client.range("up", asked)
-    proxy.asked.clear()
-    client.range("up", asked)
-    assert steps_asked(proxy) == [3, 3]
-
-
 @pytest.mark.parametrize(("step", "most", "asked"), [(1_200, 2, [6, 3]), (1_800, 1, [6, 3, 2]), (7_200, 0, [6, 3, 1])])
 def test_an_hour_that_is_too_much_is_an_error_with_the_fix(proxy, client, step, most, asked):
     proxy.change = numbered(most)
@@ -90,19 +79,6 @@ def test_a_point_counts_at_the_nearest_step_of_its_part_and_each_series_has_its_
     np.testing.assert_array_equal(found["a"], [20, 41, np.nan])
     np.testing.assert_array_equal(found["b"], [np.nan, np.nan, 3])
     assert np.isnan(found["c"]).all()
-
-
-def test_an_instant_has_labels_and_numbers(proxy, client):
-    result = [
-        {"metric": {"node": "n1"}, "value": (BEGIN, "2.5")},
-        {"metric": {}, "value": (BEGIN, "many")},
-        {"metric": {}},
-    ]
-    proxy.change = lambda *_: answer(result)
-    (first, value), *others = client.instant("up", BEGIN)
-    assert (first, value) == ({"node": "n1"}, 2.5)
-    assert np.isnan([other for _, other in others]).all()
-    assert proxy.queries("query") == [{"query": "up", "time": str(BEGIN)}]
 
 
 def test_warnings_are_kept_without_hints_and_cut(proxy, client):
@@ -149,52 +125,6 @@ def test_credentials_in_an_address_are_not_shown(closed_port):
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"t0k\nen", "want one line of printable ASCII"), ("tök".encode(), "want one line of printable ASCII"),
-        (b"\xff", "not text; want a readable file"), (None, "No such file or directory; want a readable file"),
-    ],
-)  # fmt: skip
-def test_a_file_without_a_token_is_named(tmp_path, proxy, content, problem):
-    file = tmp_path / "token"
-    if content is not None:
-        file.write_bytes(content)
-    client = Prometheus(Server(proxy.url, file))
-    with pytest.raises(CannotRead) as raised:
-        client.instant("up", BEGIN)
-    client.close()
-    assert str(raised.value).startswith(f"{file}: {problem}")
-
-
-def test_a_token_is_read_for_each_query_and_never_shown(tmp_path):
-    file = tmp_path / "token"
-    file.write_text("t0ken\n")
-    with serving(Proxy(change=lambda *_: answer([])), token="t0ken") as proxy:
-        client = Prometheus(Server(proxy.url, file))
-        assert client.instant("up", BEGIN) == []
-        file.write_text("another")
-        with pytest.raises(CannotRead, match="refused the credentials: 401") as raised:
-            client.instant("up", BEGIN)
-        client.close()
-    assert "another" not in str(raised.value)
-
-
-def test_certificates_that_cannot_be_read_are_named(tmp_path):
-    (tmp_path / "empty").write_text("")
-    for name in ("missing", "empty"):
-        client = Prometheus(Server("https://x", None, tmp_path / name))
-        with pytest.raises(CannotRead, match=f"{tmp_path / name}: .*; want the PEM certificates .*; check --ca-file"):
-            client.instant("up", BEGIN)
-        client.close()
-
-
-def test_names_are_sorted_and_a_series_without_the_label_has_none():
-    found = [InstantValue({"node": "b"}, 1.0), InstantValue({}, 2.0), InstantValue({"node": "a"}, 1.0)]
-    assert label_values(found, "node") == ["a", "b"]
-
-
-RANGE = TimeRange(START, STEP, 10)
 OPTIONS = ("--from", START, "--to", START + DAYS * DAY - STEP, "--step", "15m", "-o", "json")
 
 
@@ -204,42 +134,9 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
-@pytest.fixture
-def ask():
-    """Return a function that asks a server with one result for a range."""
-
-    def ask(content, status=200):
-        body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        with serving(Proxy(change=lambda *_: (status, body))) as proxy:
-            client = Prometheus(Server(proxy.url))
-            try:
-                return client.range("up", RANGE)
-            finally:
-                client.close()
-
-    return ask
-
-
 def matrix(*values):
     series = [{"metric": {"pod": str(number)}, "values": each} for number, each in enumerate(values)]
     return {"status": "success", "data": {"resultType": "matrix", "result": series}}
-
-
-def test_values_that_are_no_numbers_are_missing_and_steps_outside_are_dropped(ask):
-    first = (
-        [START, "1.5"],
-        [START + STEP, "NaN"],
-        [START + 2 * STEP, "+Inf"],
-        [START + 3 * STEP, "-Inf"],
-        [START + 4 * STEP, "one"],
-    )
-    other = [START - STEP, "7"], [START + 10 * STEP, "8"], [START + 4.2, "9"]
-    found = ask(matrix(first, other, []))
-    np.testing.assert_array_equal(found[0].values[:4], [1.5, np.nan, np.inf, -np.inf])
-    assert np.isnan(found[0].values[4:]).all()
-    assert found[1].values[0] == 9.0
-    assert np.isnan(found[1].values[1:]).all()
-    assert np.isnan(found[2].values).all()
 
 
 def test_a_redirect_is_not_followed_with_the_token(capsys, tmp_path):

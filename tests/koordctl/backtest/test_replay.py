@@ -5,8 +5,7 @@ import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import replay
-from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, SeriesStay, nodes_of_one_resource
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
@@ -101,8 +100,3 @@ def test_prod_pods_and_those_of_no_class_are_predicted_and_others_use_what_is_le
 @pytest.mark.parametrize(("capacity", "oracle"), [(None, 1.0 + 1.5), (WholeAmounts(64_000, 64 * GIB), 1.0 + 2.0)])
 def test_only_the_pods_of_a_trace_never_use_more_than_they_request(capacity, oracle):
     assert recorded(mixed(capacity), Resource.CPU).oracle.tolist() == [oracle]
-
-
-def test_without_a_future_the_oracle_is_what_is_requested():
-    found = replay.replay(alternating(steps=4), [policy("n-sigma-v2")], [3], 2).forecasts[Resource.CPU]
-    assert (found.oracle.tolist(), found.requests.tolist(), found.usage.tolist()) == ([4.0], [4.0], [2.0])

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import command, oracle, replay, results, scores
+from koordctl.backtest import command, replay, results, scores
 from koordctl.backtest.candidates import all_candidates
-from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, nodes_of_one_resource
-from koordctl.backtest.oracle import Stays
-from koordctl.backtest.placement import SeriesStay
+from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, SeriesStay, nodes_of_one_resource
 from koordctl.backtest.replay import ReplayedForecasts
 from koordctl.backtest.results import Row, Span
-from koordlet.prediction import allocation
+from koordctl.backtest.scores import Stays
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.samples import NODE, SYSTEM, Resource, UsageSample, pod_key
+from koordlet.samples import Resource
 
 STEP = 300
 
@@ -27,73 +25,6 @@ def of_one_resource(resource, used, requested=(2.0, 3.0)):
     return nodes_of_one_resource("n1", stays, used, requested, STEP, resource)
 
 
-def test_usage_and_requests_of_memory_are_bytes_of_the_gib_of_a_trace():
-    history = of_one_resource(Resource.MEMORY, [[0.5, 1.0], [2.0, 0.25]])
-    assert history.usage[Resource.MEMORY].tolist() == [[0.5 * GIB, GIB], [2 * GIB, 0.25 * GIB]]
-    assert [pod.memory_request_bytes for pod in history.bound] == [2 * GIB, 3 * GIB]
-    assert history.usage[Resource.CPU].tolist() == [[1.0, 1.0]] * 2
-
-
-def test_usage_and_requests_of_cpu_are_cores():
-    history = of_one_resource(Resource.CPU, [[0.5, 1.0], [2.0, 0.25]])
-    assert history.usage[Resource.CPU].tolist() == [[0.5, 1.0], [2.0, 0.25]]
-    assert [pod.cpu_request_millis for pod in history.bound] == [2000, 3000]
-    assert history.usage[Resource.MEMORY].tolist() == [[GIB, GIB]] * 2
-
-
-@pytest.mark.parametrize("resource", [Resource.CPU, Resource.MEMORY])
-def test_a_node_of_unknown_capacity_is_measured_by_all_requests(resource):
-    history = of_one_resource(resource, [[0.5], [2.0]])
-    assert replay._sum_of_requests(history) == WholeAmounts(5_000, 5 * GIB)
-
-
-@pytest.mark.parametrize(
-    ("capacity", "allocatable", "reserved"),
-    [
-        (WholeAmounts(8_000, 16 * GIB), WholeAmounts(7_500, 14 * GIB), (0.5, 2 * GIB)),
-        (WholeAmounts(8_000, 16 * GIB), WholeAmounts(9_000, 17 * GIB), (0.0, 0.0)),
-        (WholeAmounts(8_000, 16 * GIB), None, (0.0, 0.0)),
-        (None, WholeAmounts(8_000, 16 * GIB), (0.0, 0.0)),
-        (None, None, (0.0, 0.0)),
-    ],
-)
-def test_a_node_reserves_what_it_leaves_to_no_pod(capacity, allocatable, reserved):
-    usage = dict.fromkeys(Resource, np.ones((1, 1)))
-    history = NodeHistory("n1", STEP, [BoundPod("u")], [SeriesStay(0, 0, 1)], usage, None, capacity, allocatable)
-    assert replay._reserved(history) == reserved
-
-
-def measured(used, of_node):
-    """Return the series of the one step of a node with a pod for each (cores, bytes) of `used`."""
-    usage = {each: np.array([[of_pod[number]] for of_pod in used]) for number, each in enumerate(Resource)}
-    whole = {each: np.array([of_node[number]]) for number, each in enumerate(Resource)} if of_node else None
-    bound = [BoundPod(f"u{number}") for number in range(len(used))]
-    history = NodeHistory("n1", STEP, bound, [SeriesStay(number, 0, 1) for number in range(len(used))], usage, whole)
-    return replay._measured(history, replay.START_SECONDS, bound, np.array(used, float), 0)
-
-
-@pytest.mark.parametrize(
-    ("of_node", "node", "system"),
-    [
-        ((4.0, 8.0 * GIB), (4.0, 8.0 * GIB), (1.0, 3.0 * GIB)),
-        ((2.5, 4.0 * GIB), (2.5, 4.0 * GIB), (0.0, 0.0)),  # read a moment before the pods
-        (None, (3.0, 5.0 * GIB), (0.0, 0.0)),
-    ],
-)
-def test_the_system_uses_what_the_node_uses_beyond_its_pods(of_node, node, system):
-    found = measured([(1.0, 2.0 * GIB), (2.0, 3.0 * GIB)], of_node)
-    assert (found[NODE], found[SYSTEM]) == (node, system)
-    assert found[pod_key("u1")] == UsageSample(2.0, 3.0 * GIB)
-
-
-@pytest.mark.parametrize("missing", [(np.nan, 3.0 * GIB), (2.0, np.nan), (np.inf, 3.0 * GIB), (2.0, np.inf)])
-def test_beside_a_pod_that_was_not_measured_the_system_is_not_known(missing):
-    found = measured([(1.0, 2.0 * GIB), missing], (4.0, 8.0 * GIB))
-    assert found[NODE] == (4.0, 8.0 * GIB)
-    assert SYSTEM not in found
-    assert pod_key("u1") not in found
-
-
 def test_a_pod_is_charged_its_request_while_it_is_cold_and_its_usage_then():
     history = of_one_resource(Resource.CPU, [[0.5] * 31, [1.0] * 31])
     policy = PredictParameters(predictor="percentile", cold_start_period_seconds=2 * 3600, safety_margin_percent=0)
@@ -101,21 +32,6 @@ def test_a_pod_is_charged_its_request_while_it_is_cold_and_its_usage_then():
     assert found.requests.tolist() == [5.0, 5.0]
     assert found.peaks[0, 0] == 5.0
     assert 1.5 <= found.peaks[0, 1] < 1.5 * 1.05 + 0.002  # the upper end of a bucket of each pod
-
-
-@pytest.mark.parametrize("resource", [Resource.CPU, Resource.MEMORY])
-def test_the_pods_of_a_trace_request_no_mid_resources(resource):
-    history = of_one_resource(resource, [[0.5, 0.5], [1.0, 1.0]])
-    found = replay.replay(history, [PredictParameters()], [0, 1], 1).forecasts[resource]
-    assert found.mid_requests.tolist() == [0.0, 0.0]
-
-
-def test_percentiles_of_violations_are_over_the_machines():
-    peaks = np.array([[0.0] * number + [2.0] * (100 - number) for number in range(101)])
-    found = scores.score(peaks, np.ones_like(peaks), np.full_like(peaks, 4.0), 1.0)
-    assert found.violation_rate == pytest.approx(0.5)
-    rates = (found.violation_rate_p50, found.violation_rate_p90, found.violation_rate_p99)
-    assert rates == pytest.approx((0.5, 0.9, 0.99))
 
 
 def test_the_severity_is_the_missing_share_of_the_oracle():
@@ -139,12 +55,6 @@ def test_violations_one_after_the_other_are_one_episode():
     assert twice.episodes_a_machine_week == pytest.approx(3 / 4)
 
 
-def test_without_a_violation_or_a_request_there_is_no_shortfall_and_no_saving():
-    found = scores.score(np.ones((1, 2)), np.ones((1, 2)), np.zeros((1, 2)), 1.0)
-    assert (found.violation_rate, found.severity, found.episodes_a_machine_week) == (0.0, 0.0, 0.0)
-    assert np.isnan([found.shortfall, found.savings]).all()
-
-
 class Recorded:
     """A source of one history."""
 
@@ -165,10 +75,6 @@ def test_a_node_whose_samples_are_missing_for_more_than_a_tenth_of_its_forecasts
     assert {row.forecasts for row in rows} == {seen}
     named = [f"partial data: node n1: {seen} of 20 forecasts have complete series; check the scrapes"]
     assert problems == (named if gaps > 1 else [])
-
-
-def test_a_pod_of_a_trace_requests_no_mid_unless_it_is_given():
-    assert allocation.allocated_to_mid([BoundPod("u")]) == allocation.WholeAmounts(0, 0)
 
 
 ALLOCATABLE, CAPACITY = WholeAmounts(10_000, 10 * GIB), WholeAmounts(12_000, 12 * GIB)
@@ -213,18 +119,6 @@ def test_mid_resources_are_limited_by_the_threshold_and_by_what_nothing_uses(res
     assert rows(resource, requests=8.0)[0].mid == pytest.approx(3 + 0.2, abs=1e-3)  # 30 % of 10, a tenth of 2
     assert rows(resource, usage=8.0)[0].mid == pytest.approx(10 - 8 - 0.5, abs=1e-3)
     assert [each.mid for each in rows(resource, usage=9.0, other_usage=2.0)] == [0, 0]
-
-
-@pytest.mark.parametrize("resource", Resource)
-def test_on_a_node_of_unknown_size_the_requests_are_the_allocatable(resource):
-    found = rows(resource, allocatable=None)
-    assert found[0].mid == pytest.approx(1.2, abs=1e-3)  # 30 % of 4; nothing is left without a request
-    assert found[1].mid == pytest.approx(4 - 1.5)
-
-
-def test_a_peak_above_the_requests_is_as_large_as_these():
-    (row, _) = rows(Resource.CPU, peaks=[*[2.0] * (TIMES - 1), 9.0])
-    assert row.peak == pytest.approx((2.0 * (TIMES - 1) + 4.0) / TIMES)
 
 
 @pytest.mark.parametrize("name", ["peaks", "oracle", "usage", "other_usage"])
@@ -307,36 +201,12 @@ def test_the_mid_resources_of_the_oracle_are_what_prod_requests_and_does_not_use
     assert found.peak == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("node_uses", "mid"), [(1.5, 0.5), (1.0, 1), (2.5, 0)])
-def test_there_are_no_more_mid_resources_than_nothing_uses(node_uses, mid):
-    assert oracle_of(2, node_uses).mid == pytest.approx(mid)
-
-
-def test_the_requests_of_mid_pods_are_no_floor_in_a_backtest():
-    assert oracle_of(2, mid_millis=1_500).mid == pytest.approx(1)
-
-
 def test_a_peak_that_is_met_is_no_violation_and_rounding_is_none():
     peaks = np.array([[1.0, 1.0 - 1e-10, 1.0 - 1e-6, 2.0]])
     found = scores.score(peaks, np.ones((1, 4)), np.full((1, 4), 4.0), 1.0)
     assert found.violation_rate == pytest.approx(0.25)
     assert found.severity == pytest.approx(1e-6 / 4)
     assert found.shortfall == pytest.approx(1e-6)
-
-
-def test_savings_are_a_mean_over_the_times_with_a_request_of_the_whole_cell():
-    peaks = np.array([[1.0, 0.0, 3.0], [1.0, 0.0, 0.0]])
-    requests = np.array([[4.0, 0.0, 4.0], [4.0, 0.0, 0.0]])
-    found = scores.score(peaks, np.zeros_like(peaks), requests, 1.0)
-    assert found.savings == pytest.approx(((1 - 2 / 8) + (1 - 3 / 4)) / 2)
-    assert found.saved_cores == pytest.approx((6 + 0 + 1) / 3)
-    assert np.isnan(found.shortfall)
-
-
-def test_an_episode_at_the_begin_and_one_at_the_end_count_once_each():
-    peaks = np.array([[0.0, 0.0, 1.0, 0.0]])
-    found = scores.score(peaks, np.ones((1, 4)), np.full((1, 4), 4.0), 42.0)  # four times 42 hours are a week
-    assert found.episodes_a_machine_week == pytest.approx(2)
 
 
 def test_a_pod_runs_from_its_start_to_before_its_end():
@@ -351,6 +221,6 @@ def test_usage_after_a_step_is_that_of_the_pods_that_run_then_and_nothing_after_
     assert stays.usage_after(used, pods, 1, 2).tolist() == [[30.0, 0.0], [3.0, 4.0]]
     assert stays.usage_after(used, pods, 1, 9).tolist() == [[30.0, 0.0, 0.0], [3.0, 4.0, 5.0]]
     future = stays.usage_after(used, pods, 1, 2)
-    assert oracle.peak(future, np.array([100.0, 100.0])) == 33
-    assert oracle.peak(future, np.array([5.0, 100.0])) == 8
-    assert oracle.peak(stays.usage_after(used, pods, 4, 2), np.array([5.0, 6.0])) == 11
+    assert scores.peak(future, np.array([100.0, 100.0])) == 33
+    assert scores.peak(future, np.array([5.0, 100.0])) == 8
+    assert scores.peak(stays.usage_after(used, pods, 4, 2), np.array([5.0, 6.0])) == 11

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -14,9 +13,9 @@ import psutil
 import pytest
 
 from koordctl import __main__ as koordctl
-from koordctl.backtest import command, series_cache
+from koordctl.backtest import command, sources
 from koordctl.backtest.node_day import Name, NodeDay, PodLabels
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest.prometheus import TimeRange
 from koordlet.samples import RESOURCES
 from tests.koordctl.backtest.conftest import DAY, DAYS, NODES, START, STEP
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
@@ -153,47 +152,21 @@ def a_day():
 
 
 def test_a_day_that_cannot_be_saved_leaves_no_part(tmp_path):
-    path = series_cache.day_file(tmp_path, {"node": "n1"})
+    path = sources.day_file(tmp_path, {"node": "n1"})
     path.mkdir()
     with pytest.raises(OSError, match=path.name):
-        series_cache.save(path, a_day())
+        sources.save_day(path, a_day())
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_save_that_is_interrupted_after_the_rename_keeps_the_day(tmp_path, monkeypatch):
-    path, replace = series_cache.day_file(tmp_path, {"node": "n1"}), pathlib.Path.replace
-
-    def interrupted(self, target):
-        replace(self, target)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        series_cache.save(path, a_day())
-    assert list(tmp_path.iterdir()) == [path]
-    assert series_cache.load(path).pods == a_day().pods
 
 
 def test_a_damaged_day_is_read_anew(tmp_path):
-    path = series_cache.day_file(tmp_path, {"node": "n1"})
-    series_cache.save(path, a_day())
+    path = sources.day_file(tmp_path, {"node": "n1"})
+    sources.save_day(path, a_day())
     whole, random_of = path.read_bytes(), random.Random(5)
     for _ in range(400):
         damaged = bytearray(whole)
         for _ in range(random_of.randint(1, 5)):
             damaged[random_of.randrange(len(damaged))] = random_of.randrange(256)
         path.write_bytes(damaged)
-        found = series_cache.load(path)
+        found = sources.load_day(path)
         assert found is None or found.pods == a_day().pods
-
-
-def test_old_parts_are_removed_also_beside_those_that_another_process_removes(tmp_path):
-    old, gone = [], []
-    for number in range(8):
-        gone.append(tmp_path / f"gone-{number}.part")
-        gone[-1].symlink_to(tmp_path / "nowhere")
-        old.append(tmp_path / f"old-{number}.part")
-        old[-1].touch()
-        os.utime(old[-1], (0, 0))
-    series_cache.clean(tmp_path)
-    assert set(tmp_path.iterdir()) == set(gone)

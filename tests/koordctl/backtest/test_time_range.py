@@ -2,8 +2,8 @@
 
 import pytest
 
-from koordctl.backtest import time_range
-from koordctl.backtest.time_range import DAY_SECONDS, TimeRange
+from koordctl.backtest import prometheus
+from koordctl.backtest.prometheus import DAY_SECONDS, TimeRange
 
 DAY = 20_000 * DAY_SECONDS
 LATER = DAY + 10 * DAY_SECONDS
@@ -17,41 +17,30 @@ LATER = DAY + 10 * DAY_SECONDS
     ],
 )  # fmt: skip
 def test_steps_are_multiples_and_both_ends_are_included(start, end, expected):
-    found = time_range.between(start, end, 300)
+    found = prometheus.steps_between(start, end, 300)
     assert found == expected
     if found.steps:
         assert found.end == found.start + 300 * (found.steps - 1) <= end
 
 
-def test_a_part_has_the_steps_of_its_numbers():
-    assert TimeRange(900, 300, 10).part(0, 3) == (900, 300, 3)
-    assert TimeRange(900, 300, 10).part(4, 2) == (900 + 4 * 300, 300, 2)
-
-
 @pytest.mark.parametrize(("since_end", "is_complete"), [(0, False), (3_599, False), (3_600, True), (7_200, True)])
 def test_a_day_is_complete_an_hour_after_its_end(since_end, is_complete):
     asked = TimeRange(DAY + 6_000, 300, 2)
-    (found,) = time_range.split_days(asked, DAY + DAY_SECONDS + since_end)
+    (found,) = prometheus.split_days(asked, DAY + DAY_SECONDS + since_end)
     assert found.is_complete is is_complete
     assert found.time_range == ((DAY, 300, 288) if is_complete else asked)
 
 
 def test_the_days_of_a_range_are_whole_but_the_last_one_that_is_not_over():
-    asked = time_range.between(DAY + DAY_SECONDS - 600, DAY + 2 * DAY_SECONDS + 900, 300)
+    asked = prometheus.steps_between(DAY + DAY_SECONDS - 600, DAY + 2 * DAY_SECONDS + 900, 300)
     now = DAY + 2 * DAY_SECONDS + 3_600
-    assert time_range.split_days(asked, now) == [
+    assert prometheus.split_days(asked, now) == [
         ((DAY, 300, 288), True), ((DAY + DAY_SECONDS, 300, 288), True), ((DAY + 2 * DAY_SECONDS, 300, 4), False),
     ]  # fmt: skip
 
 
 def test_a_range_that_ends_with_a_day_has_no_step_of_the_next_one():
     asked = TimeRange(DAY, 300, 288)
-    assert [each.time_range for each in time_range.split_days(asked, LATER)] == [asked]
-    (first, second) = time_range.split_days(TimeRange(DAY, 300, 289), DAY + DAY_SECONDS)
+    assert [each.time_range for each in prometheus.split_days(asked, LATER)] == [asked]
+    (first, second) = prometheus.split_days(TimeRange(DAY, 300, 289), DAY + DAY_SECONDS)
     assert (first.time_range, second.time_range) == (asked, (DAY + DAY_SECONDS, 300, 1))
-
-
-def test_a_day_without_a_step_is_left_out():
-    two_days = 2 * DAY_SECONDS
-    found = time_range.split_days(TimeRange(DAY, two_days, 2), LATER)
-    assert [each.time_range for each in found] == [(DAY, two_days, 1), (DAY + two_days, two_days, 1)]

@@ -1,13 +1,11 @@
 """Traces: units at their limits, idle series, steps, the machines of a folder, and their pods."""
 
 import gzip
-import itertools
-import random
 
 import numpy as np
 import pytest
 
-from koordctl.backtest import gaps, placement, sources, traces
+from koordctl.backtest import node_history, sources, traces
 from koordctl.backtest.traces import TraceUnit
 from koordlet.samples import Resource
 
@@ -46,11 +44,6 @@ def test_an_idle_series_has_the_value_zero_and_a_negative_value_is_missing(tmp_p
     found = traces.read(written(tmp_path, lines(rows, step=7_200)))
     assert found.names == ("s0", "s1")
     np.testing.assert_array_equal(found.shares, [[0, 0, 0], [1, NAN, NAN]])
-
-
-def test_an_idle_series_is_idle_too_where_series_are_measured_by_their_largest_value(tmp_path):
-    found = traces.read(written(tmp_path, lines([[0, 4.0], [0, 2.0]])))
-    np.testing.assert_array_equal(found.shares, [[0, 0], [1, 0.5]])
 
 
 def test_rows_may_be_missing_and_a_file_may_be_compressed(tmp_path):
@@ -129,14 +122,6 @@ def test_a_folder_needs_files_with_two_series(tmp_path):
     assert [each.pods for each in sources.trace_sources(tmp_path, 2, 16, 10.0, 1)] == [1]
 
 
-def test_pods_of_a_trace_stay_for_the_mean_lifetime_on_average(tmp_path):
-    written(tmp_path, lines([[0.5, 0.5, 0.5]] * 1_200, step=7_200))
-    (source,) = sources.trace_sources(tmp_path, 1, 16, 2.0, 1)
-    history = source.load("cpu/0")
-    mean_days = 2 * 1_200 * 7_200 / 86_400 / len(history.bound)  # of two slots over 100 days
-    assert mean_days == pytest.approx(2.0, rel=0.4)
-
-
 @pytest.mark.parametrize(
     ("most", "expected"),
     [
@@ -147,22 +132,5 @@ def test_pods_of_a_trace_stay_for_the_mean_lifetime_on_average(tmp_path):
 )
 def test_a_short_gap_has_the_value_before_it_and_an_end_is_no_gap(most, expected):
     given = np.array([[NAN, 1, NAN, NAN, 2, NAN, 3, NAN, NAN, NAN, 4, NAN], [NAN] * 12])
-    found = gaps.without_short_gaps(given, most)
+    found = node_history.without_short_gaps(given, most)
     np.testing.assert_array_equal(found, [expected, [NAN] * 12])
-
-
-def placed(known, slots, mean_life, seed=3):
-    return placement.place(np.array(known, bool), slots, mean_life, random.Random(seed))
-
-
-def test_a_series_that_leaves_does_not_come_back_at_once():
-    pods = placed(np.ones((2, 300)), 1, 10.0)
-    assert all(one.series != other.series and one.end == other.start for one, other in itertools.pairwise(pods))
-
-
-def test_a_slot_without_a_series_stays_empty_until_one_has_values():
-    known = np.zeros((2, 100), bool)
-    known[1, 40:] = True
-    pods = placed(known, 1, 1_000.0)
-    assert [pod.series for pod in pods] == [1]
-    assert 40 <= pods[0].start < 60

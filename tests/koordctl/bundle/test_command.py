@@ -13,9 +13,8 @@ from apiserver_client.connection import Connection
 from component_base import clock
 from fleet.port_forward import Caller
 from koordctl import __main__ as koordctl
-from koordctl.bundle import archive, collecting, command
-from koordctl.bundle.archive import Archive
-from koordctl.bundle.collecting import BundleCollector
+from koordctl.bundle import collecting
+from koordctl.bundle.collecting import Archive, BundleCollector
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 from tests.koordctl.serving import healthy, kubeconfig_of
@@ -125,7 +124,7 @@ def test_what_is_too_much_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(collecting, "MOST_OTHERS", 2)
     line = len(json.dumps(cluster.node("a"))) + 1
-    monkeypatch.setattr(archive, "LARGEST_FILE_BYTES", line + 1)
+    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", line + 1)
     _, _, file = bundle(tmp_path, many)
     found = parts(file)
     assert [json.loads(line)["metadata"]["name"] for line in found["nodes.jsonl"].splitlines()] == ["a"]
@@ -140,28 +139,6 @@ def test_without_any_right_no_file_is_left(tmp_path, output, capsys):
     code, _, file = bundle(tmp_path, lambda server: None, "-o", output)
     assert code == 3
     assert not file.exists()
-
-
-def test_a_file_that_exists_is_not_replaced(tmp_path, capsys):
-    (tmp_path / "out.tgz").write_text("mine")
-    code, _, file = bundle(tmp_path, routes)
-    assert code == 2
-    assert file.read_text() == "mine"
-    assert "want a new file" in capsys.readouterr().err
-
-
-def test_its_size_is_bounded_and_the_end_of_a_log_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "LARGEST_FILE_BYTES", 1_000)
-    monkeypatch.setattr(archive, "MOST_BYTES", 1_500)
-    with archive.Archive(tmp_path / "b.tgz", 0.0) as made:
-        for name in ("a", "b", "c"):
-            made.add(name, "".join(f"line {number}\n" for number in range(500)))
-    found = parts(tmp_path / "b.tgz")
-    assert found["a"].endswith("line 499\n")
-    assert found["a"].startswith("line ")
-    assert sum(len(content) for name, content in found.items() if name != "missing.txt") <= 1_500
-    assert "a: only the last 1000 of" in found["missing.txt"]
-    assert [file.name for file in tmp_path.glob("*.*")] == ["b.tgz"]
 
 
 NOW = dt.datetime.fromisoformat(cluster.NOW)
@@ -207,26 +184,6 @@ def test_a_name_that_cannot_be_made_is_wrong_usage_before_the_cluster_is_read(tm
     assert (tmp_path / "there.tgz").read_text() == "kept"
 
 
-def test_a_default_name_that_is_taken_is_wrong_usage_too(tmp_path, capsys):
-    taken = tmp_path / "here" / "koord-bundle-20261121-100030.tgz"
-    taken.write_text("kept")
-    with kubeconfig_of(tmp_path, **healthy()) as kubeconfig:
-        assert bundle_of(kubeconfig) == 2
-    assert f"--file {taken.name}: " in capsys.readouterr().err
-    assert taken.read_text() == "kept"
-
-
-def test_a_bundle_with_missing_parts_only_is_no_answer(tmp_path):
-    with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
-        made.missing.append("nodes: no right")
-    found = command.answer(tmp_path / "a.tgz", made)
-    assert (found.exit_code, found.tables[0].rows) == (3, [])
-    assert list(found.notes) == ["not in it: nodes: no right"]
-    with archive.Archive(tmp_path / "b.tgz", 0.0) as made:
-        made.add("nodes.jsonl", "{}\n")
-    assert command.answer(tmp_path / "b.tgz", made).exit_code == 0
-
-
 def content_of(path):
     with tarfile.open(path) as found:
         return {each.name.removeprefix("koord-bundle/"): found.extractfile(each).read() for each in found.getmembers()}
@@ -236,10 +193,10 @@ def content_of(path):
     ("largest", "most", "kept"), [(12, 100, b"second\nthird"), (11, 100, b"third"), (100, 11, b"third")]
 )
 def test_of_a_text_that_is_too_large_the_last_whole_lines_are_kept(tmp_path, monkeypatch, largest, most, kept):
-    monkeypatch.setattr(archive, "LARGEST_FILE_BYTES", largest)
-    monkeypatch.setattr(archive, "MOST_BYTES", most)
+    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", largest)
+    monkeypatch.setattr(collecting, "MOST_BYTES", most)
     text = "second\nthird" if largest == 12 else "first\nsecond\nthird"
-    with archive.Archive(tmp_path / "a.tgz", 7.9) as made:
+    with collecting.Archive(tmp_path / "a.tgz", 7.9) as made:
         made.add("log", text)
     found = content_of(tmp_path / "a.tgz")
     assert found["log"] == kept
@@ -249,8 +206,8 @@ def test_of_a_text_that_is_too_large_the_last_whole_lines_are_kept(tmp_path, mon
 
 
 def test_all_files_together_are_limited_and_an_empty_one_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MOST_BYTES", 20)
-    with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
+    monkeypatch.setattr(collecting, "MOST_BYTES", 20)
+    with collecting.Archive(tmp_path / "a.tgz", 0.0) as made:
         for name, text in (("a", "x" * 12), ("empty", ""), ("b", "y" * 8), ("c", "z")):
             made.add(name, text)
     assert content_of(tmp_path / "a.tgz") == {
@@ -264,7 +221,7 @@ def test_after_an_error_no_file_is_left(tmp_path):
         pass
 
     def stopped(*, after_removal):
-        with archive.Archive(tmp_path / "a.tgz", 0.0) as made:
+        with collecting.Archive(tmp_path / "a.tgz", 0.0) as made:
             made.add("a", "x")
             if after_removal:
                 (tmp_path / "a.tgz").unlink()

@@ -1,6 +1,5 @@
 """Commands that change the cluster: what they would do, whether they may, and that they ask."""
 
-import argparse
 import contextlib
 import datetime as dt
 import io
@@ -10,7 +9,7 @@ import pytest
 from apiserver_client import errors, session
 from fleet.reading import Reader
 from koordctl import __main__ as koordctl
-from koordctl.changes import asking, reset_prediction, uninstall
+from koordctl.changes import reset_prediction, uninstall
 from tests.fakes import cluster
 from tests.koordctl.parsing import parsed
 
@@ -121,8 +120,3 @@ async def test_an_uninstallation_in_an_empty_cluster_is_done(server, capsys):
     server.remove("nodes", "n1")
     assert (await answer_of(server, uninstall, "--yes")).exit_code == 0
     assert "done: no Mid resource" in capsys.readouterr().err
-
-
-def test_the_end_of_the_input_is_no(monkeypatch):
-    monkeypatch.setattr("sys.stdin", Terminal(""))
-    assert not asking.is_agreed(argparse.Namespace(yes=False), ["x"])

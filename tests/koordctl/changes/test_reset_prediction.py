@@ -8,7 +8,7 @@ import pytest
 
 from apiserver_client import session
 from fleet.reading import Reader
-from koordctl.changes import asking, reset_prediction
+from koordctl.changes import reset_prediction
 from koordctl.cli import command
 from tests.fakes import cluster
 from tests.koordctl.parsing import parsed
@@ -57,41 +57,7 @@ async def test_the_plan_states_the_history_that_is_lost(status, known):
 )
 def test_only_yes_is_agreed_and_the_plan_is_shown_before_the_question(monkeypatch, capsys, text, is_agreed):
     monkeypatch.setattr("sys.stdin", Terminal(text))
-    assert asking.is_agreed(argparse.Namespace(yes=False), ["one\x1b", "x" * 2_001]) is is_agreed
+    assert command.is_agreed(argparse.Namespace(yes=False), ["one\x1b", "x" * 2_001]) is is_agreed
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == f"one\\x1b\n{'x' * 1_997}...\ncontinue? [y/N] "
-
-
-def test_where_yes_is_given_nothing_is_asked(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-    assert asking.is_agreed(argparse.Namespace(yes=True), ["one"])
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("dry_run", "yes", "is_terminal", "is_refused"),
-    [
-        (False, False, False, True), (True, False, False, False), (False, True, False, False),
-        (False, False, True, False), (True, True, True, False),
-    ],
-)  # fmt: skip
-def test_a_question_needs_a_terminal(monkeypatch, dry_run, yes, is_terminal, is_refused):
-    monkeypatch.setattr("sys.stdin", Terminal() if is_terminal else io.StringIO("y\n"))
-    options = argparse.Namespace(dry_run=dry_run, yes=yes)
-    if not is_refused:
-        asking.check(options)
-        return
-    with pytest.raises(command.WrongUsage, match="want --yes, or --dry-run to change nothing"):
-        asking.check(options)
-
-
-async def test_an_agreed_reset_is_one_annotation_with_the_time(monkeypatch):
-    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-    answer, writes = await reset({"status": {}})
-    assert (answer.data.result, answer.exit_code, answer.data.effects, writes) == ("not changed", 1, [], [])
-    answer, writes = await reset({"status": {}}, "--yes")
-    assert (answer.data.result, answer.exit_code) == ("reset", 0)
-    assert answer.data.effects == answer.tail == ["the agent forgets its history within seconds"]
-    ((_, _, body),) = writes
-    assert body == {"metadata": {"annotations": {"koordinator.sh/reset-prediction": "2026-11-21T12:00:00Z"}}}

@@ -2,9 +2,7 @@
 
 import datetime as dt
 import json
-import re
 
-import click
 import msgspec
 import pytest
 
@@ -12,10 +10,10 @@ from api_types.kubernetes import pods
 from api_types.node_metric import crd_manifest
 from apiserver_client import errors, session
 from fleet import wire
+from fleet.findings import FleetSnapshot, Installation, Unread
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import FleetSnapshot, Installation, Unread
-from koordctl.check import command, installed, rights
-from koordctl.check.inputs import CheckInputs
+from koordctl.check import command, installed
+from koordctl.check.reading import CheckInputs
 from koordctl.cli import output
 from koordctl.cli.command import NotRead
 from manager.slo_config import evaluation
@@ -140,41 +138,6 @@ async def test_a_warning_blocks_only_where_it_is_asked_to(server, plural, name, 
     assert (await run(server, "--fail-on=warning"))[0] == 1
 
 
-@pytest.mark.parametrize(("age", "code"), [(899, 0), (901, 1)])
-async def test_a_report_is_fresh_for_three_of_its_own_intervals(server, age, code):
-    seldom = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 300}}, "status": {"updateTime": stamp(age)}}
-    server.patch("nodemetrics", "n1", seldom)
-    assert (await run(server))[0] == code
-
-
-async def test_a_node_without_an_interval_is_held_to_the_default(server):
-    server.patch("nodemetrics", "n1", {"spec": {"metricCollectPolicy": {}}})
-    assert (await run(server))[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("reason", "verdict"), [("NeverReported", "warning"), ("SampleTooOld", "warning"), ("NodeMetricMissing", "failed")]
-)
-async def test_a_silent_node_is_a_warning_where_every_agent_reports(server, reason, verdict):
-    status = objects.mid_status(reason)
-    server.add("nodes", {"metadata": {"name": "virtual", "annotations": status}})
-    if verdict == "warning":
-        server.add("nodemetrics", {"metadata": {"name": "virtual"}, "spec": {}})
-    code, lines = await run(server)
-    assert lines["Reports"][0] == "passed"
-    assert lines[reason][0] == verdict
-    assert code == (1 if verdict == "failed" else 0)
-
-
-async def test_a_silent_node_is_a_fault_where_an_agent_is_missing(server):
-    server.patch("daemonsets", "koordlet", {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}, NAMESPACE)
-    status = objects.mid_status("NeverReported")
-    server.add("nodes", {"metadata": {"name": "n2", "annotations": status}})
-    server.add("nodemetrics", {"metadata": {"name": "n2"}, "spec": {}})
-    code, lines = await run(server)
-    assert (code, lines["NeverReported"][0], lines["Reports"][0]) == (1, "failed", "failed")
-
-
 async def test_a_lease_without_renewal_has_no_leader_whatever_its_time(server):
     code, lines = await run(server, renewing=False)
     assert code == 1
@@ -236,24 +199,6 @@ async def test_an_unreadable_part_is_skipped_and_its_cause_named(server):
     assert "resources: [daemonsets]" in text
 
 
-@pytest.mark.parametrize("names", [["koord-mid"], ["koord-prod"], ["koord-prod", "koord-mid"]])
-async def test_a_priority_class_that_is_missing_is_named(server, names):
-    for name in names:
-        server.remove("priorityclasses", name)
-    _, lines = await run(server)
-    assert lines["PriorityClasses"] == ("warning", "; ".join(f"{name} is missing" for name in names))
-
-
-async def test_reports_that_may_not_be_read_are_skipped_with_the_right(server):
-    for plural in ("nodes", "nodemetrics"):
-        server.refuse["GET", plural] = cluster.Refusal(403, "Forbidden")
-    _, lines = await run(server)
-    verdict, text = lines["Reports"]
-    assert verdict == "skipped"
-    assert text.startswith("not read: ")
-    assert "resources: [nodemetrics]" in text
-
-
 async def test_an_api_server_that_fails_is_asked_until_the_time_is_over(server):
     slept, reported = [], []
 
@@ -269,64 +214,6 @@ async def test_an_api_server_that_fails_is_asked_until_the_time_is_over(server):
             await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=now)
     assert slept == [3, 3, 1]
     assert reported == [f"waiting for the API server: {left} s left" for left in (7, 4, 1)]
-
-
-async def waited(server, passes_after):
-    """Check with `--wait=30s` a cluster whose fault goes after some seconds, on a clock that only sleeps move."""
-    server.patch("nodemetrics", "n1", {"status": {"updateTime": stamp(1000)}})
-    time, reported = 0.0, []
-
-    async def sleep(seconds):
-        nonlocal time
-        time += seconds
-        renewed = f"2026-11-21T12:{int(time) // 60:02}:{int(time) % 60:02}Z"
-        server.patch("leases", "koord-manager", {"spec": {"renewTime": renewed}}, NAMESPACE)
-        if time >= passes_after:
-            server.patch("nodemetrics", "n1", {"status": {"updateTime": stamp(1)}})
-
-    options = parsed(["check", "--wait=30s"])
-    async with session.connect(server.connection(), user_agent="test/1") as api:
-        answer = await command.check(api, options, lambda: NOW, sleep, reported.append, monotonic=lambda: time)
-    return answer, reported, time
-
-
-async def test_waits_until_the_fault_is_gone(server):
-    answer, reported, time = await waited(server, passes_after=14)
-    assert answer.exit_code == 0
-    assert all(re.fullmatch(r"waiting for Reports: \d+ s left", each) for each in reported)
-    assert 14 <= time <= 24
-
-
-async def test_waits_no_longer_than_it_is_asked_to(server):
-    answer, reported, time = await waited(server, passes_after=10_000)
-    assert answer.exit_code == 1
-    assert 30 <= time <= 36, "and the last turn, which reads the Lease twice"
-    assert len(reported) >= 3
-
-
-async def test_mid_pods_that_wait_for_long_are_named(server):
-    old, new = "2026-11-21T11:50:00Z", "2026-11-21T11:59:00Z"
-    for name, created in (("old", old), ("new", new)):
-        spec = {"priority": 7000, "containers": []}
-        pod = {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec, "status": {"phase": "Pending"}}
-        server.add("pods", pod, "shop")
-    assert (await run(server))[1]["MidPodsWait"] == ("warning", "1 Mid pods: shop/old")
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (["--wait=2h"], "at most 1h"),
-        (["--wait=-1"], "want a time"),
-        (["--wait=soon"], "want a time"),
-        (["--require=agents"], "want some of agent,manager,scheduler"),
-        (["--skip=all"], "want some of cluster,rights"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(flags, why):
-    with pytest.raises(click.UsageError) as raised:
-        parsed(["check", *flags])
-    assert why in str(raised.value)
 
 
 async def test_json_has_what_the_table_has(server, capsys):
@@ -346,7 +233,7 @@ def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
     """Return (verdict, text) of each check by its code."""
     of_seen = {name: more.pop(name) for name in tuple(more) if name in CheckInputs.__dataclass_fields__}
     found = Installation(NAMESPACE, workloads=parts or {}, **more)
-    snapshot = FleetSnapshot(NOW, "https://x", None if nodes is None else tuple(nodes), (), found, tuple(unread))
+    snapshot = FleetSnapshot(NOW, "https://x", None if nodes is None else tuple(nodes), found, tuple(unread))
     return {
         each.kind.code: (each.verdict.value, each.text)
         for each in installed.results(CheckInputs(snapshot, **of_seen), required, dropped)
@@ -568,13 +455,6 @@ def test_the_crd_is_to_be_served(served, unread, verdict, text):
     assert ("NodeMetricFieldsDropped" in found) == (verdict == "passed")
 
 
-def test_fields_that_the_crd_drops_are_named():
-    assert results(served={})["NodeMetricFieldsDropped"] == ("passed", "the CRD has every field")
-    verdict, text = results(served={}, dropped=["status.a", "status.b"])["NodeMetricFieldsDropped"]
-    assert verdict == "warning"
-    assert text.startswith("the CRD drops status.a, status.b;")
-
-
 @pytest.mark.parametrize(
     ("parts", "unread", "leads"),
     [
@@ -586,19 +466,6 @@ def test_fields_that_the_crd_drops_are_named():
 )
 def test_a_lease_that_was_not_read_is_skipped(parts, unread, leads):
     assert results(parts=parts, unread=unread).get("Leader", (None,))[0] == leads
-
-
-def test_rights_that_the_caller_lacks_are_a_fault():
-    assert results()["Permissions"] == ("passed", "you may read everything that the commands show")
-    verdict, text = results(missing_rights=rights.VIEWER[:1])["Permissions"]
-    assert verdict == "warning"
-    assert text.startswith("you may not: ")
-
-
-def test_the_limit_is_that_of_the_node_that_reports_most_seldom():
-    given = [NodeState(f"n{each}", sample_age_seconds=10.0, report_interval_seconds=each) for each in (60.0, 300.0)]
-    assert results(given)["Reports"] == ("passed", "2 of 2 nodes measured within 900 s")
-    assert "0 nodes measured within 180 s" in results([], parts={"koordlet": workload(1, 1)})["Reports"][1]
 
 
 OF_NODES = {"SampleTooOld", "NeverReported", "NodeMetricMissing", "CalculatedWithoutPrediction", "NoConfiguration"}
@@ -628,17 +495,3 @@ def test_what_is_wrong_with_a_node_is_a_result_and_a_note_is_none(reason, ready,
     )
     if verdict:
         assert "n2" in found[reason][1]
-
-
-def test_three_nodes_are_all_named():
-    found = results([measured(name, 600.0) for name in "abc"], parts={"koordlet": workload(3, 3)})["Reports"]
-    assert found[1].endswith("3 agents ready; not: a 10m, b 10m, c 10m")
-
-
-@pytest.mark.parametrize("reason", sorted(OF_NODES))
-def test_each_fault_of_a_node_is_one_result(reason):
-    outcome = evaluation.evaluate(None, {"colocation-config": '{"enable": true}'}, exists=True)
-    nodes = (measured("n1", 10.0), NodeState("n2", reason=reason))
-    snapshot = FleetSnapshot(NOW, "https://x", nodes, (), Installation(NAMESPACE, outcome=outcome))
-    codes = [each.kind.code for each in installed.results(CheckInputs(snapshot), (), ())]
-    assert codes.count(reason) == 1

@@ -5,9 +5,9 @@ import pytest
 
 from fleet.finding_kinds import KINDS
 from fleet.findings import AGENT, MANAGER
-from koordctl.check import results, rights
+from koordctl.check import reading, results
+from koordctl.check.reading import Right
 from koordctl.check.results import CheckVerdict, Verdict
-from koordctl.check.rights import Right
 from tests.koordctl.parsing import parsed
 
 
@@ -49,13 +49,13 @@ def test_rights_of_one_resource_are_named_together():
         Right("get", "nodes"), Right("get", "leases", in_namespace=True, name="a"), Right("list", "nodes"),
         Right("get", "leases", in_namespace=True, name="b"),
     ]  # fmt: skip
-    assert rights.named(given, "suite") == "get, list nodes; get leases a in suite; get leases b in suite"
-    assert rights.named([], "suite") == ""
+    assert reading.named(given, "suite") == "get, list nodes; get leases a in suite; get leases b in suite"
+    assert reading.named([], "suite") == ""
 
 
 def test_only_the_config_map_of_the_configuration_has_another_name():
-    renamed = rights.with_config_map(rights.VIEWER, "another")
-    changed = [(old.name, new.name) for old, new in zip(rights.VIEWER, renamed, strict=True) if old != new]
+    renamed = reading.with_config_map(reading.VIEWER, "another")
+    changed = [(old.name, new.name) for old, new in zip(reading.VIEWER, renamed, strict=True) if old != new]
     assert changed == [("slo-controller-config", "another")]
 
 
@@ -71,9 +71,3 @@ def test_an_unknown_part_or_category_is_wrong_usage(flag, known):
     with pytest.raises(click.UsageError) as raised:
         parsed(["check", flag, f"{known},other"])
     assert "other: want some of " in str(raised.value)
-
-
-def test_a_finding_has_the_fix_of_its_kind_or_another_one():
-    assert results.failed("Leader", "x").fix == KINDS["Leader"].fix != ""
-    assert results.failed("Leader", "x", "restart it").fix == "restart it"
-    assert results.failed("Leader", "x", "").fix == ""

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from apiserver_client import session
-from koordctl.check import reading, rights
+from koordctl.check import reading
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
@@ -23,7 +23,7 @@ CLUSTER_WIDE = {
 OF_EVERY_NAMESPACE = {"pods"}
 
 
-@pytest.mark.parametrize("wanted", [rights.VIEWER, rights.INSTALLER], ids=["viewer", "installer"])
+@pytest.mark.parametrize("wanted", [reading.VIEWER, reading.INSTALLER], ids=["viewer", "installer"])
 async def test_a_right_is_asked_for_in_the_namespace_of_the_suite_or_in_the_whole_cluster(wanted):
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         assert await reading.missing_rights(api, wanted, NAMESPACE) == []

@@ -13,7 +13,7 @@ from api_types.kubernetes import pods
 from fleet.pod_state import PodState
 from koordctl import __main__ as koordctl
 from koordctl.cli import answer, output
-from koordctl.cli.progress import ProgressLine
+from koordctl.cli.command import ProgressLine
 from koordctl.cli.version_command import Version
 from tests import factories
 from tests.fleet import cluster
@@ -84,11 +84,6 @@ def test_koordinators_reports_and_a_node_without_a_report(tmp_path, capsys):
     assert second.endswith("NodeMetricMissing")
 
 
-def test_a_wrong_sort_key_is_wrong_usage(capsys):
-    assert koordctl.main(["top", "nodes", "--sort", "colour"]) == 2
-    assert "want one of name, used" in capsys.readouterr().err
-
-
 def test_status_names_what_is_wrong_and_the_next_command(tmp_path, capsys):
     routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
     with kubeconfig_of(tmp_path, **routes) as file:
@@ -124,22 +119,6 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
     assert "[31m" not in terminal.getvalue()
 
 
-def test_a_terminal_that_is_ascii_gets_no_other_characters():
-    table = answer.Table([answer.Column("A")], [("größe ✘",)])
-    terminal = Terminal("ascii")
-    output.show(answer.Answer(Version("", {}), [table]), "csv", to=terminal)
-    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
-    assert "\\xf6" in terminal.getvalue()
-
-
-def test_a_pipe_gets_whole_lines_without_colour(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    table = answer.Table([answer.Column("A"), answer.Column("B")], [("x" * 100, "y" * 100)], ["error"])
-    piped = io.StringIO()
-    output.show(answer.Answer(Version("", {}), [table]), "table", to=piped)
-    assert piped.getvalue().splitlines()[1] == "x" * 100 + "  " + "y" * 100
-
-
 def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -153,19 +132,6 @@ def test_mid_resources_that_no_node_has_are_not_known_instead_of_0(tmp_path, cap
     with kubeconfig_of(tmp_path, **healthy(nodes=cluster.listing(cluster.node(mid_cpu=None)))) as file:
         koordctl.main(["status", "--kubeconfig", str(file), "-o", "json"])
     assert json.loads(capsys.readouterr().out)["totals"]["mid"] == {"cpuMillis": None, "memoryBytes": None}
-
-
-@pytest.mark.parametrize(
-    ("annotation", "shown"), [('{"cpu": "20"}', "20.0"), ('{"memory": "1Gi"}', "-"), ("{", "malformed"), (None, "-")]
-)
-def test_top_namespaces_shows_the_quota_of_mid(annotation, shown, tmp_path, capsys):
-    annotations = {} if annotation is None else {"koordinator.sh/mid-quota": annotation}
-    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
-    with kubeconfig_of(tmp_path, **healthy(namespaces=cluster.listing(namespace))) as file:
-        assert koordctl.main(["top", "namespaces", "--kubeconfig", str(file)]) == 0
-    head, row = capsys.readouterr().out.splitlines()
-    assert "MID QUOTA" in head
-    assert row.split()[6] == shown
 
 
 def test_top_namespaces_shows_what_is_held_beside_the_quota(tmp_path, capsys):
@@ -182,18 +148,6 @@ def test_top_namespaces_shows_what_is_held_beside_the_quota(tmp_path, capsys):
     assert row.split()[4:6] == ["2.0", "1.5"]
     (found,) = json.loads(capsys.readouterr().out)["namespaces"]
     assert (found["midRequests"]["cpuMillis"], found["midHeld"]["cpuMillis"]) == (2000, 1500)
-
-
-def test_each_finding_of_status_has_below_it_what_to_do(tmp_path, capsys):
-    routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
-    with kubeconfig_of(tmp_path, **routes) as file:
-        koordctl.main(["status", "--kubeconfig", str(file)])
-    lines = capsys.readouterr().out.splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("✘ ERROR   AgentsReady"))
-    assert lines[place].endswith("ready on 1 of 2 nodes")
-    assert lines[place + 1].strip() == (
-        "-> kubectl -n koordinator-system get pods -l app.kubernetes.io/name=koordlet -o wide"
-    )
 
 
 PLUGINS = """

@@ -9,7 +9,6 @@ import sys
 import threading
 import webbrowser
 
-import click
 import httpx2
 import pytest
 import yaml
@@ -19,7 +18,6 @@ from koordctl import __main__ as koordctl
 from koordctl.__main__ import main
 from tests.console import recorded_servers
 from tests.koordctl import serving
-from tests.koordctl.parsing import parsed
 
 pytestmark = pytest.mark.slow
 
@@ -89,11 +87,6 @@ def test_without_the_packages_of_the_extra_the_fix_is_named(tmp_path, capsys, mo
     assert "koord-suite[koordctl,console]" in capsys.readouterr().err
 
 
-def test_a_group_alone_is_wrong_usage_as_for_every_command(tmp_path, capsys):
-    assert main(["console", "--kubeconfig", kubeconfig(tmp_path), "--as-group", "viewers", "--no-browser"]) == 2
-    assert "want --as USER too" in capsys.readouterr().err
-
-
 SECONDS = 20
 
 
@@ -146,10 +139,3 @@ def test_the_address_serves_one_browser_until_the_end(tmp_path, monkeypatch, cap
     assert "valid once, for one browser. Ctrl-C ends" in capsys.readouterr().err
     assert len(seen["readers"]) == 1
     assert not seen["readers"][0].is_alive()
-
-
-@pytest.mark.parametrize("text", ["65536", "-1", "1.5", "x", "", "\u0663"])
-def test_what_is_no_port_is_wrong_usage(text):
-    with pytest.raises(click.UsageError) as raised:
-        parsed(["console", f"--port={text}"])
-    assert "want a port from 0 to 65535; 0 is any free one" in str(raised.value)

@@ -1,6 +1,5 @@
 """The bar of a node: its length, its parts, and where it is shown."""
 
-import csv
 import io
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.node_state import Amounts, NodeState
-from koordctl.cli import node_bar, output, top
+from koordctl.cli import output, top
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +37,7 @@ def _node(allocatable=10_000, used=4_000, mid=1_000, requests=8_000, peak=5_200)
     ],
 )
 def test_used_requested_and_predicted_are_drawn_to_one_scale(node, wanted):
-    assert node_bar.bar(node) == wanted
+    assert top.node_bar(node) == wanted
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,13 @@ def test_used_requested_and_predicted_are_drawn_to_one_scale(node, wanted):
     ],
 )
 def test_the_limit_of_the_scheduler_is_drawn_below_the_peak(limit, wanted):
-    assert node_bar.bar(_node(), limit) == wanted
+    assert top.node_bar(_node(), limit) == wanted
 
 
 @given(used=st.integers(0, 20_000), mid=_AMOUNT, requests=_AMOUNT, peak=_AMOUNT)
 def test_a_bar_always_has_one_length_and_one_peak(used, mid, requests, peak):
-    drawn = node_bar.bar(_node(used=used, mid=mid, requests=requests, peak=peak))
-    assert len(drawn) == node_bar.LENGTH
+    drawn = top.node_bar(_node(used=used, mid=mid, requests=requests, peak=peak))
+    assert len(drawn) == top.BAR_LENGTH
     assert drawn.count("P") == (peak is not None)
 
 
@@ -72,15 +71,9 @@ def test_the_legend_explains_every_sign():
     assert "OF CPU" in head
     for sign in set(row.split()[1]):
         assert f"{sign} " in legend
-    assert node_bar.LEGEND not in _shown(headers=False)
+    assert top.BAR_LEGEND not in _shown(headers=False)
     assert "│" not in legend
-    assert node_bar.legend(65.0).endswith("\n        │ no pod is placed on a node above 65% (LoadAwareScheduling)")
-
-
-def test_csv_has_values_only():
-    titles, row = csv.reader(io.StringIO(_shown("csv")))
-    assert titles[:3] == ["NODE", "CPU", "USED"]
-    assert row[:3] == ["worker-1", "10.0", "40%"]
+    assert top.bar_legend(65.0).endswith("\n        │ no pod is placed on a node above 65% (LoadAwareScheduling)")
 
 
 @pytest.mark.parametrize(("columns", "is_shown"), [(80, False), (120, True)])

@@ -204,14 +204,6 @@ def test_each_answer_and_its_notes_are_drawn_at_once_and_nothing_in_between(monk
     assert SHOW in terminal.getvalue().removeprefix(first + second)
 
 
-@pytest.mark.parametrize(("color", "is_red"), [("always", True), ("auto", True), ("never", False)])
-def test_a_row_of_an_error_is_red_where_colour_is_wanted(monkeypatch, color, is_red):
-    terminal = drawn_on(monkeypatch)
-    with RepeatedOutput("table", headers=True, style=Style(color)) as watched:
-        watched.show(of_text("worker-1"))
-    assert ("\x1b[31mworker-1" in terminal.getvalue()) == is_red
-
-
 def test_on_a_pipe_the_answers_follow_one_another(capsys):
     with RepeatedOutput("table", headers=False, style=Style()) as watched:
         for name in ("worker-1", "worker-2"):

@@ -4,13 +4,13 @@ import io
 
 import pytest
 
-from koordctl.cli import progress
+from koordctl.cli import command
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "20")
     return now
 
@@ -18,7 +18,7 @@ def clock(monkeypatch):
 def _shown(clock, seconds, *, is_terminal):
     to = io.StringIO()
     to.isatty = lambda: is_terminal
-    with progress.ProgressLine(to) as shown:
+    with command.ProgressLine(to) as shown:
         clock[0] += seconds
         shown.show("waiting for Reports, SampleTooOld")
     return to.getvalue()

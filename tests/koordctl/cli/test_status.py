@@ -7,8 +7,8 @@ import pytest
 
 from console.pages import health
 from fleet import findings, wire
+from fleet.findings import FleetSnapshot, Installation
 from fleet.node_state import Amounts, NodeState
-from fleet.snapshot import FleetSnapshot, Installation
 from koordctl.cli import output, status
 from manager.slo_config import evaluation
 
@@ -70,20 +70,7 @@ def snapshot(nodes=(), **installed):
         "renewed": TIME,
         "outcome": ENABLED,
     }
-    return FleetSnapshot(TIME, "https://api", nodes, None, Installation("suite", **(given | installed)))
-
-
-@pytest.mark.parametrize("ready", [0, 1, 2])
-def test_a_part_that_is_not_all_ready_is_yellow_and_has_another_sign(ready):
-    parts = {"koordlet": part(2, ready, "0.3.0"), "koord-scheduler": part(1, 1)}
-    table = status.answer(snapshot(workloads=parts, leader="")).tables[0]
-    is_ready = ready == 2
-    assert table.rows == [
-        ("✔" if is_ready else "!", "agent", "koordlet", f"{ready} of 2", "0.3.0", "" if is_ready else "not all ready"),
-        ("-", "manager", "koord-manager", "-", "-", "not found"),
-        ("✔", "scheduler", "koord-scheduler", "1 of 1", "0.2.0", ""),
-    ]
-    assert table.styles == ["" if is_ready else "warning", "", ""]
+    return FleetSnapshot(TIME, "https://api", nodes, Installation("suite", **(given | installed)))
 
 
 def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():

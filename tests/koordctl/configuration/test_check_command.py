@@ -84,26 +84,6 @@ def test_the_effective_configuration_of_the_scheduler_is_in_the_document(file, c
     assert found["effective"]["pluginConfig"]
 
 
-@pytest.mark.parametrize(
-    ("given", "sign", "result", "is_valid"), [(PROFILE, "✔", "valid", True), ({"plugins": 3}, "✘", "refused", False)]
-)
-def test_a_configuration_of_the_scheduler_is_valid_or_refused(given, sign, result, is_valid, file, capsys):
-    koordctl.main(["scheduler", "check", file(given)])
-    *_, last = capsys.readouterr().out.splitlines()
-    assert (last.split()[0], last.split()[-1]) == (sign, result)
-    koordctl.main(["scheduler", "check", file(given), "-o", "json"])
-    (found,) = json.loads(capsys.readouterr().out)["documents"]
-    assert (found["valid"], found["effective"] is not None, not found["problems"]) == (is_valid,) * 3
-
-
-def test_simulate_has_the_exit_codes_of_koordctl(file, capsys):
-    assert koordctl.main(["simulate"]) == 2
-    assert "want --pods and --nodes" in capsys.readouterr().err
-    assert koordctl.main(["simulate", "--live", "--kubeconfig", "/does/not/exist"]) == 3
-    assert koordctl.main(["simulate", "--live", "--as-group", "admins"]) == 2
-    assert "want --as USER too" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", ["config", "scheduler"])
 def test_aliases_that_expand_to_too_many_values_are_refused(command, file, capsys):
     text = "x0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))

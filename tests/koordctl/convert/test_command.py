@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from koordctl import __main__ as koordctl
-from koordctl.convert import command
 
 POD = """\
 # A job. {comment}
@@ -72,12 +71,6 @@ def test_in_place_replaces_changed_files_with_their_permissions_and_no_others(ca
     again = one.read_bytes()
     assert run(capsys, "--in-place", one)[0] == 0
     assert one.read_bytes() == again
-
-
-def test_in_place_a_file_after_an_unchanged_one_is_replaced(capsys, write):
-    unchanged, changed = write("unchanged", of_class="koord-prod"), write("changed")
-    assert run(capsys, "--in-place", unchanged, changed)[0] == 0
-    assert "kubernetes.io/mid-cpu" in changed.read_text()
 
 
 def test_where_one_file_cannot_be_written_none_is_and_the_error_names_it(capsys, write):
@@ -190,12 +183,6 @@ def test_another_mid_class_is_converted_on_demand(capsys, write):
     assert "mid-cpu" not in run(capsys, path)[1]
 
 
-def test_templates_of_helm_are_refused_with_the_fix(capsys, write):
-    code, _, err = run(capsys, write("chart", "kind: Pod\nspec: {{ .Values.spec }}\n"))
-    assert code == 1
-    assert "templates rendered first" in err
-
-
 def test_aliases_that_expand_to_too_many_values_are_refused(write, capsys):
     text = "kind: List\nx0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40))
     code, out, err = run(capsys, "--diff", write("bomb", f"{text}items: *x39\n"))
@@ -222,18 +209,3 @@ def test_the_output_is_utf_8_whatever_the_locale(write, flags):
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert "größer" in done.stdout.decode()
-
-
-@pytest.mark.parametrize(
-    ("texts", "joined"),
-    [
-        ([], ""),
-        (["a: 1"], "a: 1\n"),
-        (["a: 1\n", "b: 2"], "a: 1\n---\nb: 2\n"),
-        (["a: 1", "---\nb: 2\n"], "a: 1\n---\nb: 2\n"),
-        (["", "a: 1"], "a: 1\n"),
-        (["a: 1", ""], "a: 1\n---\n"),
-    ],
-)
-def test_files_become_one_stream_of_documents(texts, joined):
-    assert command._joined(iter(texts)) == joined

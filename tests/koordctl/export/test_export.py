@@ -1,10 +1,8 @@
 """`koordctl export` writes files that the wheel has."""
 
-import yaml
-
 from charts.generators import alert_rules
 from koordctl import __main__ as koordctl
-from koordctl.export import k9s
+from koordctl.export import command as export
 from tests.koordctl.parsing import parsed
 
 
@@ -16,13 +14,13 @@ def test_the_rules_are_those_of_the_chart(capsys):
 def test_files_are_written_into_a_folder(tmp_path, capsys):
     assert koordctl.main(["export", "k9s", "-d", str(tmp_path / "new" / "folder")]) == 0
     file = tmp_path / "new" / "folder" / "k9s-plugins.yaml"
-    assert file.read_text() == k9s.text()
+    assert file.read_text() == export.k9s_text()
     assert capsys.readouterr().out == f"wrote {file}\n"
 
 
 def test_dashboards_are_the_json_files_of_the_package(tmp_path, monkeypatch, capsys):
     (tmp_path / "dashboards").mkdir()
-    monkeypatch.setattr("koordctl.export.command.resources.files", lambda _package: tmp_path / "dashboards")
+    monkeypatch.setattr("koordctl.export.command.resources.files", lambda _package: tmp_path)
     assert koordctl.main(["export", "dashboards"]) == 3
     assert "has no dashboards" in capsys.readouterr().err
     for name in ("a.json", "b.json", "__init__.py"):
@@ -39,13 +37,6 @@ def test_a_folder_that_cannot_be_written_is_wrong_usage(tmp_path, capsys):
     assert "want a folder to write to" in capsys.readouterr().err
 
 
-def test_the_plugin_of_k9s_has_one_entry_for_each_scope():
-    plugins = yaml.safe_load(k9s.text())["plugins"]
-    scopes = [scope for each in plugins.values() for scope in each["scopes"]]
-    assert scopes == ["nodes", "pods", "namespaces"]
-    assert all({"shortCut", "description", "command", "args", "background"} <= each.keys() for each in plugins.values())
-
-
 def test_the_plugin_of_k9s_calls_commands_that_exist():
-    for words in k9s.words():
+    for words in export.k9s_words():
         assert parsed(words)

@@ -33,9 +33,3 @@ def test_queries_have_the_selector_and_the_token(tmp_path, capsys):
     queries = [given["query"] for _, given in proxy.asked if "query" in given]
     assert queries
     assert all('job="x"' in query for query in queries)
-
-
-def test_certificates_that_cannot_be_read_are_no_answer(tmp_path, capsys):
-    missing = tmp_path / "none"
-    assert koordctl.main(["gain", "--prometheus", "https://127.0.0.1", "--ca-file", str(missing)]) == 3
-    assert f"{missing}: " in capsys.readouterr().err

@@ -5,19 +5,19 @@ import re
 import pytest
 
 from koordctl.gain import gains
-from koordctl.gain.gains import GIB, Gain, GainDay, GainForecasts, GainSums, NamespaceMidUse
+from koordctl.gain.gains import GIB, DayGain, Gain, GainSums, NamespaceMidUse, PeakExceeded, predictor_gain
 
 DAY = 86_400
 
 
 def test_a_predictor_keeps_its_promise_up_to_the_limit_itself():
     ratios = (0.01, 0.0101)
-    assert [GainForecasts("calibrated", "cpu", ratio, 0.3).is_too_low for ratio in ratios] == [False, True]
+    assert [predictor_gain("calibrated", "cpu", ratio, 0.3).is_too_low for ratio in ratios] == [False, True]
 
 
 def test_the_document_has_the_amounts_of_the_table_and_of_each_day():
     given = NamespaceMidUse(GainSums(7_200.0, 3_600.0 * GIB), GainSums(1_800.0), 900.0, 4.0)
-    days = [GainDay("2026-11-21", 36_000.0, 18_000.0, 9_000.0)]
+    days = [DayGain("2026-11-21", 10.0, 5.0, 2.5)]
     found = gains.document(
         Gain("x", seconds=7_200, namespaces={"etl": given}, days=days, withdrawn={"SampleTooOld": 5_400.0})
     )
@@ -40,7 +40,7 @@ def test_the_summary_has_means_shares_and_risks():
         offered=GainSums(4 * 3_600.0, 8 * 3_600.0 * GIB),
         allocatable=GainSums(16 * 7_200.0, 32 * 7_200.0 * GIB),
         namespaces={"etl": given},
-        exceeded=[gains.Exceeded("cpu", 0.021, "n1", 0.5), gains.Exceeded("memory", 0.0, "", 0.0)],
+        exceeded=[PeakExceeded("cpu", 0.021, "n1", 0.5), PeakExceeded("memory", 0.0, "", 0.0)],
         withdrawn={"SampleTooOld": 5_400.0},
     )
     assert [re.sub(" +", " ", line) for line in gains.summary(gain)] == [
@@ -85,8 +85,8 @@ def test_what_the_source_does_not_have_is_named():
 
 
 def test_the_forecasts_of_every_predictor_are_shown_beside_what_it_promises():
-    given = [GainForecasts("calibrated", "cpu", 0.0123, 0.4), GainForecasts("percentile", "memory", 0.5, 0.25)]
-    gain = Gain("x", forecasts=given, exceeded=[gains.Exceeded("cpu", 0.02, "n1", 0.5)])
+    given = [predictor_gain("calibrated", "cpu", 0.0123, 0.4), predictor_gain("percentile", "memory", 0.5, 0.25)]
+    gain = Gain("x", forecasts=given, exceeded=[PeakExceeded("cpu", 0.02, "n1", 0.5)])
     made = gains.answer(gain)
     assert len(made.tables) == 2
     assert made.tables[1].rows == [

@@ -11,9 +11,9 @@ from e2e.thirdparty.prometheus import backfill
 from e2e.thirdparty.prometheus.backfill import Sample
 from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
-from koordctl.backtest.time_range import TimeRange
+from koordctl.backtest.prometheus import TimeRange
 from koordctl.gain import history
-from koordctl.gain.gains import Exceeded, GainDay, GainSums, NamespaceMidUse
+from koordctl.gain.gains import DayGain, GainSums, NamespaceMidUse, PeakExceeded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 DAY, STEP, GIB = 86_400, 60, 2**30
@@ -272,15 +272,6 @@ def test_amounts_are_integrals_over_the_steps_with_samples(gain):
     assert not [text for text in found.missing if "samples of agents" in text]
 
 
-def test_a_single_step_with_samples_is_a_gap_of_all_others(gain):
-    found = gain({OFFERED: [series([None, None, 2, None])], ALLOCATABLE: [series([None, 1, 1, 1])]})
-    assert (found.manager_seconds, found.agent_seconds) == (HOUR, 3 * HOUR)
-    gaps = [text for text in found.missing if "without samples" in text]
-    assert [text.partition(";")[0] for text in gaps] == [
-        "3 of 4 hours, without samples of the manager", "1 of 4 hours, without samples of agents",
-    ]  # fmt: skip
-
-
 def test_each_metric_without_a_series_is_named_and_no_other(gain):
     nothing = gain({})
     assert missing(nothing) == set(ALL)
@@ -307,8 +298,8 @@ def test_a_namespace_has_its_sums_and_each_day_those_of_all(gain):
         "c": NamespaceMidUse(GainSums(), GainSums(), None, 1),
     }
     assert found.days == [
-        GainDay("2024-10-03", 8 * HOUR, (2 + 2 + 3) * HOUR, (1 + 1 + 2) * HOUR),
-        GainDay("2024-10-04", 8 * HOUR, (2 + 2 + 1) * HOUR, (1 + 1) * HOUR),
+        DayGain("2024-10-03", 8, 2 + 2 + 3, 1 + 1 + 2),
+        DayGain("2024-10-04", 8, 2 + 2 + 1, 1 + 1),
     ]
 
 
@@ -320,7 +311,7 @@ def test_the_worst_node_is_the_one_whose_agents_saw_the_largest_share(gain):
         ],
         (ABOVE, "memory"): [({"node": "n1", "instance": "a"}, 100), ({"instance": "c"}, 0.25)],
     })  # fmt: skip
-    assert found.exceeded == [Exceeded("memory", 100.25 / 500, "c", 0.5)]
+    assert found.exceeded == [PeakExceeded("memory", 100.25 / 500, "c", 0.5)]
 
 
 def test_what_prometheus_warns_of_is_on_standard_error_beside_the_answer(proxy, monkeypatch, capsys):

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 
+from koordctl.configuration import simulate_command
 from koordctl.explain import pod_command
-from koordctl.scheduler import simulate_command
 from scheduler_plugin.decisions.recorder import NodeChoice
 from scheduler_plugin.settings import SchedulerPluginSettings
 

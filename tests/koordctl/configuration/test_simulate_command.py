@@ -93,11 +93,6 @@ def test_an_unusable_input_is_named_and_has_an_exit_code(files, capsys, more, ex
     assert expected in capsys.readouterr().err
 
 
-def test_missing_inputs_are_refused_with_a_solution(capsys):
-    assert main(["simulate"]) == 2
-    assert "--live" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("given", ["pods", "nodes"])
 def test_a_single_file_is_refused_with_a_solution(files, capsys, given):
     assert main(["simulate", f"--{given}={files / given}.json"]) == 2

@@ -1,1 +1,0 @@
-"""Check and simulate configurations of the scheduler plugin."""
