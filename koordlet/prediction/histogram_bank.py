@@ -3,6 +3,13 @@
 A sample of time t is added with weight 2^((t - ref) / half_life). New samples get exponentially larger weights, so old
 ones lose relative weight without being rewritten. Before weights become too large, `ref` moves and they are scaled
 down. When the half-life changes, `ref` first moves to the present, so that past decay is not undone.
+
+Mean and variance are updated sample by sample (West 1979):
+
+    W' = W + w        d = x - mean        mean' = mean + d * w / W'        M2' = M2 + w * d * (x - mean')
+
+They are exact where a histogram is not: buckets misestimate the deviation of a steady series by a third. The variance
+is that of the population, M2 / W, because the samples are all there is, not a draw from a larger set.
 """
 
 from __future__ import annotations
@@ -15,12 +22,15 @@ from typing import Final
 import numpy as np
 
 from koordlet.prediction.buckets import ExponentialBuckets, FloatArray, IntArray
-from koordlet.prediction.decayed_moments import DecayedMoments
 from koordlet.samples import SeriesKey
 
 # Weights stay below 2^60, far from the limits of float64 and float32, and `ref` moves once a month or two.
 MAX_HALF_LIVES_FROM_REFERENCE: Final = 60
 _FAR: Final = 1000  # half-lives: 2^-1000 is negligible beside any weight, and 2^1000 is still a float64
+_LEAST_WEIGHT: Final = float(np.finfo(np.float64).tiny)
+"""Smaller numbers lose digits: after a thousand half-lives the deviation would be wrong."""
+_EMPTY: Final = np.array([[0.0, 0.0, 0.0, math.nan, math.nan, 0.0, math.nan]]).T
+"""Columns of a row without samples, as in `BankState`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +69,8 @@ class HistogramBank:
         self._upper_ends = np.append(buckets.starts[1:], buckets.starts[-1])
         self._weights: FloatArray = np.zeros((capacity, len(buckets.starts)))
         self._rows_ever_used = 0
-        self._moments = DecayedMoments(capacity)
-        self._first_seconds: FloatArray = np.full(capacity, np.nan)
-        self._last_seconds: FloatArray = np.full(capacity, np.nan)
-        self._recorded_seconds: FloatArray = np.zeros(capacity)
-        self._newest_values: FloatArray = np.full(capacity, np.nan)
+        self._columns: FloatArray = np.repeat(_EMPTY, capacity, axis=1)
+        """As in `BankState`."""
         self._longest_recorded_gap_seconds = longest_recorded_gap_seconds
         self._recording_since_seconds = math.nan
         """Time of the first sample that this object was given; restored samples are older."""
@@ -77,23 +84,32 @@ class HistogramBank:
         if math.isnan(self._recording_since_seconds):
             self._recording_since_seconds = at_seconds
         self._rows_ever_used = max(self._rows_ever_used, int(rows.max(initial=-1)) + 1)
-        last = self._last_seconds[rows]
-        gap = np.clip(at_seconds - last, 0, self._longest_recorded_gap_seconds)
-        self._recorded_seconds[rows] += np.where(last >= self._recording_since_seconds, gap, 0)  # false for NaN
+        total_weight, mean, m2, first, last, recorded, newest = self._columns
+        before = last[rows]
+        gap = np.clip(at_seconds - before, 0, self._longest_recorded_gap_seconds)
+        recorded[rows] += np.where(before >= self._recording_since_seconds, gap, 0)  # false for NaN
         decayed = self._weights_of_time(at_seconds, weights, len(rows))
         self._weights[rows, self.buckets.positions(values)] += decayed
-        self._moments.add(rows, values, decayed)
-        self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
-        self._last_seconds[rows] = np.fmax(last, at_seconds)
-        self._newest_values[rows] = values
+        total = np.maximum(total_weight[rows] + decayed, 0)
+        share = np.divide(decayed, total, out=np.zeros_like(total), where=total > 0)
+        deviation = values - mean[rows]
+        new_mean = mean[rows] + deviation * share
+        m2[rows] = np.maximum(m2[rows] + decayed * deviation * (values - new_mean), 0)
+        mean[rows] = new_mean
+        total_weight[rows] = total
+        first[rows] = np.fmin(first[rows], at_seconds)
+        last[rows] = np.fmax(before, at_seconds)
+        newest[rows] = values
 
     def mean(self, rows: IntArray) -> FloatArray:
-        """Return the decayed mean of each row; NaN for an empty one."""
-        return self._moments.mean(rows)
+        """Return the decayed mean of each row; NaN for an empty one, and for one without weight."""
+        weight, mean = self._columns[:2, rows]
+        return np.where(weight > 0, mean, np.nan)
 
     def stdev(self, rows: IntArray) -> FloatArray:
-        """Return the decayed population standard deviation of each row; NaN for an empty one."""
-        return self._moments.stdev(rows)
+        """Return the decayed population standard deviation of each row; NaN where there is no mean."""
+        weight = self._column(0, rows)
+        return np.sqrt(np.divide(self._column(2, rows), weight, out=np.full_like(weight, np.nan), where=weight > 0))
 
     def percentiles(self, rows: IntArray, ratios: Sequence[float]) -> FloatArray:
         """Return the upper end of the bucket at which each ratio (0..1) of the weight is reached; shape (rows, ratios).
@@ -120,19 +136,19 @@ class HistogramBank:
 
     def first_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time of the first sample of each row; NaN for an empty one."""
-        return self._first_seconds[rows]
+        return self._column(3, rows)
 
     def last_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time of the newest sample of each row; NaN for an empty one."""
-        return self._last_seconds[rows]
+        return self._column(4, rows)
 
     def recorded_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time in which samples of each row were recorded."""
-        return self._recorded_seconds[rows]
+        return self._column(5, rows)
 
     def newest_values(self, rows: IntArray) -> FloatArray:
         """Return the sample that was added last to each row; NaN for an empty one."""
-        return self._newest_values[rows]
+        return self._column(6, rows)
 
     def decay_until(self, at_seconds: float) -> float:
         """Return the factor that decays a stored weight to a time."""
@@ -151,18 +167,13 @@ class HistogramBank:
         """Shift all recorded times after a clock was set: every sample keeps its age and its weight."""
         if self.reference_seconds is not None:
             self.reference_seconds += seconds
-        self._first_seconds += seconds
-        self._last_seconds += seconds
+        self._columns[3:5] += seconds
         self._recording_since_seconds += seconds
 
     def clear(self, rows: IntArray) -> None:
         """Remove the samples of `rows`, so that the rows can be used for other series."""
         self._weights[rows] = 0
-        self._moments.clear(rows)
-        self._first_seconds[rows] = np.nan
-        self._last_seconds[rows] = np.nan
-        self._recorded_seconds[rows] = 0
-        self._newest_values[rows] = np.nan
+        self._columns[:, rows] = _EMPTY
 
     def ensure_rows(self, count: int) -> None:
         """Make room for at least `count` rows: a checkpoint may have more of them than the capacity."""
@@ -171,11 +182,7 @@ class HistogramBank:
             return
         more = max(missing, len(self._weights))  # doubled, so that growth costs little per row
         self._weights = np.pad(self._weights, ((0, more), (0, 0)))
-        self._moments.grow(len(self._weights))
-        self._first_seconds = np.pad(self._first_seconds, (0, more), constant_values=np.nan)
-        self._last_seconds = np.pad(self._last_seconds, (0, more), constant_values=np.nan)
-        self._recorded_seconds = np.pad(self._recorded_seconds, (0, more))
-        self._newest_values = np.pad(self._newest_values, (0, more), constant_values=np.nan)
+        self._columns = np.hstack([self._columns, np.repeat(_EMPTY, more, axis=1)])
 
     def state(self, rows: IntArray) -> BankState:
         """Return a copy of some rows, to the last bit."""
@@ -186,7 +193,7 @@ class HistogramBank:
             reference_seconds=math.nan if self.reference_seconds is None else self.reference_seconds,
             cells=cells,
             cell_weights=weights[cells],
-            columns=np.stack([column[rows] for column in self._columns()]),
+            columns=self._columns[:, rows],
         )
 
     def restore(self, rows: IntArray, state: BankState) -> None:
@@ -197,12 +204,11 @@ class HistogramBank:
         weights.put(state.cells, state.cell_weights)
         self._weights[rows] = weights
         self._rows_ever_used = int(rows.max(initial=-1)) + 1
-        for column, stored in zip(self._columns(), state.columns, strict=True):
-            column[rows] = stored
+        self._columns[:, rows] = state.columns
 
-    def _columns(self) -> tuple[FloatArray, ...]:
-        times = (self._first_seconds, self._last_seconds, self._recorded_seconds)
-        return (*self._moments.columns(), *times, self._newest_values)
+    def _column(self, number: int, rows: IntArray) -> FloatArray:
+        values: FloatArray = self._columns[number, rows]
+        return values
 
     def _weights_of_time(self, at_seconds: float, weights: float | FloatArray, count: int) -> FloatArray:
         if self.reference_seconds is None:
@@ -216,7 +222,9 @@ class HistogramBank:
     def _move_reference(self, to_seconds: float) -> None:
         factor = self.decay_until(to_seconds)
         self._weights[: self._rows_ever_used] *= factor  # a row that is written to takes memory
-        self._moments.scale(factor)
+        weight = self._columns[0]
+        self._columns[0:3:2] *= factor  # mean and deviation do not change until nothing is left
+        weight[weight < _LEAST_WEIGHT] = 0
         self.reference_seconds = to_seconds
 
 

@@ -154,7 +154,7 @@ FAULTS: Final = (
             AGENT: proof(
                 "the checkpoint is refused with path and reason, or the change is harmless",
                 f"{_CHECKPOINT}::test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save",
-                "tests/koordlet/prediction/test_checkpoint_values.py",
+                f"{_CHECKPOINT}::test_an_agent_starts_without_history_from_values_that_no_agent_recorded_and_replaces_them",
                 within=AT_ONCE,
             ),
             MANAGER: proof(

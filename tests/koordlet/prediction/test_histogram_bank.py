@@ -1,7 +1,4 @@
-"""Histograms of the bank: percentiles, decay, change of half-life, rows, against the definition.
-
-Mean and deviation have a file of their own (test_decayed_moments).
-"""
+"""Histograms of the bank: percentiles, decay, change of half-life, rows, against the definition."""
 
 import math
 
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 
 from koordlet.prediction import buckets
 from koordlet.prediction.buckets import ExponentialBuckets
-from koordlet.prediction.decayed_moments import DecayedMoments
 from koordlet.prediction.histogram_bank import HistogramBank
 from tests.koordlet.prediction.linear_buckets import LinearBuckets, bucket_weights, is_empty, total_weight
 from tests.koordlet.prediction.naive_histogram import NaiveHistogram
@@ -270,11 +266,11 @@ ROW = np.array([0], np.intp)
 
 
 def add(moments, value, weight=1.0):
-    moments.add(ROW, np.array([value]), np.array([weight]))
+    moments.add(ROW, np.array([value]), START, weight)
 
 
 def test_mean_and_population_deviation_match_numbers_computed_by_hand():
-    moments = DecayedMoments(1)
+    moments = HistogramBank(buckets.CPU_CORES)
     for value in (2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0):
         add(moments, value)
     assert moments.mean(ROW)[0] == 5.0
@@ -282,7 +278,7 @@ def test_mean_and_population_deviation_match_numbers_computed_by_hand():
 
 
 def test_a_weight_of_three_is_three_samples():
-    weighted, repeated = DecayedMoments(1), DecayedMoments(1)
+    weighted, repeated = HistogramBank(buckets.CPU_CORES), HistogramBank(buckets.CPU_CORES)
     add(weighted, 1.0, 3.0)
     add(weighted, 9.0, 1.0)
     for value in (1.0, 1.0, 1.0, 9.0):
@@ -292,11 +288,13 @@ def test_a_weight_of_three_is_three_samples():
 
 
 def test_without_samples_there_is_neither_mean_nor_deviation():
-    assert np.isnan([DecayedMoments(1).mean(ROW)[0], DecayedMoments(1).stdev(ROW)[0]]).all()
+    assert np.isnan(
+        [HistogramBank(buckets.CPU_CORES).mean(ROW)[0], HistogramBank(buckets.CPU_CORES).stdev(ROW)[0]]
+    ).all()
 
 
 def test_a_sample_too_old_to_weigh_anything_changes_nothing():
-    moments = DecayedMoments(1)
+    moments = HistogramBank(buckets.CPU_CORES)
     add(moments, 7.0, 0.0)
     assert np.isnan(moments.mean(ROW)[0])
     add(moments, 3.0, 1.0)
