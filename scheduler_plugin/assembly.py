@@ -22,15 +22,14 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.mid_guard import MidGuard
-from scheduler_plugin.plugins.mid_guard_args import MidGuardArgs
+from scheduler_plugin.plugins.mid_guard import MidGuard, MidGuardArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
-from scheduler_plugin.state import blindness, waiting_pods
+from scheduler_plugin.state import node_columns, waiting_pods
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
@@ -120,8 +119,8 @@ class Parts:
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
         rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
-        expired = blindness.count_expired(self.node_columns.updated_at[rows], self._expiration_seconds, now)
-        self.vectors.blindness = blindness.cause(silent_seconds, expired, len(rows))
+        expired = node_columns.count_expired(self.node_columns.updated_at[rows], self._expiration_seconds, now)
+        self.vectors.blindness = node_columns.blindness_cause(silent_seconds, expired, len(rows))
         return self.vectors.blindness
 
     def collectors(self) -> Sequence[Collector]:

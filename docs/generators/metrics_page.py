@@ -28,7 +28,7 @@ from scheduler_plugin.config import loader
 from scheduler_plugin.extender import metrics as extender_metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
+from scheduler_plugin.plugins.trimaran.feed import FallbackCollector
 
 _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on

@@ -10,7 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
-from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment, power, target_load
+from scheduler_plugin.plugins.trimaran import (
+    load_variation_risk_balancing,
+    low_risk_over_commitment,
+    peaks,
+    target_load_packing,
+)
 
 PAGES = Path(__file__).parents[1] / "reference" / "scheduler-plugins"
 PERCENT = np.linspace(0.0, 110.0, 1101)
@@ -26,7 +31,9 @@ def draw_load_aware(axes: Axes) -> None:
 def draw_target_load_packing(axes: Axes) -> None:
     """Draw the score for three targets."""
     for target in (40.0, 60.0, 80.0):
-        axes.plot(PERCENT, target_load.score(PERCENT, target), label=f"targetUtilization {target:.0f}")
+        axes.plot(
+            PERCENT, target_load_packing.target_load_score(PERCENT, target), label=f"targetUtilization {target:.0f}"
+        )
     axes.set_xlabel("CPU utilization with the pod, %")
 
 
@@ -34,8 +41,8 @@ def draw_load_variation_risk_balancing(axes: Axes) -> None:
     """Draw the score by mean utilization, for three standard deviations."""
     one = np.ones((1, len(PERCENT)))
     for deviation in (0.0, 0.1, 0.3):
-        of = load_variation.fractions(PERCENT[np.newaxis] / 100.0, deviation * one, 0.0, one)
-        scores = load_variation.shipped_resource_scores(of, one, margin=1.0, sensitivity=1.0)
+        of = load_variation_risk_balancing.fractions(PERCENT[np.newaxis] / 100.0, deviation * one, 0.0, one)
+        scores = load_variation_risk_balancing.shipped_resource_scores(of, one, margin=1.0, sensitivity=1.0)
         axes.plot(PERCENT, scores[0], label=f"deviation {deviation:.0%} of the node")
     axes.set_xlabel("mean utilization with the pod, %")
 
@@ -44,12 +51,16 @@ def draw_low_risk_over_commitment(axes: Axes) -> None:
     """Draw the score by mean utilization, for three weights of the limits; requests are half, limits twice the node."""
     mu = np.linspace(0.0, 1.0, 501)
     one = np.ones(len(mu))
-    sigma = overcommitment.unsmoothed_sigma(mu, 0.05 * one, 5)
-    load = overcommitment.conditioned_load_risk(mu, sigma, 0.5 * one, 2.0 * one, one, no_limits_are_certain=False)
-    limit = overcommitment.limit_risk(0.5 * one, 2.0 * one, one)
+    sigma = low_risk_over_commitment.unsmoothed_sigma(mu, 0.05 * one, 5)
+    load = low_risk_over_commitment.conditioned_load_risk(
+        mu, sigma, 0.5 * one, 2.0 * one, one, no_limits_are_certain=False
+    )
+    limit = low_risk_over_commitment.limit_risk(0.5 * one, 2.0 * one, one)
     for weight in (0.0, 0.5, 1.0):
-        risks = overcommitment.total_risk(limit, load, weight)
-        axes.plot(100.0 * mu, overcommitment.score(risks[np.newaxis]), label=f"riskLimitWeights {weight:g}")
+        risks = low_risk_over_commitment.total_risk(limit, load, weight)
+        axes.plot(
+            100.0 * mu, low_risk_over_commitment.risk_score(risks[np.newaxis]), label=f"riskLimitWeights {weight:g}"
+        )
     axes.set_xlabel("mean utilization, % of allocatable (half of it requested, limits twice of it)")
 
 
@@ -58,7 +69,7 @@ def draw_peaks(axes: Axes) -> None:
     percent = np.linspace(0.0, 90.0, 181)
     one = np.ones(len(percent))
     for name, k1, k2 in (("saturating", -91.5, -0.0719), ("convex", 20.0, 0.02)):
-        jumps = power.jump_watts(percent, percent + 10.0, k1 * one, k2 * one)
+        jumps = peaks.jump_watts(percent, percent + 10.0, k1 * one, k2 * one)
         axes.plot(percent, jumps, label=f"{name}: k1 {k1:g}, k2 {k2:g}")
     axes.set_xlabel("CPU utilization before the pod, %")
 

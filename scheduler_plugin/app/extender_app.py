@@ -28,8 +28,7 @@ from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer
-from scheduler_plugin.state.emergency import EmergencyWatch
-from scheduler_plugin.state.namespace_watch import NamespaceWatch
+from scheduler_plugin.state.mid_watches import EmergencyWatch, NamespaceWatch
 
 log = logging.getLogger(__name__)
 

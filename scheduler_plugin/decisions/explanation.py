@@ -16,7 +16,7 @@ from scheduler_plugin.decisions import node_page
 from scheduler_plugin.decisions.recorder import RecordedDecision
 from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.load_aware.plugin import usage_percent
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 
 
 class NodeResult(NamedTuple):

@@ -10,7 +10,7 @@ must not be rejected. Where the newest report cannot be calculated, the value of
 a node with neither an annotation nor a policy of this project's manager (upstream's manager), and in shadow.
 
 Nothing is admitted where the manager has closed the node (its annotations state why: a Mid pod was evicted there and it
-was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.emergency`).
+was not calm since, it is about to be removed, only Mid pods keep it), or all nodes (midEmergency: `state.mid_watches`).
 
 A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no more on any node. That and an emergency
 also reject a node that only kube-scheduler knows yet.
@@ -27,14 +27,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
+import pydantic
+from pydantic.alias_generators import to_camel
 
 from api_types import names
-from api_types.colocation import node_reservation
+from api_types.colocation import node_reservation, problem
+from api_types.colocation.problem import Problem
 from api_types.kubernetes import pods, quantities, times
 from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+from api_types.mid_pods import quota
+from api_types.mid_pods.quota import MidQuota
 from api_types.node_metric import mid_eviction, mid_report, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
@@ -45,6 +50,39 @@ from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import LARGEST_SUM
+
+
+class MidGuardArgs(pydantic.BaseModel):
+    """Arguments as an administrator writes them."""
+
+    model_config = pydantic.ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+    default_quota: dict[str, Any] | None = None
+    """The most Mid resources that the pods of one namespace may hold, for each namespace without the annotation
+    `koordinator.sh/mid-quota`: {cpu: "20", memory: 64Gi}. An absent resource is not limited. Default: none is."""
+    namespace_quotas: bool = True
+    """Whether the annotation of Namespaces counts. It needs the permission to list and watch Namespaces; without it no
+    new Mid pod is accepted."""
+
+    def with_defaults(self) -> Self:
+        """Return the arguments: each has its default already."""
+        return self
+
+    def quota(self) -> MidQuota:
+        """Return the default quota. Raises MalformedQuota."""
+        return quota.from_document(self.default_quota or {})
+
+
+def problems(args: MidGuardArgs) -> list[Problem]:
+    """Return the problems of the arguments."""
+    try:
+        args.quota()
+    except quota.MalformedQuota:
+        return [problem.problem(("defaultQuota",), args.default_quota, quota.WANTED)]
+    return []
+
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 REASON_CLOSED: Final = "node(s) accept no new Mid pods after an eviction"

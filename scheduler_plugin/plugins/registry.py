@@ -13,12 +13,11 @@ import pydantic
 
 from api_types.colocation.problem import Problem
 from scheduler_plugin.framework.interface import Plugin
-from scheduler_plugin.plugins import mid_guard_args
+from scheduler_plugin.plugins import mid_guard
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.mid_guard import MidGuard
-from scheduler_plugin.plugins.mid_guard_args import MidGuardArgs
+from scheduler_plugin.plugins.mid_guard import MidGuard, MidGuardArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
@@ -94,7 +93,7 @@ PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
         runs_by_default=True,
         args=MidGuardArgs,
         complete=MidGuardArgs.with_defaults,
-        problems=mid_guard_args.problems,
+        problems=mid_guard.problems,
         constructor=ReportedPlugin(lambda _args: MidGuard()),
     ),
     TargetLoadPacking.name: RegistryEntry(

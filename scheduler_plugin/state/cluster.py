@@ -19,7 +19,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import blindness, mid_quotas, node_metric_decoder, pod_info, vectors
+from scheduler_plugin.state import mid_quotas, node_columns, node_metric_decoder, pod_info, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
@@ -262,7 +262,7 @@ class Cluster:
         """
         now = self.monotonic()
         self.vectors.mid_quotas.expire(now)
-        if silent_seconds > blindness.SILENT_SECONDS:
+        if silent_seconds > node_columns.SILENT_SECONDS:
             self._silent_at = now
         catches_up = now - self._silent_at < _CATCH_UP_SECONDS
         expired: list[str] = []

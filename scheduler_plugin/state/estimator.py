@@ -20,7 +20,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from scheduler_plugin.state import rounding, vectors
+from scheduler_plugin.state import vectors
 from scheduler_plugin.state.vectors import Vector
 
 _FLOORS: Final = {
@@ -98,7 +98,7 @@ def _estimate_resource(requested_as: str, request: int, limit: int, factor_perce
     declared = max(limit, request)
     if declared == 0:
         return _FLOORS.get(requested_as, 0)
-    scaled = rounding.int_half_away_from_zero(float(min(declared, _INT64_MAX)) * float(factor_percent) / 100)
+    scaled = vectors.int_half_away_from_zero(float(min(declared, _INT64_MAX)) * float(factor_percent) / 100)
     return limit if 0 < limit < scaled else scaled
 
 

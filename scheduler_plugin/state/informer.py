@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from array import array
+from collections.abc import AsyncGenerator, Callable, Iterator, MutableSet
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,9 +19,42 @@ from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.digest_set import DigestSet
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from scheduler_plugin.state.waiting_pods import NOT_BOUND, WaitingPod, WaitingPods
+
+_BUCKETS: Final = 8192  # at 450,000 digests 55 in each, and 1 us for a lookup
+
+
+class DigestSet(MutableSet[int]):
+    """A set of integers of 64 bits, as `hash` returns them; 10 bytes each."""
+
+    def __init__(self) -> None:
+        self._buckets = [array("q") for _ in range(_BUCKETS)]
+
+    def add(self, value: int) -> None:
+        """Add a digest."""
+        bucket = self._buckets[value % _BUCKETS]
+        if value not in bucket:
+            bucket.append(value)
+
+    def discard(self, value: int) -> None:
+        """Remove a digest, if it is present."""
+        bucket = self._buckets[value % _BUCKETS]
+        if value in bucket:
+            bucket.remove(value)
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a digest was added."""
+        return isinstance(value, int) and value in self._buckets[value % _BUCKETS]
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over every digest, in no order."""
+        return itertools.chain.from_iterable(self._buckets)
+
+    def __len__(self) -> int:
+        """Return the number of digests."""
+        return sum(map(len, self._buckets))
+
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ import pydantic
 from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_report, reader
-from scheduler_plugin.state import aggregated_usage, node_report, vectors
-from scheduler_plugin.state.aggregated_usage import StatisticsByWindow
-from scheduler_plugin.state.node_report import NodeReport, VectorTable
+from scheduler_plugin.state import node_report, vectors
+from scheduler_plugin.state.node_report import NodeReport, StatisticsByWindow, VectorTable
 from scheduler_plugin.state.vectors import Vector
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
@@ -37,7 +36,7 @@ class ReportedNodeUsage(mid_report.WireNodeUsage, rename="camel", frozen=True):
     """Usage of the node."""
 
     system_usage: mid_report.WireResources = _NOTHING
-    aggregated_node_usages: msgspec.Raw = aggregated_usage.NONE
+    aggregated_node_usages: msgspec.Raw = node_report.NO_STATISTICS
 
 
 class ReportedPodUsage(_Wire, frozen=True, gc=False):
@@ -107,7 +106,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
         node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
-        aggregated=StatisticsByWindow(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
+        aggregated=StatisticsByWindow(usage.aggregated_node_usages if usage else node_report.NO_STATISTICS, resources),
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(

@@ -6,13 +6,18 @@ array it takes 8 bytes a number.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import msgspec
+
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
+from scheduler_plugin.state import vectors
 from scheduler_plugin.state.vectors import Vector
 
 K = TypeVar("K", bound=Hashable)
@@ -86,3 +91,81 @@ class NodeReport:
     """Policy by which the manager calculates Mid on this node; None without one."""
     mid_report: mid_report.MidReport
     """Inputs of the Mid formula."""
+
+
+StatisticKey = tuple[str, int]
+"""Statistic, and window in nanoseconds; 0 is the longest window reported."""
+
+NO_STATISTICS: Final = msgspec.Raw(b"null")
+_MOST_SHARED_KEYS: Final = 64
+_LONGEST_SHARED_STATISTIC: Final = 16
+"""An agent has six statistics of four windows. Keys beyond these bounds would fill the memory that nodes share."""
+
+
+class _Usage(msgspec.Struct, frozen=True, gc=False):
+    resources: pods.QuantityMap | None = None
+
+
+class _Window(msgspec.Struct, frozen=True, gc=False):
+    duration: str = "0s"
+    usage: dict[str, _Usage] | None = None
+
+
+_WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
+
+
+class StatisticsByWindow(Mapping[StatisticKey, Vector]):
+    """`aggregatedNodeUsages`, decoded on the first read; a malformed one has no entries."""
+
+    __slots__ = ("_document", "_resources", "_statistics_table")
+
+    def __init__(self, document: msgspec.Raw, resources: tuple[str, ...]) -> None:
+        self._document = bytes(document)  # a copy: the original would keep the whole report alive
+        self._resources = resources
+        self._table: VectorTable[StatisticKey] | None = None
+
+    def __getitem__(self, key: StatisticKey) -> Vector:
+        """Return the usage of a statistic and window."""
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[StatisticKey]:
+        """Iterate over every statistic and window."""
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._read())
+
+    def _read(self) -> VectorTable[StatisticKey]:
+        if self._table is None:
+            self._table = _statistics_table(self._document, self._resources)
+            self._document = b""
+        return self._table
+
+
+def _statistics_table(document: bytes, resources: tuple[str, ...]) -> VectorTable[StatisticKey]:
+    try:
+        windows = _WINDOWS.decode(document) or []
+    except (msgspec.DecodeError, RecursionError):
+        windows = []
+    by_window: dict[StatisticKey, list[int]] = {}
+    longest: dict[str, int] = {}
+    for entry in windows:
+        try:
+            window = times.duration_nanos(entry.duration)
+        except ValueError:
+            continue
+        for statistic, usage in (entry.usage or {}).items():
+            amounts = vectors.amounts(usage.resources, resources) if usage.resources else None
+            if amounts is not None:
+                by_window[statistic, window] = amounts
+                longest[statistic] = max(longest.get(statistic, window), window)
+    whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
+    is_shared = len(whole) <= _MOST_SHARED_KEYS and all(len(key[0]) <= _LONGEST_SHARED_STATISTIC for key in whole)
+    positions = _shared_positions if is_shared else _shared_positions.__wrapped__
+    return VectorTable(positions(tuple(whole)), packed(whole), len(resources))
+
+
+@functools.lru_cache(maxsize=256)
+def _shared_positions(keys: tuple[StatisticKey, ...]) -> Mapping[StatisticKey, int]:
+    return {key: position for position, key in enumerate(keys)}

@@ -5,7 +5,11 @@ Parsing is optimised, because each NodeMetric holds about a hundred quantities.
 
 from __future__ import annotations
 
+import math
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
@@ -60,3 +64,21 @@ def amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -
             return None
         parsed.append(amount)
     return parsed
+
+
+def half_away_from_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Round to the nearest integer, halves away from zero as Go's math.Round; NaN stays NaN.
+
+    57.5 -> 58, -57.5 -> -58, 0.49999999999999994 -> 0.
+    """
+    whole = np.trunc(values)
+    rounded: npt.NDArray[np.float64] = whole + np.copysign(np.abs(values - whole) >= 0.5, values)
+    return rounded
+
+
+def int_half_away_from_zero(value: float) -> int:
+    """Round one finite number in the same way; return an integer."""
+    whole = math.trunc(value)
+    if abs(value - whole) < 0.5:
+        return whole
+    return whole + (1 if value > 0 else -1)

@@ -1,4 +1,4 @@
-"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran/formulas."""
+"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran.formulas import beta_distribution, load_variation, overcommitment, power
-from scheduler_plugin.state.rounding import Floats
+from scheduler_plugin.plugins.trimaran import (
+    beta_distribution,
+    load_variation_risk_balancing,
+    low_risk_over_commitment,
+    peaks,
+)
+from scheduler_plugin.state.node_columns import Floats
 
 _RESOURCES = ("cpu", "memory")
 
@@ -33,14 +38,16 @@ def _resource_score(inputs: Any) -> Any:
     stats = inputs["resourceStats"]
     capacity = _one(stats["capacity"])
     mean, deviation = (np.clip(_one(stats[name]), 0.0, capacity) for name in ("usedAvg", "usedStdev"))
-    of = load_variation.fractions(mean, deviation, max(stats["req"], 0.0), capacity)
-    scores = load_variation.shipped_resource_scores(of, capacity, inputs["margin"], inputs["sensitivity"])
-    return {"roundedScore": load_variation.score(scores[np.newaxis], np.array([[True]]))[0]}
+    of = load_variation_risk_balancing.fractions(mean, deviation, max(stats["req"], 0.0), capacity)
+    scores = load_variation_risk_balancing.shipped_resource_scores(
+        of, capacity, inputs["margin"], inputs["sensitivity"]
+    )
+    return {"roundedScore": load_variation_risk_balancing.smallest_score(scores[np.newaxis], np.array([[True]]))[0]}
 
 
 def _mu_sigma(inputs: Any) -> Any:
     stats = inputs["resourceStats"]
-    of = load_variation.fractions(
+    of = load_variation_risk_balancing.fractions(
         _one(stats["usedAvg"]), _one(stats["usedStdev"]), stats["req"], _one(stats["capacity"])
     )
     return {"mu": of.mu[0], "sigma": of.sigma[0]}
@@ -60,12 +67,12 @@ def _probability(inputs: Any) -> Any:
 
 
 def _power_jump(inputs: Any) -> Any:
-    jump = power.jump_watts(*(_one(inputs[name]) for name in ("fromUtil", "toUtil", "k1", "k2")))[0]
+    jump = peaks.jump_watts(*(_one(inputs[name]) for name in ("fromUtil", "toUtil", "k1", "k2")))[0]
     return {"jump": _number(jump), "rawScore": _number(np.trunc(jump * 1e15))}
 
 
 def _normalised(inputs: Any) -> Any:
-    scores = power.shipped_scores(np.array([row["score"] for row in inputs["scores"]], dtype=np.float64))
+    scores = peaks.shipped_power_scores(np.array([row["score"] for row in inputs["scores"]], dtype=np.float64))
     named = zip(inputs["scores"], scores, strict=True)
     return {"scores": [{"name": row["name"], "score": score} for row, score in named]}
 
@@ -76,8 +83,8 @@ def _designed_variation(inputs: Any) -> Any:
         np.array([inputs[name][key] for key in keys], dtype=np.float64)[:, np.newaxis]
         for name in ("nodeCapacity", "usedMean", "usedStdev", "podRequest")
     )
-    of = load_variation.fractions(mean, deviation, 0.0, capacity)
-    scores = load_variation.designed_resource_scores(of, request / capacity, margin=1.0)[:, 0]
+    of = load_variation_risk_balancing.fractions(mean, deviation, 0.0, capacity)
+    scores = load_variation_risk_balancing.designed_resource_scores(of, request / capacity, margin=1.0)[:, 0]
     shown = np.floor(np.round(scores, 9) + 0.5)
     return {
         "S": dict(zip(_RESOURCES, 1.0 - scores / inputs["maxPriority"], strict=True)),
@@ -90,13 +97,13 @@ def _designed_variation(inputs: Any) -> Any:
 def _limit_risk(inputs: Any) -> Any:
     request, limit, capacity = (_one(inputs[name]) for name in ("totalRequest", "totalLimit", "capacity"))
     excess, allowed = limit - request, capacity - request
-    risk = overcommitment.limit_risk(request, limit, capacity)[0]
+    risk = low_risk_over_commitment.limit_risk(request, limit, capacity)[0]
     return {"excess": excess[0], "allowed": allowed[0], "riskLimit": risk}
 
 
 def _corrected_sigma(inputs: Any) -> Any:
     sigma = _one(inputs["usedStd"]) / inputs["capacity"]
-    return {"sigma": overcommitment.unsmoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
+    return {"sigma": low_risk_over_commitment.unsmoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
 
 
 ADAPTERS = {

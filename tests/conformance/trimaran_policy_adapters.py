@@ -20,9 +20,14 @@ from scheduler_plugin.load_watcher.records import Metric, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.trimaran import measurements, node_columns, target_load_packing
+from scheduler_plugin.plugins.trimaran import (
+    load_variation_risk_balancing,
+    low_risk_over_commitment,
+    measurements,
+    node_columns,
+    target_load_packing,
+)
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT
-from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel
 from scheduler_plugin.state import pod_info, pod_resources
@@ -152,7 +157,7 @@ def _resource_stats(inputs: Any) -> Any:
     unit = 1.0 if is_cpu else 1024.0 * 1024.0
     capacity = pods.units(inputs["node"]["status"]["allocatable"]).get("cpu" if is_cpu else "memory", 0)
     percents = np.array([of.mean, of.deviation])
-    used, deviation = load_variation.used(percents, np.array([float(capacity)])) / unit
+    used, deviation = load_variation_risk_balancing.used(percents, np.array([float(capacity)])) / unit
     request = inputs["podRequest"]["milliCPU" if is_cpu else "memory"]
     stats = {"capacity": capacity / unit, "req": request / unit, "usedAvg": used, "usedStdev": deviation}
     return {"isValid": True, "stats": stats}
@@ -194,18 +199,18 @@ def _compute_risk(inputs: Any) -> Any:
     of, totals = _utilization(inputs), inputs["nodeRequestsAndLimits"]
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
-    limit_risk = overcommitment.limit_risk(request, limit, capacity)
+    limit_risk = low_risk_over_commitment.limit_risk(request, limit, capacity)
     load = np.zeros(1)
     if of.is_valid:
         percents = (np.array([of.mean]), np.array([of.deviation]))
-        used, deviation = (load_variation.used(percent, capacity) for percent in percents)
-        fractions = load_variation.fractions(used, deviation, 0.0, capacity)
-        sigma = overcommitment.unsmoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
-        load = overcommitment.conditioned_load_risk(
+        used, deviation = (load_variation_risk_balancing.used(percent, capacity) for percent in percents)
+        fractions = load_variation_risk_balancing.fractions(used, deviation, 0.0, capacity)
+        sigma = low_risk_over_commitment.unsmoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
+        load = low_risk_over_commitment.conditioned_load_risk(
             fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
         )
     weight = (inputs.get("riskLimitWeights") or {}).get(name, DEFAULT_WEIGHT)
-    return {"risk": float(overcommitment.total_risk(limit_risk, load, weight)[0])}
+    return {"risk": float(low_risk_over_commitment.total_risk(limit_risk, load, weight)[0])}
 
 
 def _predicted(inputs: Any) -> Any:
@@ -256,7 +261,7 @@ def _request_fraction(inputs: Any) -> Any:
     zero = np.zeros(1)
     return {
         name: float(
-            load_variation.fractions(
+            load_variation_risk_balancing.fractions(
                 zero, zero, inputs["podRequest"][key], np.array([float(inputs["nodeCapacity"][key])])
             ).mu[0]
         )
@@ -268,7 +273,7 @@ def _after_placement(inputs: Any) -> Any:
     before, fraction = inputs["before"][inputs["placedOn"]], inputs["podFraction"]
     one = np.ones(1)
     after = {
-        name: load_variation.fractions(
+        name: load_variation_risk_balancing.fractions(
             np.array([before["mu"][name]]), np.array([before["sigma"][name]]), fraction[name], one
         )
         for name in fraction
@@ -299,18 +304,18 @@ def _designed_score(inputs: Any) -> Any:
         return np.array([float(inputs[name])])
 
     capacity = one("capacity")
-    limit_risk = overcommitment.limit_risk(one("totalRequest"), one("totalLimit"), capacity)
+    limit_risk = low_risk_over_commitment.limit_risk(one("totalRequest"), one("totalLimit"), capacity)
     if not inputs.get("metricsAvailable", True):
-        return {"limitAware": bool(overcommitment.score(limit_risk[np.newaxis])[0] < 100)}
-    of = load_variation.fractions(one("usedAvg"), one("usedStd"), 0.0, capacity)
-    sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
-    load, fit = overcommitment.load_risk(of.mu, sigma, one("requestWithoutPod"), capacity)
-    total = overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeight"])
+        return {"limitAware": bool(low_risk_over_commitment.risk_score(limit_risk[np.newaxis])[0] < 100)}
+    of = load_variation_risk_balancing.fractions(one("usedAvg"), one("usedStd"), 0.0, capacity)
+    sigma = low_risk_over_commitment.unsmoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
+    load, fit = low_risk_over_commitment.load_risk(of.mu, sigma, one("requestWithoutPod"), capacity)
+    total = low_risk_over_commitment.total_risk(limit_risk, load, inputs["riskLimitWeight"])
     return {
         "alpha": fit.alpha[0], "beta": fit.beta[0], "mean": of.mu[0], "variance": sigma[0] ** 2, "sigma": sigma[0],
         "allocThreshold": inputs["requestWithoutPod"] / inputs["capacity"], "allocProb": 1 - load[0],
         "riskLoad": load[0], "riskLimit": limit_risk[0], "totalRisk": total[0],
-        "score": overcommitment.score(total[np.newaxis])[0],
+        "score": low_risk_over_commitment.risk_score(total[np.newaxis])[0],
     }  # fmt: skip
 
 
@@ -331,7 +336,7 @@ def _designed_score_check(inputs: Any, expected: Any) -> str | None:
 def _total_limit(inputs: Any) -> Any:
     limits, capacity = (np.array([float(amount)]) for amount in (sum(inputs["podLimits"]), inputs["capacity"]))
     has_best_effort = np.array([inputs["bestEffortPods"] > 0])
-    return {"totalLimit": overcommitment.with_best_effort(limits, capacity, has_best_effort)[0]}
+    return {"totalLimit": low_risk_over_commitment.with_best_effort(limits, capacity, has_best_effort)[0]}
 
 
 ADAPTERS = {

@@ -14,12 +14,12 @@ import yaml
 from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.trimaran import target_load_packing
 from scheduler_plugin.plugins.trimaran.args import (
     LoadVariationRiskBalancingArgs,
     TargetLoadPackingArgs,
     TrimaranArgs,
 )
-from scheduler_plugin.plugins.trimaran.formulas import target_load
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins"
 PLUGINS = {
@@ -98,5 +98,5 @@ def test_the_curve_of_target_load_packing_is_that_of_its_formula(place: int, tar
     assert score.max() == pytest.approx(100.0)
     is_beside_the_step = abs(percent - target) > 0.5
     assert is_beside_the_step.sum() > 50
-    wanted = target_load.score(percent, target)
+    wanted = target_load_packing.target_load_score(percent, target)
     assert abs(score - wanted)[is_beside_the_step].max() < 1.1

@@ -16,7 +16,7 @@ _CRD = "e2e/cases/faults/test_crd_missing.py"
 _HTTP_SOURCE = "tests/component_base/test_http_client.py"
 _DEEP = "tests/apiserver_client/test_decoding.py::test_a_deep_object_does_not_affect_the_others_of_its_page"
 _WATCHER = "tests/scheduler_plugin/load_watcher/test_watcher.py"
-_EMERGENCY = "tests/scheduler_plugin/state/test_emergency.py"
+_EMERGENCY = "tests/scheduler_plugin/state/test_mid_watches.py"
 _BY_FLAGS = NotConcerned("configured by its flags alone")
 
 FAULTS: Final = (

@@ -32,7 +32,7 @@ from scheduler_plugin.framework.interface import Filter, Pending, PluginInputs, 
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
-from scheduler_plugin.state import rounding
+from scheduler_plugin.state import vectors
 from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.pod_info import PodInfo
@@ -50,7 +50,7 @@ _PERCENT_PER_SCORE: Final = 2  # of excess over a limit, in `mode: soft`
 def usage_percent(used: Ints, total: Ints) -> Floats:
     """Return the used percentage of `total`, whole, halves rounded away from zero; 0 for a total of 0."""
     ratio = np.divide(used, total, out=np.zeros(np.broadcast(used, total).shape), where=total != 0)
-    return rounding.half_away_from_zero(ratio * 100)
+    return vectors.half_away_from_zero(ratio * 100)
 
 
 def least_used_score(used: Ints, capacity: Ints) -> Ints:

@@ -7,10 +7,12 @@ between the calls of kube-scheduler.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+import numpy as np
+from prometheus_client import CollectorRegistry, metrics_core
+from prometheus_client.registry import Collector
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
@@ -23,8 +25,35 @@ from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
+from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevel
 from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.node_columns import NodeColumns
+
+_PREFIX: Final = "koord_scheduler_plugin_"
+
+
+class FallbackCollector(Collector):
+    """Collector of the number of nodes at each fallback level, which all Trimaran plugins share."""
+
+    def __init__(self, plugin: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
+        self._plugin = plugin
+        self._vectors = vectors
+        self._clock = clock
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples."""
+        family = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}fallback_level_nodes",
+            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
+            labels=["resource", "level"],
+        )
+        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
+        for resource, levels in zip(RESOURCES, self._plugin.fallback_levels(rows, self._clock()), strict=True):
+            counts = np.bincount(levels, minlength=len(FallbackLevel))
+            for level in FallbackLevel:
+                family.add_metric([resource, level.name.lower()], int(counts[level]))
+        yield family
+
 
 _ROWS_PER_TURN: Final = 20
 

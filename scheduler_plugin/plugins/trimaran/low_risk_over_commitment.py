@@ -1,4 +1,10 @@
-"""LowRiskOverCommitment: prefer nodes with a low risk of overcommitment by limits and by measured load (KEP-357)."""
+"""LowRiskOverCommitment: prefer nodes with a low risk of overcommitment by limits and by measured load (KEP-357).
+
+    risk  = w * limit risk + (1 - w) * load risk
+    score = (1 - largest risk of the resources) * 100
+
+Requests R and limits L of a node are sums over its pods, with the incoming pod (`total`) or without it.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,90 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran import fallback, node_columns
+from scheduler_plugin.plugins.trimaran import beta_distribution, load_variation_risk_balancing, node_columns
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.state import pod_resources
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
+from scheduler_plugin.state import pod_resources, vectors
 from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
 from scheduler_plugin.state.pod_resources import NOTHING, PodAmounts, PodResources
+
+ALLOWED_SHARE_OF_VARIANCE = 0.99
+"""Largest accepted variance, as a share of the largest variance of a beta distribution with that mean."""
+
+LEAST_CREDIBLE = 1e-3
+"""Probability of usage within the limits below which the measurement contradicts that pods stay within them."""
+
+
+def with_best_effort(limits: Floats, capacity: Floats, has_best_effort: Bools) -> Floats:
+    """Return the total limits of the KEP: with best-effort pods they are at least the capacity."""
+    return np.where(has_best_effort, np.maximum(limits, capacity), limits)
+
+
+def limit_risk(total_request: Floats, total_limit: Floats, capacity: Floats) -> Floats:
+    """Compute (L - capacity) / (L - R), the share of limits above requests that the node lacks, in [0, 1].
+
+    Requests count up to capacity.
+    """
+    request = np.minimum(total_request, capacity)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        share = (total_limit - capacity) / (total_limit - request)
+    return np.where(total_limit > capacity, share, 0.0)
+
+
+def unsmoothed_sigma(mu: Floats, sigma: Floats, smoothing_window: Floats | int) -> Floats:
+    """Return sigma * sqrt(smoothing_window), the deviation before the metric was averaged over that many points.
+
+    It is limited by the largest deviation that the mean allows.
+    """
+    allowed = np.sqrt(ALLOWED_SHARE_OF_VARIANCE * beta_distribution.largest_variance(mu))
+    unsmoothed: Floats = np.minimum(sigma * np.sqrt(smoothing_window), allowed)
+    return unsmoothed
+
+
+def load_risk(mu: Floats, sigma: Floats, request: Floats, capacity: Floats) -> tuple[Floats, beta_distribution.Fit]:
+    """Compute the probability that utilization exceeds the requests, as in KEP-357; also return the distribution.
+
+    mu, sigma: of measured utilization as fractions of capacity, after `unsmoothed_sigma`; `request` is without the
+    incoming pod.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        threshold = np.where(capacity > 0.0, np.clip(np.minimum(request, capacity) / capacity, 0.0, 1.0), 0.0)
+    below = beta_distribution.probability_below(mu, sigma, threshold)
+    return np.where(capacity > 0.0, 1.0 - below.value, 0.0), below.fit
+
+
+def conditioned_load_risk(
+    mu: Floats, sigma: Floats, request: Floats, limit: Floats, capacity: Floats, *, no_limits_are_certain: bool
+) -> Floats:
+    """Compute the shipped load risk: usage exceeds the requests, assuming that pods stay within their limits.
+
+    The assumption applies only if all limits together fit the node. With `no_limits_are_certain` a node whose pods have
+    no limits has risk 0 at any load, as shipped; otherwise the assumption does not apply there, nor where the measured
+    usage contradicts it: a quotient of two vanishing probabilities could let a hotter node have the smaller risk.
+    """
+    unconditioned, fit = load_risk(mu, sigma, request, capacity)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        limit_share = np.where(capacity > 0.0, limit / capacity, 0.0)
+        within_limits = beta_distribution.distribution(fit, limit_share)
+        conditioned = 1.0 - np.clip((1.0 - unconditioned) / within_limits, 0.0, 1.0)
+    applies = (limit < capacity) & (np.minimum(request, capacity) <= limit)
+    least = 0.0 if no_limits_are_certain else LEAST_CREDIBLE
+    risk = np.where(applies & fit.is_fitted & (within_limits > least), conditioned, unconditioned)
+    if no_limits_are_certain:
+        risk = np.where(applies & (limit_share == 0.0), 0.0, risk)
+    return np.where(capacity > 0.0, risk, 0.0)
+
+
+def total_risk(limit_risks: Floats, load_risks: Floats, limit_weight: Floats | float) -> Floats:
+    """Return the weighted risk in [0, 1]; `limit_weight` in [0, 1] is the weight of the limit risk."""
+    return np.clip(limit_weight * limit_risks + (1.0 - limit_weight) * load_risks, 0.0, 1.0)
+
+
+def risk_score(risks: Floats) -> Floats:
+    """Score the largest risk of the resources 0..100, shape (resources, nodes) -> (nodes,)."""
+    return vectors.half_away_from_zero((1.0 - np.max(risks, axis=0)) * 100.0)
 
 
 class Declared(NamedTuple):
@@ -80,21 +161,21 @@ class LowRiskOverCommitment(MeasuredPlugin):
         if is_best_effort and self._formula == "upstream":
             return np.zeros(self.columns.has_measurement[rows].shape)
         limit_risks = self._limit_risks(pod_resources, rows, is_best_effort=is_best_effort)
-        risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self.weights)
+        risks = total_risk(limit_risks, self._load_risks(rows), self.weights)
         if self._formula == "upstream":
-            return np.where(self.columns.has_measurement[rows], overcommitment.score(risks), 0.0)
+            return np.where(self.columns.has_measurement[rows], risk_score(risks), 0.0)
         levels = self.columns.fallback_levels(rows, now)
-        by_limits = overcommitment.total_risk(limit_risks, limit_risks, self.weights)
-        scores = overcommitment.score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
-        return fallback.combine_resources(levels, scores, overcommitment.score(by_limits))
+        by_limits = total_risk(limit_risks, limit_risks, self.weights)
+        scores = risk_score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
+        return node_columns.combine_resources(levels, scores, risk_score(by_limits))
 
     def _limit_risks(self, pod_resources: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
         request = self.request[:, rows] + node_columns.amount_column(pod_resources.request)
         limit = self.limit[:, rows] + node_columns.amount_column(pod_resources.limit)
         if self._formula == "kep":
-            limit = overcommitment.with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
-        return overcommitment.limit_risk(request, limit, capacity)
+            limit = with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
+        return limit_risk(request, limit, capacity)
 
     def _load_risks(self, rows: Rows) -> Floats:
         candidates = np.arange(len(self._needs_load_risk))[rows]
@@ -110,18 +191,18 @@ class LowRiskOverCommitment(MeasuredPlugin):
         capacity = columns.allocatable[:, rows]
         percent_of = capacity if self._formula == "upstream" else columns.capacity[:, rows]
         used, deviation = (
-            load_variation.used(percents[:, rows], percent_of)
+            load_variation_risk_balancing.used(percents[:, rows], percent_of)
             for percents in (columns.mean_percent, columns.deviation_percent)
         )
         # A new pod's request raises what the node may use, so it has to raise what it is expected to use as well.
-        of = load_variation.fractions(used, deviation, self._recent[:, rows], capacity)
+        of = load_variation_risk_balancing.fractions(used, deviation, self._recent[:, rows], capacity)
         windows = np.array([self._windows.get(name, self._window) for name in columns.providers], dtype=np.float64)
-        sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[:, rows]])
+        sigma = unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[:, rows]])
         request, limit = self.request[:, rows], self.limit[:, rows]
         if self._formula == "kep":
-            risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)
+            risk, _fit = load_risk(of.mu, sigma, request, capacity)
         else:
-            risk = overcommitment.conditioned_load_risk(
+            risk = conditioned_load_risk(
                 of.mu, sigma, request, limit, capacity, no_limits_are_certain=self._formula == "upstream"
             )
         return np.where(columns.is_valid[:, rows], risk, 0.0)

@@ -1,4 +1,8 @@
-"""Base of Trimaran's plugins: columns, fallback levels, and scores cached for pods with equal requests and limits."""
+"""Base of Trimaran's plugins: columns, fallback levels, and scores cached for pods with equal requests and limits.
+
+Recently placed pods: one that ran for `overlap` seconds of a window contributes overlap / window of its usage to the
+mean. The rest, predicted * (1 - overlap / window), has to be added.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,27 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
-from scheduler_plugin.plugins.trimaran.formulas import recent_pods
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, MeasurementColumns
+from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevels, MeasurementColumns
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.pod_resources import PodResources
+
+SHORTEST_WINDOW_SECONDS: Final = 60.0
+"""Containers start some time after the pod was placed, so a shorter window is counted as this one."""
+_SHIPPED_SECONDS: Final = 60.0
+
+
+def unmeasured_share(placed_at: float, window_end: float, window_seconds: float) -> float:
+    """Return the share, 0 to 1, that a window does not contain of a pod; 1 without a window (its end is -inf)."""
+    overlap_seconds = max(0.0, window_end - placed_at)
+    return max(0.0, 1.0 - overlap_seconds / max(window_seconds, SHORTEST_WINDOW_SECONDS))
+
+
+def shipped_share(placed_at: float, window_end: float) -> float:
+    """Return upstream's share: all of a pod placed less than 60 s before the end of the window, nothing of others."""
+    return 1.0 if window_end - placed_at < _SHIPPED_SECONDS else 0.0
+
 
 _CACHE_SECONDS: Final = 10.0
 """Lifetime of cached scores: a change of the fallback level, after five minutes, can take effect this much later."""
@@ -77,9 +95,9 @@ class MeasuredPlugin(abc.ABC):
         end = float(self.columns.window_end[resource, entry.row])
         placed = [pod.timestamp for pod in entry.load.pods.values()]
         if self._formula == "upstream":
-            return [recent_pods.shipped_share(at, end) for at in placed]
+            return [shipped_share(at, end) for at in placed]
         window_seconds = float(self.columns.window_seconds[resource, entry.row])
-        return [recent_pods.unmeasured_share(at, end, window_seconds) for at in placed]
+        return [unmeasured_share(at, end, window_seconds) for at in placed]
 
     def _recent_requests(self, entry: NodeEntry) -> list[float]:
         """Return the requests of CPU and of memory that the measurement of a node does not contain the usage of."""

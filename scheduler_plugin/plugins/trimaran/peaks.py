@@ -1,4 +1,4 @@
-"""Peaks: place a pod on the node whose power draw rises the least.
+"""Peaks: place a pod on the node whose power draw rises the least; power = k0 + k1 * exp(k2 * utilization percent).
 
 Utilization is a share of the machine's capacity in every formula, because power models are fitted to that.
 """
@@ -13,11 +13,39 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.interface import Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from scheduler_plugin.plugins.trimaran.formulas import power
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.state.node_columns import Floats, Ints, NodeEntry, Rows, grown
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, Rows, grown
+
+
+def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
+    """Compute the rise of the power draw between two utilizations; k0 cancels out."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise: Floats = k1 * (np.exp(k2 * to_percent) - np.exp(k2 * from_percent))
+    return rise
+
+
+def power_scores(jumps: Floats, is_known: Bools) -> Floats:
+    """Score each candidate 0..100, the smallest jump 100; unknown ones power_scores 0 and do not affect the scale."""
+    scores = np.zeros(len(jumps))
+    known_jumps = jumps[is_known]
+    if len(known_jumps):
+        lowest, span = known_jumps.min(), known_jumps.max() - known_jumps.min()
+        scores[is_known] = 100.0 - np.trunc(100.0 * (known_jumps - lowest) / span) if span > 0.0 else 100.0
+    return scores
+
+
+def shipped_power_scores(raw: Floats) -> Floats:
+    """Scale raw scores as shipped: they are jumps * 1e15, cut to integers; all 0 stays 0, else the lowest is 100."""
+    if not len(raw):
+        return raw
+    lowest, highest = raw.min(), raw.max()
+    if lowest == highest:
+        return np.full(len(raw), 0.0 if highest == 0.0 else 100.0)
+    scores: Floats = 100.0 - np.trunc(100.0 * (raw - lowest) / (highest - lowest))
+    return scores
+
 
 _NO_MODEL: Final = PowerModel()
 _SHIPPED_SCALE: Final = 1e15
@@ -55,7 +83,7 @@ class Peaks(MeasuredPlugin):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             after = 100.0 * ((percent / 100.0) * capacity + request_millis) / capacity
         k1, k2 = self._k[:, rows]
-        jumps = power.jump_watts(percent, after, k1, k2)
+        jumps = jump_watts(percent, after, k1, k2)
         is_known = (after <= 100.0) & np.isfinite(jumps)
         if is_upstream:
             return np.where(is_known, np.trunc(jumps * _SHIPPED_SCALE), 0.0)
@@ -66,5 +94,5 @@ class Peaks(MeasuredPlugin):
     def normalize(self, scores: Scores) -> Ints:
         """Scale to 0..100, where the smallest rise is 100."""
         if self._formula == "upstream":
-            return interface.clipped(power.shipped_scores(np.asarray(scores, dtype=np.float64)))
-        return interface.clipped(power.score(np.asarray(scores, dtype=np.float64), np.isfinite(scores)))
+            return interface.clipped(shipped_power_scores(np.asarray(scores, dtype=np.float64)))
+        return interface.clipped(power_scores(np.asarray(scores, dtype=np.float64), np.isfinite(scores)))

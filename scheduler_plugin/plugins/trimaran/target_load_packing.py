@@ -1,4 +1,10 @@
-"""TargetLoadPacking: fill nodes up to a target CPU utilization, then spread (KEP-61)."""
+"""TargetLoadPacking: fill nodes up to a target CPU utilization, then spread (KEP-61).
+
+U = 100 * (used + pod + recently placed pods) / capacity
+score = (100 - X) * U / X + X      for U <= X
+        X * (100 - U) / (100 - X)  for X < U <= 100
+        0                          above
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,34 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from scheduler_plugin.plugins.trimaran.formulas import target_load
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.state import rounding
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
+from scheduler_plugin.state import vectors
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.state.pod_resources import ContainerCpu, PodResources
+
+
+def utilization_percent(
+    used_millis: Floats, pod_millis: float, recent_millis: Floats, capacity_millis: Floats
+) -> Floats:
+    """Compute the CPU utilization of each node with the pod, in percent, shape (nodes,); 0 without capacity.
+
+    `used_millis` is measured; `recent_millis` is the predicted usage of pods that the measurement cannot contain yet.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        percent = 100.0 * (used_millis + pod_millis + recent_millis) / capacity_millis
+    return np.where(capacity_millis > 0.0, percent, 0.0)
+
+
+def target_load_score(utilization: Floats, target_percent: float) -> Floats:
+    """Score each utilization in percent 0..100; the target, in (0, 100], scores 100."""
+    rising = (100.0 - target_percent) * utilization / target_percent + target_percent
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        falling = target_percent * (100.0 - utilization) / (100.0 - target_percent)
+    of_busy = np.where(utilization > 100.0, 0.0, falling)
+    return vectors.half_away_from_zero(np.where(utilization <= target_percent, rising, of_busy))
+
 
 _MAX_PREDICTIONS: Final = 4096  # cached at a time
 
@@ -35,7 +62,7 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     if container.limit is not None:
         return container.limit
     if container.request is not None:
-        return rounding.int_half_away_from_zero(container.request * multiplier)
+        return vectors.int_half_away_from_zero(container.request * multiplier)
     return default_millis
 
 
@@ -75,17 +102,15 @@ class TargetLoadPacking(MeasuredPlugin):
         is_upstream = self._formula == "upstream"
         percent = columns.packing_percent[rows] if is_upstream else columns.mean_percent[node_columns.CPU, rows]
         used = (percent / 100.0) * capacity
-        utilization = target_load.utilization_percent(used, pod_millis, self._recent_millis[rows], total)
-        scores = np.where(np.isnan(percent), 0.0, target_load.score(utilization, self._target_percent))
+        utilization = utilization_percent(used, pod_millis, self._recent_millis[rows], total)
+        scores = np.where(np.isnan(percent), 0.0, target_load_score(utilization, self._target_percent))
         if is_upstream:
             return scores
         levels = columns.fallback_levels(rows, now)[node_columns.CPU]
-        predicted = target_load.utilization_percent(
-            self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total
-        )
+        predicted = utilization_percent(self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total)
         scores = np.select(
             [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
-            [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
+            [scores, target_load_score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
             default=0.0,
         )
         return np.where(total > 0.0, scores, 0.0)
@@ -95,7 +120,7 @@ class TargetLoadPacking(MeasuredPlugin):
         if self._formula != "kep" or demand is None:
             return self._predict(demand)
         overhead = demand.overhead_cpu_millis
-        requested = rounding.int_half_away_from_zero((demand.request.cpu_millis - overhead) * self._multiplier)
+        requested = vectors.int_half_away_from_zero((demand.request.cpu_millis - overhead) * self._multiplier)
         return (requested or self._default_millis) + overhead
 
     def _predict(self, demand: PodResources | None) -> int:

@@ -35,7 +35,7 @@ from scheduler_plugin.decisions import explanation
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
-from scheduler_plugin.state import emergency
+from scheduler_plugin.state import mid_watches
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from scheduler_plugin.state.waiting_pods import WaitingPod
 
@@ -121,7 +121,7 @@ class _Scheduler:
                 text = document["metadata"].get("annotations", {}).get(QUOTA)
                 parts.vectors.mid_quotas.namespace_changed(name, text)
             case "ConfigMap":
-                frozen = emergency.is_frozen(document["data"]["colocation-config"])
+                frozen = mid_watches.is_frozen(document["data"]["colocation-config"])
                 if frozen is not None:
                     parts.vectors.frozen = frozen
             case "Namespaces":  # whether the list of them is complete

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state import blindness
+from scheduler_plugin.state import node_columns
 from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -380,7 +380,7 @@ def assume(cluster_of_a_quota, name="batch", namespace="shop"):
 def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quota, clock):
     assume(cluster_of_a_quota)
     clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 0
+    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS + 1) == 0
     clock.seconds = 1_000 + CATCH_UP_SECONDS - 1
     assert cluster_of_a_quota.expire_assumed() == 0
     clock.seconds = 1_000 + CATCH_UP_SECONDS
@@ -390,7 +390,7 @@ def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quo
 def test_a_watch_that_is_as_quiet_as_a_quiet_one_may_be_is_not_silent(cluster_of_a_quota, clock):
     assume(cluster_of_a_quota)
     clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS) == 1
+    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS) == 1
 
 
 def test_a_pod_that_was_bound_after_the_last_event_does_not_expire(cluster_of_a_quota, clock):
@@ -404,7 +404,7 @@ def test_a_pod_that_was_bound_after_the_last_event_does_not_expire(cluster_of_a_
 def test_a_pod_without_a_quota_expires_also_under_a_silent_watch(cluster_of_a_quota, clock):
     assume(cluster_of_a_quota, namespace="lab")
     clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 1
+    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS + 1) == 1
 
 
 LAST, NEXT = factories.pod("db-0", uid="last", node="a", phase="Running"), factories.pod("db-0", uid="next")

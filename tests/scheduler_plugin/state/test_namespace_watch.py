@@ -6,7 +6,7 @@ import contextlib
 from apiserver_client import session
 from apiserver_client.watching import WatchState
 from scheduler_plugin.state.mid_quotas import MidQuotas
-from scheduler_plugin.state.namespace_watch import NamespaceWatch
+from scheduler_plugin.state.mid_watches import NamespaceWatch
 from tests.fakes import cluster
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran.formulas import beta_distribution
+from scheduler_plugin.plugins.trimaran import beta_distribution
 
 KINDS = ("CPU", "Memory")
 SECONDS = {"15m": 900, "10m": 600, "5m": 300}

@@ -16,8 +16,8 @@ from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvid
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.measured_plugin import ScoringClass
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state.node_columns import Floats, Rows
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import GIB, NOW, MeasuredCluster, metrics, pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
+from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.plugins.trimaran.formulas import beta_distribution
-from scheduler_plugin.plugins.trimaran.formulas.beta_distribution import Fit
+from scheduler_plugin.plugins.trimaran import beta_distribution
+from scheduler_plugin.plugins.trimaran.beta_distribution import Fit
 
 positive = st.floats(1e-3, 1e6)
 inside = st.floats(0.001, 0.999)

@@ -8,10 +8,9 @@ import pytest
 
 from apiserver_client import session, watching
 from apiserver_client.watching import WatchState
-from scheduler_plugin.state import emergency
-from scheduler_plugin.state.emergency import EmergencyWatch
+from scheduler_plugin.state import mid_watches
 from scheduler_plugin.state.mid_quotas import MidQuotas
-from scheduler_plugin.state.namespace_watch import NamespaceWatch
+from scheduler_plugin.state.mid_watches import EmergencyWatch, NamespaceWatch
 from tests.fakes import apiserver, cluster
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.state.test_namespace_watch import namespace
@@ -19,7 +18,7 @@ from tests.scheduler_plugin.state.test_namespace_watch import namespace
 NAMESPACE = "koordinator-system"
 
 
-KEY = ("configmaps", emergency.CONFIG_MAP)
+KEY = ("configmaps", mid_watches.CONFIG_MAP)
 
 
 def data(document):
@@ -35,7 +34,7 @@ async def until(condition):
 async def test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid(monkeypatch):
     columns = factories.parts().vectors
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
-        watch, applied = emergency.EmergencyWatch(api, columns, NAMESPACE), []
+        watch, applied = mid_watches.EmergencyWatch(api, columns, NAMESPACE), []
         monkeypatch.setattr(watch, "_apply", lambda event, apply=watch._apply: (apply(event), applied.append(event)))
         following = asyncio.create_task(watch.run())
         server.add("configmaps", {"metadata": {"name": KEY[1]}, **data({"midEmergency": "none"})}, NAMESPACE)
@@ -60,7 +59,7 @@ async def test_freezes_and_thaws_within_a_moment_and_ignores_what_is_not_valid(m
     [(None, False), ("{}", False), ('{"MIDEMERGENCY": "freeze"}', True), ('{"midEmergency": "x"}', None), ("{", None)],
 )
 def test_reads_the_document_as_the_manager_does(text, frozen):
-    assert emergency.is_frozen(text) is frozen
+    assert mid_watches.is_frozen(text) is frozen
 
 
 EXPIRED = apiserver.status(410, "Expired")

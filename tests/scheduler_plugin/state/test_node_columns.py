@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugin.state import blindness
+from scheduler_plugin.state import node_columns
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,6 @@ from scheduler_plugin.state import blindness
     ],
 )
 def test_a_watch_may_be_silent_for_90_seconds_and_half_of_the_agents_too(silent_seconds, expired, nodes, beginning):
-    found = blindness.cause(silent_seconds, expired, nodes)
+    found = node_columns.blindness_cause(silent_seconds, expired, nodes)
     assert found.startswith(beginning)
     assert bool(found) is bool(beginning)

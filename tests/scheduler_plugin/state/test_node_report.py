@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state import aggregated_usage
-from scheduler_plugin.state.aggregated_usage import NONE, StatisticsByWindow
+from scheduler_plugin.state import node_report
+from scheduler_plugin.state.node_report import NO_STATISTICS, StatisticsByWindow
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -40,10 +40,10 @@ def test_each_statistic_has_its_windows_and_its_longest_one():
 
 @pytest.mark.parametrize("names", [[f"s{index}" for index in range(33)], ["s" * 17]])
 def test_keys_that_no_agent_has_are_read_and_leave_nothing_behind(names):
-    shared = aggregated_usage._positions.cache_info().currsize
+    shared = node_report._shared_positions.cache_info().currsize
     windows = [{"duration": "5m", "usage": {name: usage("1", "2") for name in names}}]
     assert statistics(windows).get((names[-1], 0)) == (1000, 2)
-    assert aggregated_usage._positions.cache_info().currsize == shared
+    assert node_report._shared_positions.cache_info().currsize == shared
 
 
 def test_an_impossible_window_does_not_affect_the_others():
@@ -68,7 +68,7 @@ def test_an_impossible_window_does_not_affect_the_others():
 )
 def test_malformed_statistics_are_no_data(windows):
     assert dict(statistics(windows)) == {}
-    assert dict(StatisticsByWindow(NONE, RESOURCES)) == {}
+    assert dict(StatisticsByWindow(NO_STATISTICS, RESOURCES)) == {}
 
 
 @given(st.dictionaries(st.sampled_from(["avg", "p95"]), st.tuples(st.integers(0, 2**53), st.integers(0, 2**53))))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.state.rounding import Bools, Floats
+from scheduler_plugin.state.node_columns import Bools, Floats
 
 _TINY: Final = 1e-300
 _PRECISION: Final = 1e-15

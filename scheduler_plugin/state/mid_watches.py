@@ -1,0 +1,117 @@
+"""Follow what admits Mid pods on no node: `midEmergency`, and the annotation `koordinator.sh/mid-quota` of Namespaces.
+
+`midEmergency` is read in the manager's last good configuration. The manager also closes each node by its status
+annotation; thousands of nodes take longer than this one object. Without permission to read it, or without a manager, no
+node is closed by this way.
+
+Of Namespaces the metadata alone is read. Until the first list is complete, no new Mid pod is accepted: a quota that is
+not known cannot be held. Without the permission this stays so, with that reason at each refused pod;
+`namespaceQuotas: false` of MidGuard ends it. A watch that breaks later keeps the last known quotas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Final
+
+import msgspec
+
+from api_types import names
+from api_types.colocation import document
+from api_types.kubernetes import pods
+from apiserver_client import resources, session, watching
+from scheduler_plugin.state.mid_quotas import MidQuotas
+from scheduler_plugin.state.node_columns import NodeColumns
+
+log = logging.getLogger(__name__)
+
+CONFIG_MAP: Final = "koord-manager-last-good-config"
+
+
+class LastGoodConfigMap(msgspec.Struct, frozen=True):
+    """The ConfigMap with the last good configuration."""
+
+    data: dict[str, str] | None = None
+
+
+class EmergencyWatch:
+    """Sets `frozen` of the columns; `namespace` is that of the manager."""
+
+    def __init__(self, api: session.Session, columns: NodeColumns, namespace: str) -> None:
+        self._api = api
+        self._columns = columns
+        self._namespace = namespace
+
+    async def run(self) -> None:
+        """Follow the ConfigMap until cancelled."""
+        events = watching.list_then_watch(
+            self._api,
+            resources.CONFIG_MAPS,
+            namespace=self._namespace,
+            field_selector=f"metadata.name={CONFIG_MAP}",
+            decode=LastGoodConfigMap,
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self._apply(event)
+
+    def _apply(self, event: watching.Event[LastGoodConfigMap]) -> None:
+        if isinstance(event, watching.Changed):
+            frozen = is_frozen((event.object.data or {}).get(names.COLOCATION_CONFIG_KEY))
+        elif isinstance(event, watching.Deleted) or (isinstance(event, watching.Synced) and not event.keys):
+            frozen = False
+        else:
+            return
+        if frozen is not None and frozen != self._columns.frozen:
+            log.warning("midEmergency: %s", "no node admits new Mid pods" if frozen else "nodes admit Mid pods again")
+            self._columns.frozen = frozen
+
+
+def is_frozen(text: str | None) -> bool | None:
+    """Return whether a configuration freezes Mid; None where it is not valid, which changes nothing."""
+    config = document.read_config(text).config
+    return None if config is None else (config.mid_emergency or "none") != "none"
+
+
+class WatchedNamespace(msgspec.Struct, frozen=True):
+    """The metadata of a Namespace."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+
+class NamespaceWatch:
+    """Sets the quotas of namespaces."""
+
+    def __init__(self, api: session.Session, quotas: MidQuotas, state: watching.WatchState) -> None:
+        self._api = api
+        self._quotas = quotas
+        self._state = state
+
+    async def run(self) -> None:
+        """Follow the Namespaces until cancelled."""
+        self._quotas.is_known = False
+        events = watching.list_then_watch(
+            self._api,
+            resources.NAMESPACES,
+            decode=WatchedNamespace,
+            metadata_only=True,
+            remember=lambda key: key.name,
+            state=self._state,
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self._apply(event)
+
+    def _apply(self, event: watching.Event[WatchedNamespace]) -> None:
+        quotas = self._quotas
+        if isinstance(event, watching.Changed):
+            key = names.ANNOTATION_MID_QUOTA
+            text = pods.annotation_map(event.object.metadata).get(key)
+            if problem := quotas.namespace_changed(event.key.name, text):
+                log.warning("namespace %s: annotation %s: %s; it gets no new Mid pod", event.key.name, key, problem)
+        elif isinstance(event, watching.Deleted):
+            quotas.namespace_deleted(event.key.name)
+        elif isinstance(event, watching.Synced):
+            quotas.keep_namespaces(event.keys)
+            quotas.is_known = True
