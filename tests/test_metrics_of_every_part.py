@@ -25,7 +25,7 @@ from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Windows
 from tests.host_trees.plain_files import PlainHost
 
 # Patterns that promtool's linter rejects in a name.

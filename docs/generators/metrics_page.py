@@ -27,7 +27,7 @@ from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import metrics as extender_metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.plugins.trimaran.feed import FallbackCollector
 
 _INTRODUCTION: Final = """

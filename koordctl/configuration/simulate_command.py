@@ -22,14 +22,7 @@ from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.simulation import (
-    kube_scheduler_model,
-    recorded_cluster,
-    recording,
-    scheduling_queue,
-    table,
-    usage_file,
-)
+from scheduler_plugin.simulation import kube_scheduler_model, outcome, recorded_cluster, recording
 from scheduler_plugin.simulation.outcome import ReplayOutcome
 from scheduler_plugin.simulation.recorded_cluster import Play, Recording
 from scheduler_plugin.simulation.replay import Replay
@@ -98,7 +91,7 @@ def run(options: Namespace) -> int:
     except (
         command.WrongUsage,
         recorded_cluster.BadRecording,
-        usage_file.BadUsage,
+        recording.BadUsage,
         loader.InvalidConfiguration,
         kube_scheduler_model.CannotModel,
         quantities.InvalidQuantity,
@@ -109,9 +102,9 @@ def run(options: Namespace) -> int:
     except KeyboardInterrupt:
         return command.fail("interrupted", INTERRUPTED)
     if options.output == "json":
-        sys.stdout.write(json.dumps(table.document(outcomes), indent=2) + "\n")
+        sys.stdout.write(json.dumps(outcome.document(outcomes), indent=2) + "\n")
     else:
-        sys.stdout.write(table.text(outcomes))
+        sys.stdout.write(outcome.text(outcomes))
     return FINE
 
 
@@ -132,9 +125,9 @@ def _play(options: Namespace) -> Play:
     usage: Any = {}
     if options.usage:
         try:
-            usage = usage_file.series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
-        except (OSError, UnicodeDecodeError, usage_file.BadUsage) as error:
-            raise usage_file.BadUsage(f"{options.usage}: {error}") from error
+            usage = recording.usage_series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
+        except (OSError, UnicodeDecodeError, recording.BadUsage) as error:
+            raise recording.BadUsage(f"{options.usage}: {error}") from error
     return Play(
         hours=options.hours,
         step_seconds=options.step_seconds,
@@ -154,7 +147,7 @@ def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loaded, assumed_ttl_seconds=120.0)
     document = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
-    weights, backoff = kube_scheduler_model.read_weights(document), scheduling_queue.read_backoff(document)
+    weights, backoff = kube_scheduler_model.read_weights(document), kube_scheduler_model.read_backoff(document)
     return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
 
 

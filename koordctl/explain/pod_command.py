@@ -26,7 +26,7 @@ from manager import lease
 from manager.cache import store
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Action
-from scheduler_plugin.decisions import namespace_page
+from scheduler_plugin.decisions import pages
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _DEBUG_PORT: Final[int] = SchedulerPluginSettings.model_fields["debug_port"].default
@@ -125,7 +125,7 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
         return _Record(lacks=[f"no decision record, only what kube-scheduler wrote to the pod: {error}"])
     decisions, use = page["decisions"], page.get("midOfNamespace")
     is_list = isinstance(decisions, list) and all(isinstance(decision, dict) for decision in decisions)
-    return _Record(decisions if is_list else [], namespace_page.text(use) if use else "")
+    return _Record(decisions if is_list else [], pages.namespace_text(use) if use else "")
 
 
 def _page(status: int, body: str, where: str) -> Mapping[str, Any]:

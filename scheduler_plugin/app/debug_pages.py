@@ -15,7 +15,7 @@ from component_base import http_endpoint
 from component_base.http_endpoint import Page, Route
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.decisions import explanation, namespace_page, node_page
+from scheduler_plugin.decisions import explanation, pages
 from scheduler_plugin.decisions import metrics as decision_metrics
 from scheduler_plugin.decisions.recorder import RecordedDecision
 from scheduler_plugin.state import mid_quotas
@@ -68,7 +68,7 @@ class DebugPages:
         return Page("application/yaml", yaml_text.dump(self._configuration.document()).encode())
 
     async def _held(self, name: str) -> dict[str, Any]:
-        return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
+        return pages.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
 
     async def _decisions(self, key: str) -> tuple[list[RecordedDecision], dict[str, Any] | None]:
         """Return the decisions on a pod, or the last ones, and of a Mid pod the use of its namespace.
@@ -78,4 +78,4 @@ class DebugPages:
         decisions = self._parts.records.decisions(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
         if not key or not decisions or not (decisions[0].pod.mid_cpu_millis or decisions[0].pod.mid_memory_bytes):
             return decisions, None
-        return decisions, namespace_page.document(mid_quotas.pod_namespace(key), self._parts.vectors.mid_quotas)
+        return decisions, pages.namespace_page(mid_quotas.pod_namespace(key), self._parts.vectors.mid_quotas)

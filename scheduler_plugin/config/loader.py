@@ -13,6 +13,7 @@ file together, each with key path, value seen and value wanted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,39 @@ import yaml
 
 from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import KeyPath, Problem
-from scheduler_plugin.config import plugin_args, plugin_selection, power_models
+from scheduler_plugin.config import plugin_args, plugin_selection
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs, PeaksArgs
+from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs, PeaksArgs, PowerModel
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
+
+POWER_MODEL_VARIABLE: Final = "NODE_POWER_MODEL"
+
+
+class NoPowerModel(ValueError):
+    """There is no power model; the message states what is wanted."""
+
+
+def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> PeaksArgs:
+    """Return the arguments with models: their own, else those of the file. Raises NoPowerModel."""
+    if args.node_power_model:
+        return args
+    file = environ.get(POWER_MODEL_VARIABLE, "")
+    try:
+        content = Path(file).read_text(encoding="utf-8")
+        models = pydantic.TypeAdapter(dict[str, PowerModel]).validate_json(content)
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoPowerModel(
+            f"power models by node name, here or in the file of {POWER_MODEL_VARIABLE} ({error})"
+        ) from error
+    except pydantic.ValidationError as error:
+        details = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'the document'}: {item['msg']}" for item in error.errors()
+        )
+        raise NoPowerModel(f"k0, k1 and k2 by node name in {file} ({details})") from error
+    return args.model_copy(update={"node_power_model": models})
+
 
 TOO_DEEP: Final = "is nested too deeply, or contains itself by an alias: want a kube-scheduler profile"
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
@@ -144,8 +172,8 @@ def parse(document: Any) -> PluginConfiguration:
 
 def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
     try:
-        return power_models.with_models(args)
-    except power_models.NoPowerModel as error:
+        return with_models(args)
+    except NoPowerModel as error:
         problems.append(config_problem.problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
         return args
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from api_types import names
-from scheduler_plugin.decisions import node_page
+from scheduler_plugin.decisions import pages
 from scheduler_plugin.decisions.recorder import RecordedDecision
 from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.load_aware.plugin import usage_percent
@@ -88,7 +88,7 @@ def _decision(
         "uid": pod.uid,
         "isProd": pod.is_prod,
         "isPinned": pod.is_pinned,
-        "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
+        "estimate": None if pod.estimate is None else pages.amounts(pod.estimate, resources),
         "waitedForLoadSeconds": pod.waited_seconds or None,
         "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
         "nodesAsked": decision.asked,

@@ -18,15 +18,15 @@ from apiserver_client import errors, session
 from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import informer, metrics, rest
-from scheduler_plugin.load_watcher.analysers import analyser, guarded_analyser
+from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers import registry as provider_registry
 from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import NoMetrics, Windows
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.load_watcher.windows import NoMetrics, Windows
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class LoadWatcherApp:
         """Load the analysers. Raises AnalyserUnusable."""
         self._chosen = chosen
         self._specs = specs
-        self._analysers = guarded_analyser.load(analyser.names_in(chosen.analysers))
+        self._analysers = analyser.load_guarded(analyser.names_in(chosen.analysers))
         self._windows = Windows(chosen.greatest_age_seconds)
         self._stop = asyncio.Event()
         self.port = 0

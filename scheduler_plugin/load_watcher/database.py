@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler_plugin.load_watcher import records, windows
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Snapshot
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Database:
             self._replace_unreadable(error)
 
     def newest(self, duration: str, since: float, until: float) -> Sequence[Snapshot]:
-        """Return the last snapshots of a window that ended in [since, until], oldest first, at most `windows.KEPT`.
+        """Return the last snapshots of a window that ended in [since, until], oldest first, at most `records.KEPT`.
 
         A snapshot that ended after `until` was written with a wrong clock. A corrupt file is renamed, as by `open`, and
         gives no snapshots.
@@ -80,7 +80,7 @@ class Database:
         try:
             rows = self._open().execute(
                 "SELECT body FROM snapshots WHERE duration = ? AND ended BETWEEN ? AND ? ORDER BY ended DESC LIMIT ?",
-                (duration, since, until, windows.KEPT),
+                (duration, since, until, records.KEPT),
             )
             return [_snapshot(body, duration) for (body,) in reversed(rows.fetchall())]
         except sqlite3.OperationalError as error:

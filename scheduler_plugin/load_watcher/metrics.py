@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from component_base import build_info
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Windows
 from scheduler_plugin.load_watcher.watcher import Refreshed
-from scheduler_plugin.load_watcher.windows import Windows
 
 _PREFIX: Final = "koord_load_watcher_"
 

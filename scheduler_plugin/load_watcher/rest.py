@@ -1,10 +1,11 @@
-"""REST API: upstream's paths and responses, with the additional ones of KEP-61. `openapi` describes it.
+"""REST API: upstream's paths and responses, with the additional ones of KEP-61.
 
     /watcher                  every node: the 15 minute window, or the window of `?window=`
     /watcher?host=H           one node, as /watcher/H
     /watcher/health           200 while a provider responds and the data is fresh, else 503
     ?format=kep               the document of KEP-61
     /kep-schema.json          JSON Schema of that document
+    /openapi.json             OpenAPI 3.1 description; its schemas are generated from the encoded structs
 
 Responses depend on the windows and the clock alone. They are requested from many threads.
 """
@@ -13,15 +14,136 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from component_base.http_endpoint import Page, ProbeResult, Route
-from scheduler_plugin.load_watcher import kep_document, openapi, records
-from scheduler_plugin.load_watcher.records import Data, Snapshot
-from scheduler_plugin.load_watcher.windows import FALLBACKS, NoMetrics, Windows
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.records import FALLBACKS, Data, NoMetrics, Snapshot, Windows
+
+
+def encode_kep(snapshot: Snapshot) -> bytes:
+    """Encode as the document of KEP-61: nodes directly under `data`, the statistic in `rollup`, types in lower case.
+
+    Raises ValueError for NaN and infinite values.
+    """
+    records.require_numbers(snapshot)
+    return msgspec.json.encode(
+        {
+            "timestamp": snapshot.timestamp,
+            "window": snapshot.window,
+            "source": snapshot.source,
+            "data": {
+                name: {
+                    "metrics": [
+                        {
+                            "name": metric.name,
+                            "type": metric.type.lower(),
+                            "rollup": metric.operator,
+                            "value": metric.value,
+                        }
+                        for metric in node.metrics
+                    ],
+                    "tags": node.tags,
+                    "metadata": node.metadata,
+                }
+                for name, node in snapshot.data.nodes.items()
+                if node.metrics
+            },
+        }
+    )
+
+
+def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
+
+
+_TEXT: Final = {"type": "string"}
+_SECONDS: Final = {"type": "integer"}
+_METRIC: Final = _object({"name": _TEXT, "type": _TEXT, "rollup": _TEXT, "value": {"type": "number"}})
+_METADATA: Final = _object({"dataCenter": _TEXT, "pool": _TEXT}, "dataCenter", "pool")
+_NODE: Final = _object(
+    {
+        "metrics": {"type": "array", "items": _METRIC},
+        "tags": {"type": "object", "additionalProperties": _TEXT},
+        "metadata": _METADATA,
+    },
+    "tags",
+    "metadata",
+)
+KEP_SCHEMA: Final[dict[str, Any]] = {
+    "$schema": "http://json-schema.org/draft-04/schema#",
+    "title": "Load watcher document of KEP-61",
+    "description": "The schema of the KEP, for nodes of any name, any number of metrics and values with decimals.",
+    **_object(
+        {
+            "timestamp": _SECONDS,
+            "window": _object({"duration": _TEXT, "start": _SECONDS, "end": _SECONDS}),
+            "source": _TEXT,
+            "data": {"type": "object", "additionalProperties": _NODE},
+        }
+    ),
+}
+"""JSON Schema, draft 4. The KEP's own allows names of digits alone, checks two metrics, and wants whole percents."""
+KEP_SCHEMA_TEXT: Final = msgspec.json.format(msgspec.json.encode(KEP_SCHEMA), indent=2)
+"""The schema as served."""
+
+_NO_METRICS: Final = {"description": "there are no metrics, or none of this node; the body states why"}
+
+
+def _document() -> bytes:
+    (schema,), components = msgspec.json.schema_components([Snapshot], ref_template="#/components/schemas/{name}")
+    components["KepDocument"] = {key: value for key, value in KEP_SCHEMA.items() if key != "$schema"}
+    either = {"anyOf": [schema, {"$ref": "#/components/schemas/KepDocument"}]}
+    metrics = {
+        "200": {"description": "the newest metrics", "content": {"application/json": {"schema": either}}},
+        "400": {"description": "a parameter has a value that is not among those listed; the body names it"},
+        "404": _NO_METRICS,
+    }
+    window = _query("window", list(FALLBACKS), "requested window; a shorter one is served if it is missing")
+    shape = _query("format", ["kep"], "kep: KepDocument, the document of KEP-61; none: Snapshot, as upstream's watcher")
+    host = {"name": "host", "in": "query", "schema": {"type": "string"}, "description": "this node alone"}
+    node = {"name": "node", "in": "path", "required": True, "schema": {"type": "string"}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "koord-suite load watcher", "version": "1"},
+        "paths": {
+            "/watcher": {"get": _operation("Metrics of every node", [host, window, shape], metrics)},
+            "/watcher/{node}": {"get": _operation("Metrics of one node", [node, window, shape], metrics)},
+            "/kep-schema.json": {
+                "get": _operation("JSON Schema of the document of KEP-61", [], {"200": {"description": "the schema"}})
+            },
+            "/watcher/health": {
+                "get": _operation(
+                    "Health",
+                    [],
+                    {
+                        "200": {"description": "a provider answers and the data is fresh"},
+                        "503": {"description": "no provider answers, or the data is too old"},
+                    },
+                )
+            },
+        },
+        "components": {"schemas": components},
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2)
+
+
+def _query(name: str, values: list[str], text: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": "string", "enum": values}, "description": text}
+
+
+def _operation(summary: str, parameters: list[dict[str, Any]], responses: dict[str, Any]) -> dict[str, Any]:
+    return {"summary": summary, "parameters": parameters, "responses": responses}
+
+
+OPENAPI_DOCUMENT: Final = _document()
+"""JSON text of the description."""
 
 _JSON: Final = "application/json"
-_FORMATS: Final[Mapping[str, Callable[[Snapshot], bytes]]] = {"": records.encode, "kep": kep_document.encode}
+_FORMATS: Final[Mapping[str, Callable[[Snapshot], bytes]]] = {"": records.encode, "kep": encode_kep}
 _DEFAULT_WINDOW: Final = "15m"
 
 
@@ -41,8 +163,8 @@ class WatcherApi:
             "/watcher": self.metrics,
             "/watcher/": self.node_metrics,
             "/watcher/health": lambda _query: self.health(),
-            "/openapi.json": lambda _query: Page(_JSON, openapi.DOCUMENT),
-            "/kep-schema.json": lambda _query: Page(_JSON, kep_document.SCHEMA_TEXT),
+            "/openapi.json": lambda _query: Page(_JSON, OPENAPI_DOCUMENT),
+            "/kep-schema.json": lambda _query: Page(_JSON, KEP_SCHEMA_TEXT),
         }
 
     def metrics(self, query: Mapping[str, str]) -> Page:

@@ -14,13 +14,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_plugin.load_watcher import analysis, corroboration, known_nodes, records
-from scheduler_plugin.load_watcher.analysers.guarded_analyser import AnalyserFailed, GuardedAnalyser
+from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysis import Anomaly
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot, Windows
 
 log = logging.getLogger(__name__)
 

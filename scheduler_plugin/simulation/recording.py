@@ -1,16 +1,73 @@
-"""Read the objects of a cluster from kubectl's output files or from the apiserver."""
+"""Read the objects of a cluster from kubectl's output files or from the apiserver, and usage over time from a CSV file.
+
+    pod,seconds,cpu,memory
+    default/web-1,0,250m,1Gi
+    default/web-1,60,400m,1Gi
+
+`seconds` are counted from the pod's start. A line applies until the next line of its pod; the last line applies to the
+end, and the first also before its time. `cpu` and `memory` are Kubernetes quantities.
+"""
 
 from __future__ import annotations
 
+import bisect
+import csv
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import yaml
 
+from api_types import names
+from api_types.kubernetes import quantities
 from apiserver_client import objects, resources, session
 from scheduler_plugin.simulation.recorded_cluster import BadRecording, Recording
+from scheduler_plugin.state.node_columns import Floats
+
+_MOST_SECONDS: Final = 366 * 86400
+COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
+
+
+class BadUsage(Exception):
+    """The file cannot be read; the message names the line."""
+
+
+def usage_series(text: str, step_seconds: float) -> Mapping[str, Floats]:
+    """Parse the file into arrays of shape (2, steps), CPU milli-cores and memory bytes, by namespace/name.
+
+    Raises BadUsage.
+    """
+    reader = csv.DictReader(text.splitlines())
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise BadUsage(f"line {reader.line_num + 1} cannot be read: {error}") from error
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise BadUsage(f"line 1 is {','.join(reader.fieldnames or ())!r}, want {','.join(COLUMNS)}")
+    points: dict[str, list[tuple[float, int, int]]] = {}
+    for number, row in enumerate(rows, start=2):
+        try:
+            seconds = float(row["seconds"])
+            amounts = (quantities.cpu_millis(row["cpu"]), quantities.resource_units(names.MEMORY, row["memory"]))
+        except (TypeError, ValueError, quantities.InvalidQuantity) as error:
+            raise BadUsage(f"line {number} cannot be read: {error}") from error
+        if not 0 <= seconds <= _MOST_SECONDS or min(amounts) < 0:
+            raise BadUsage(
+                f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more, up to a year"
+            )
+        points.setdefault(row["pod"], []).append((seconds, *amounts))
+    return {pod: _on_grid(sorted(pod_points), step_seconds) for pod, pod_points in points.items()}
+
+
+def _on_grid(points: list[tuple[float, int, int]], step_seconds: float) -> Floats:
+    moments = [point[0] for point in points]
+    steps = int(moments[-1] // step_seconds) + 1 + (moments[-1] % step_seconds > 0)
+    chosen = [points[max(bisect.bisect_right(moments, step * step_seconds) - 1, 0)] for step in range(steps)]
+    result: Floats = np.array([[point[1] for point in chosen], [point[2] for point in chosen]], dtype=np.float64)
+    return result
+
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast, if PyYAML has it
 

@@ -2,11 +2,13 @@
 
 Time is simulated and advances only with arrivals, retries and departures. Before each decision the product receives the
 due reports, by the calls that its watches make. A pod that no node accepts waits in the model of kube-scheduler's
-queue, and the product wakes it as in a cluster; preemption is not simulated. Pure.
+queue, and the product wakes it as in a cluster; preemption is not simulated. The load watcher reads the simulated
+reports alone, whichever providers the configuration lists. Pure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import enum
 import heapq
@@ -21,14 +23,61 @@ import numpy as np
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.framework import cycle
-from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
-from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
+from scheduler_plugin.load_watcher import known_nodes, records
+from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
+from scheduler_plugin.simulation import kube_scheduler_model
+from scheduler_plugin.simulation.kube_scheduler_model import (
+    Due,
+    KubeSchedulerModel,
+    QueueBackoff,
+    SchedulingQueue,
+    Weights,
+)
 from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
-from scheduler_plugin.simulation.scheduling_queue import Due, QueueBackoff, SchedulingQueue
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
+
+REFRESH_SECONDS: Final = 30.0
+
+
+class LoadWatcherModel:
+    """Refreshes the measurements of one set of parts; does nothing if no plugin reads them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._windows = Windows(parts.measurements.oldest_seconds)
+        cluster = parts.cluster
+        self._provider = NodeMetricProvider(
+            cluster.reports,
+            lambda: {
+                name: known_nodes.known_node(entry.node)
+                for name, entry in cluster.entries.items()
+                if entry.node is not None
+            },
+            cluster.resources,
+            parts.measurements.oldest_seconds,
+        )
+
+    def refresh(self, now: float) -> None:
+        """Read every report, select the measurements and rewrite the rows."""
+        if not self._parts.measured:
+            return
+        asyncio.run(self._refresh(now))
+        self._parts.measurements.select(self._windows, now)
+        for entry in self._parts.cluster.entries.values():
+            for plugin in self._parts.measured:
+                plugin.write(entry)
+        self._parts.measurements.confirm_rows()
+
+    async def _refresh(self, now: float) -> None:
+        for duration in DURATIONS_SECONDS:
+            window = records.window_ending_at(duration, now)
+            fetched = await self._provider.fetch(window)
+            self._windows.store(Snapshot(int(now), window, self._provider.name, Data(dict(fetched.nodes))))
+
 
 _WAKING_SECONDS: Final = 1.0
 """Interval at which the product chooses waiting pods to wake."""
@@ -204,7 +253,7 @@ class _Product:
         self._index_of: dict[str, int] = {}
         """Index of each refused pod by UID."""
         self._began_at = scenario.began_at
-        self._load_watcher = load_watcher_model.LoadWatcherModel(parts)
+        self._load_watcher = LoadWatcherModel(parts)
         self._refreshed_at = -math.inf
         for node in scenario.nodes:
             parts.cluster.node_changed(node.node)
@@ -212,7 +261,7 @@ class _Product:
 
     def catch_up(self, agents: NodeAgents, at: float) -> None:
         """Apply every report that was made until a moment, and refresh the load watcher if it is due."""
-        refreshed_at = at // load_watcher_model.REFRESH_SECONDS * load_watcher_model.REFRESH_SECONDS
+        refreshed_at = at // REFRESH_SECONDS * REFRESH_SECONDS
         if refreshed_at > self._refreshed_at:
             self._refreshed_at = refreshed_at
             self._apply_reports(agents, refreshed_at)

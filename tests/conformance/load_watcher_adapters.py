@@ -22,10 +22,18 @@ from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.providers import remote_watcher
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.remote_watcher import LoadWatcherProvider
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot, Window
+from scheduler_plugin.load_watcher.records import (
+    DURATIONS_SECONDS,
+    Data,
+    Metric,
+    NodeMetrics,
+    NoMetrics,
+    Snapshot,
+    Window,
+    Windows,
+)
 from scheduler_plugin.load_watcher.rest import WatcherApi
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.load_watcher.windows import NoMetrics, Windows
 
 NOW = 1_700_000_000
 

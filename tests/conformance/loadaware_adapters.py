@@ -18,7 +18,7 @@ from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, times
 from scheduler_plugin import assembly
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.decisions import node_page
+from scheduler_plugin.decisions import pages
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -111,7 +111,7 @@ class _Product:
         entry = self.cluster.entries.get(event["node"])
         if entry is None or entry.load.report is None:
             return {"found": False, "notFound": True}
-        load, page = entry.load, node_page.node_page(entry, self.resources)
+        load, page = entry.load, pages.node_page(entry, self.resources)
         kind = "node"
         if event.get("prod"):
             kind, usage = "prod", load.prod()
@@ -123,7 +123,7 @@ class _Product:
         return {
             "found": True,
             "notFound": False,
-            "estimated": node_page.amounts(usage, self.resources),
+            "estimated": pages.amounts(usage, self.resources),
             "pods": page[counted],
         }
 
@@ -187,7 +187,7 @@ def _check_aggregated_usage(inputs: Any, expected: Any) -> str | None:
     if entry is None:
         return _mismatch(expected, {"usage": None})
     usage = entry.load.aggregated(inputs["aggregationType"], _nanos(inputs.get("aggregatedDuration")))
-    return _mismatch(expected, {"usage": node_page.amounts(usage, product.resources)})
+    return _mismatch(expected, {"usage": pages.amounts(usage, product.resources)})
 
 
 def _validate(inputs: Any) -> Any:
@@ -253,7 +253,7 @@ def _node_state(product: _Product, name: str, events: Any) -> Any:
     entry = product.cluster.entries.get(name)
     if entry is None:
         return None
-    load, state = entry.load, node_page.node_page(entry, product.resources)
+    load, state = entry.load, pages.node_page(entry, product.resources)
     state["pods"] = {
         pod["uid"]: {
             "timestamp": _offset(pod["timestamp"]),
@@ -268,7 +268,7 @@ def _node_state(product: _Product, name: str, events: Any) -> Any:
         {
             "type": statistic,
             "duration": times.format_duration(window // times.NANOS_PER_SECOND),
-            "usage": node_page.amounts(usage, product.resources),
+            "usage": pages.amounts(usage, product.resources),
         }
         for (statistic, window), usage in aggregated.items()
     ]
@@ -322,7 +322,7 @@ def _check_query_node(inputs: Any, expected: Any) -> str | None:
     product = _Product(inputs)
     for event in inputs["events"]:
         product.play(event)
-    page = node_page.node_page(product.cluster.entries.get(inputs["query"]), product.resources)
+    page = pages.node_page(product.cluster.entries.get(inputs["query"]), product.resources)
     wanted = expected["response"]
     if not wanted:
         return f"expected nothing, came {page}" if page else None

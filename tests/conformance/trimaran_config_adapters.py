@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from api_types.colocation.problem import Problem
-from scheduler_plugin.config import loader, plugin_args, power_models
+from scheduler_plugin.config import loader, plugin_args
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, TrimaranArgs
@@ -70,11 +70,11 @@ def _power_models(inputs: Any) -> Any:
             file = Path(folder, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        if environment.get(power_models.VARIABLE):
-            environment[power_models.VARIABLE] = str(Path(folder, environment[power_models.VARIABLE]))
+        if environment.get(loader.POWER_MODEL_VARIABLE):
+            environment[loader.POWER_MODEL_VARIABLE] = str(Path(folder, environment[loader.POWER_MODEL_VARIABLE]))
         try:
-            args = power_models.with_models(completed("Peaks", _peaks_args(inputs)), environment)
-        except (Refused, power_models.NoPowerModel) as error:
+            args = loader.with_models(completed("Peaks", _peaks_args(inputs)), environment)
+        except (Refused, loader.NoPowerModel) as error:
             return {"error": str(error)}
     models = {name: model.model_dump() for name, model in (args.node_power_model or {}).items()}
     return {"error": None, "effectiveNodePowerModel": models, "models": models}

@@ -16,8 +16,7 @@ from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import remote_watcher
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, Snapshot
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Metric, Snapshot, Windows
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import (

@@ -1,11 +1,27 @@
-"""Interface of an analyser, and its selection by name from the installed packages."""
+"""Interface of an analyser, its selection by name from the installed packages, and the guard around it.
+
+Whatever an analyser does, the measurements without it are served.
+
+| what it does                                                   | what happens                                     |
+|----------------------------------------------------------------|--------------------------------------------------|
+| raises                                                         | its result is ignored                            |
+| needs longer than `LONGEST_SECONDS`                            | the same, and it is not called until it returned |
+| returns other types, nodes that were not given, too many records | the same                                       |
+| returns an impossible value, or a deviation without its mean   | the same                                         |
+| changes what it was given, or later what it returned           | nothing: both are copies                         |
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+import msgspec
+
+from scheduler_plugin.load_watcher import analysis
 from scheduler_plugin.load_watcher.records import NodeMetrics, Window
 
 GROUP: Final = "koord_load_watcher.analysers"
@@ -19,7 +35,7 @@ class Analyser(Protocol):
         """Return the nodes to serve; called in a thread, once for each window that was fetched.
 
         `nodes` are copies, in percent of capacity, after impossible values were dropped. The result may have other
-        records, and no other nodes. See `guarded_analyser` for what makes it refused.
+        records, and no other nodes. See the module for what makes it refused.
         """
         ...
 
@@ -49,3 +65,89 @@ def load(names: Sequence[str]) -> dict[str, Analyser]:
             raise AnalyserUnusable(f"analyser {name} ({installed[name].value}) has no method analyse(window, nodes)")
         loaded[name] = built
     return loaded
+
+
+LONGEST_SECONDS: Final = 5.0
+"""Limit of one call; the windows that follow wait for it."""
+MOST_RECORDS: Final = 100
+"""Limit of records of one node."""
+
+
+class AnalyserFailed(Exception):
+    """The result cannot be used; the message names the analyser, and what was seen."""
+
+
+class GuardedAnalyser:
+    """One analyser, at most one call of which runs at a time."""
+
+    def __init__(self, name: str, guarded: Analyser) -> None:
+        self.name = name
+        self._guarded = guarded
+        self._thread: threading.Thread | None = None
+
+    async def analyse(self, window: Window, nodes: Mapping[str, NodeMetrics]) -> Mapping[str, NodeMetrics]:
+        """Return the checked result. Raises AnalyserFailed."""
+        if self._thread is not None and self._thread.is_alive():
+            raise AnalyserFailed(f"analyser {self.name}: an earlier call has not returned, so it is not called")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Mapping[str, NodeMetrics] | Exception] = loop.create_future()
+        # A daemon: a thread pool would wait for it at exit.
+        self._thread = threading.Thread(
+            target=self._work, args=(window, nodes, loop, done), name=f"analyser-{self.name}", daemon=True
+        )
+        self._thread.start()
+        try:
+            result = await asyncio.wait_for(done, LONGEST_SECONDS)
+        except TimeoutError:
+            raise AnalyserFailed(f"analyser {self.name}: no result within {LONGEST_SECONDS:g} s") from None
+        if isinstance(result, Exception):
+            raise AnalyserFailed(f"analyser {self.name}: {result!r}") from result
+        return result
+
+    def _work(
+        self,
+        window: Window,
+        nodes: Mapping[str, NodeMetrics],
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Mapping[str, NodeMetrics] | Exception],
+    ) -> None:
+        result: Mapping[str, NodeMetrics] | Exception
+        try:
+            result = _checked(self._guarded.analyse(window, _copied(nodes)), window, nodes)
+        except BaseException as error:  # foreign code may raise anything, SystemExit as well
+            result = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        try:
+            loop.call_soon_threadsafe(_finish, done, result)
+        except RuntimeError:  # the loop is closed, so the result is not wanted
+            return
+
+
+def load_guarded(names: Sequence[str]) -> list[GuardedAnalyser]:
+    """Load the named analysers, in their order. Raises AnalyserUnusable."""
+    return [GuardedAnalyser(name, built) for name, built in load(names).items()]
+
+
+def _finish(
+    done: asyncio.Future[Mapping[str, NodeMetrics] | Exception], result: Mapping[str, NodeMetrics] | Exception
+) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _copied(nodes: Any) -> dict[str, NodeMetrics]:
+    """Copy nodes with their lists and check all types. Raises msgspec.ValidationError, TypeError."""
+    return msgspec.convert(msgspec.to_builtins(nodes), dict[str, NodeMetrics])
+
+
+def _checked(result: Any, window: Window, measured: Mapping[str, NodeMetrics]) -> dict[str, NodeMetrics]:
+    nodes = _copied(result)
+    foreign = sorted(nodes.keys() - measured.keys())
+    if foreign:
+        raise ValueError(f"it returned node {foreign[0]}, which has no measurements")
+    for name, node in nodes.items():
+        if len(node.metrics) > MOST_RECORDS:
+            raise ValueError(f"node {name} has {len(node.metrics)} records, want at most {MOST_RECORDS}")
+    wrong = analysis.analyse(window.duration, nodes, unchanged_seconds={}, shorter={}, expected=()).anomalies
+    if wrong:
+        raise ValueError(wrong[0].text)
+    return nodes

@@ -21,8 +21,8 @@ from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
-from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevel

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from scheduler_plugin.load_watcher.records import (
     BOUNDED,
     DURATIONS_SECONDS,
+    KEPT,
     OLDEST_SECONDS,
     Metric,
     MetricType,
@@ -24,8 +25,8 @@ from scheduler_plugin.load_watcher.records import (
     Snapshot,
     Statistic,
     Window,
+    Windows,
 )
-from scheduler_plugin.load_watcher.windows import KEPT, Windows
 
 _NO_WINDOW: Final = Window()
 

@@ -33,7 +33,7 @@ from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.decisions import explanation
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state import mid_watches
 from scheduler_plugin.state.node_metric_decoder import NodeMetric

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window, Windows
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from tests.scheduler_plugin import factories

@@ -2,7 +2,7 @@
 
 import json
 
-from scheduler_plugin.decisions import metrics, namespace_page
+from scheduler_plugin.decisions import metrics, pages
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -16,19 +16,19 @@ def described(quota, count):
         parts.cluster.pod_changed(
             factories.pod(f"p{index:02}", namespace="shop", requests=requests, node="n1", phase="Running"), NOW
         )
-    return json.loads(json.dumps(namespace_page.document("shop", parts.vectors.mid_quotas)))
+    return json.loads(json.dumps(pages.namespace_page("shop", parts.vectors.mid_quotas)))
 
 
 def test_the_largest_holders_come_first_and_the_others_are_counted():
     document = described('{"cpu": "100"}', 12)
     assert (document["pods"], len(document["largest"])) == (12, 10)
-    text = namespace_page.text(document)
+    text = pages.namespace_text(document)
     assert text.startswith("namespace shop holds 78 of 100 cores and 12 GiB of Mid now: shop/p11 12 cores, shop/p10 11")
     assert text.endswith("shop/p02 3 cores, 2 more pods")
 
 
 def test_a_namespace_that_holds_nothing_and_has_a_malformed_annotation():
-    text = namespace_page.text(described("x", 0))
+    text = pages.namespace_text(described("x", 0))
     assert text == "namespace shop holds 0 of 0 cores and 0 of 0 GiB of Mid now (its annotation mid-quota is malformed)"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugin.decisions import node_page
+from scheduler_plugin.decisions import pages
 from scheduler_plugin.state.node_columns import NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
 from tests.scheduler_plugin.state.test_node_load import assigned, report
@@ -16,11 +16,11 @@ def page(*pods, given=None):
         load.assign(pod)
     if given is not None:
         load.set_report(given)
-    return node_page.node_page(NodeEntry("n1", 0, load), RESOURCES)
+    return pages.node_page(NodeEntry("n1", 0, load), RESOURCES)
 
 
 def test_an_unknown_node_has_an_empty_page():
-    assert node_page.node_page(None, RESOURCES) == {}
+    assert pages.node_page(None, RESOURCES) == {}
 
 
 def test_without_a_report_the_page_has_the_pods_by_time_of_assignment_alone():

@@ -15,16 +15,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.analysers import analyser, guarded_analyser
-from scheduler_plugin.load_watcher.analysers.analyser import AnalyserUnusable
-from scheduler_plugin.load_watcher.analysers.guarded_analyser import AnalyserFailed, GuardedAnalyser
+from scheduler_plugin.load_watcher.analysers import analyser
+from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, AnalyserUnusable, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysers.seasonal_forecast import SeasonalForecast
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.providers.provider import Fetched
-from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window, Windows
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.load_watcher.windows import Windows
 from tests.scheduler_plugin.load_watcher.test_watcher import Scripted
 
 ROOT = Path(__file__).parents[3]
@@ -177,7 +175,7 @@ async def test_an_analyser_changes_neither_its_input_nor_its_result_afterwards()
 
 
 async def test_a_slow_analyser_is_not_called_again_until_it_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_analyser, "LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(analyser, "LONGEST_SECONDS", 0.01)
     gate = threading.Event()
 
     def wait(nodes: Any) -> Any:
@@ -196,7 +194,7 @@ async def test_a_slow_analyser_is_not_called_again_until_it_returned(monkeypatch
         assert all(thread.daemon for thread in threading.enumerate() if thread.name == "analyser-mine")
     finally:
         gate.set()
-    monkeypatch.setattr(guarded_analyser, "LONGEST_SECONDS", 60.0)
+    monkeypatch.setattr(analyser, "LONGEST_SECONDS", 60.0)
     while any(thread.name == "analyser-mine" for thread in threading.enumerate()):
         await asyncio.sleep(0.001)
     assert await guarded.analyse(WINDOW, NODES) == NODES

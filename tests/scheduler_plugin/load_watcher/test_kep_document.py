@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.load_watcher import kep_document
+from scheduler_plugin.load_watcher import rest
 from scheduler_plugin.load_watcher.records import Data, Metadata, Metric, NodeMetrics, Snapshot, Window
 
 SNAPSHOT = Snapshot(
@@ -28,7 +28,7 @@ SNAPSHOT = Snapshot(
 
 
 def test_encodes_the_document_of_the_kep() -> None:
-    assert json.loads(kep_document.encode(SNAPSHOT)) == {
+    assert json.loads(rest.encode_kep(SNAPSHOT)) == {
         "timestamp": 1556987522,
         "window": {"duration": "15m", "start": 1556984522, "end": 1556985422},
         "source": "InfluxDB",
@@ -45,7 +45,7 @@ def test_encodes_the_document_of_the_kep() -> None:
 def test_encode_rejects_nan() -> None:
     snapshot = Snapshot(data=Data({"node-1": NodeMetrics([Metric(type="CPU", operator="AVG", value=math.nan)])}))
     with pytest.raises(ValueError, match="node node-1: CPU AVG is nan, want a number"):
-        kep_document.encode(snapshot)
+        rest.encode_kep(snapshot)
 
 
 METRICS = st.builds(
@@ -65,8 +65,8 @@ NODES = st.builds(
 
 @given(st.dictionaries(st.text(max_size=9) | st.just("1234"), NODES, max_size=3))
 def test_every_document_is_valid_by_the_served_schema(nodes: dict[str, NodeMetrics]) -> None:
-    document = json.loads(kep_document.encode(Snapshot(1, Window("15m", 0, 900), "InfluxDB", Data(nodes))))
-    schema = json.loads(kep_document.SCHEMA_TEXT)
+    document = json.loads(rest.encode_kep(Snapshot(1, Window("15m", 0, 900), "InfluxDB", Data(nodes))))
+    schema = json.loads(rest.KEP_SCHEMA_TEXT)
     jsonschema.Draft4Validator.check_schema(schema)
     jsonschema.Draft4Validator(schema).validate(document)
 
@@ -84,19 +84,19 @@ def test_every_document_is_valid_by_the_served_schema(nodes: dict[str, NodeMetri
     ],
 )
 def test_the_schema_rejects_a_value_of_a_wrong_type(path: tuple[str | int, ...], wrong: object) -> None:
-    document = json.loads(kep_document.encode(SNAPSHOT))
+    document = json.loads(rest.encode_kep(SNAPSHOT))
     *parents, last = path
     parent = document
     for key in parents:
         parent = parent[key]
     parent[last] = wrong
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft4Validator(kep_document.SCHEMA).validate(document)
+        jsonschema.Draft4Validator(rest.KEP_SCHEMA).validate(document)
 
 
 @pytest.mark.parametrize("key", ["timestamp", "window", "source", "data"])
 def test_the_schema_requires_the_keys_of_the_kep(key: str) -> None:
-    document = json.loads(kep_document.encode(SNAPSHOT))
+    document = json.loads(rest.encode_kep(SNAPSHOT))
     del document[key]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft4Validator(kep_document.SCHEMA).validate(document)
+        jsonschema.Draft4Validator(rest.KEP_SCHEMA).validate(document)

@@ -16,9 +16,8 @@ import pytest
 from component_base import http_endpoint
 from component_base.http_endpoint import Page, ProbeResult
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Windows
 from scheduler_plugin.load_watcher.rest import WatcherApi
-from scheduler_plugin.load_watcher.windows import Windows
 
 NOW = 1_700_000_000
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin.load_watcher import records, windows
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher import watcher as watcher_module
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, NodeMetrics, Window, Windows
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.load_watcher.windows import Windows
 
 NOW = 1_700_000_000.0
 AGE = 300.0
@@ -92,7 +91,7 @@ async def test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age() -> N
     assert refreshed.snapshot is None
     assert refreshed.failures == {"Prometheus": "http://metrics:9090 cannot be reached"}
     assert len(kept.kept("15m")) == 1
-    with pytest.raises(windows.NoMetrics):
+    with pytest.raises(records.NoMetrics):
         kept.latest("15m", NOW + AGE + 1)
 
 
@@ -209,7 +208,7 @@ async def test_b2_data_of_another_watcher_keeps_its_age() -> None:
     watching, kept = watcher(Scripted("LoadWatcher", old))
     await watching.refresh("15m")
     assert kept.latest("15m", NOW).window == Window("15m", int(NOW) - 1100, int(NOW) - 200)
-    with pytest.raises(windows.NoMetrics, match="301 s old"):
+    with pytest.raises(records.NoMetrics, match="301 s old"):
         kept.latest("15m", NOW + 101)
 
 

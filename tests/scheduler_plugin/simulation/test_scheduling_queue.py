@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugin.simulation.scheduling_queue import Due, QueueBackoff, SchedulingQueue, read_backoff
+from scheduler_plugin.simulation.kube_scheduler_model import Due, QueueBackoff, SchedulingQueue, read_backoff
 
 
 def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():

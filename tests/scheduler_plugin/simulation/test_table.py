@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler_plugin.simulation import scenario, table
+from scheduler_plugin.simulation import outcome, scenario
 from scheduler_plugin.simulation.replay import Replay
 
 THOUSAND_HOURS = 3_600_000
@@ -19,7 +19,7 @@ def test_the_lines_over_time_begin_at_their_hour():
         step_seconds=THOUSAND_HOURS,
         steps=12,
     )
-    lines = table.text({"stock": Replay(cluster).run()}).splitlines()[-13:]
+    lines = outcome.text({"stock": Replay(cluster).run()}).splitlines()[-13:]
     assert lines[0].split() == ["hot", "nodes", "(>", "80", "%),", "mean", "stock"]
     hot = [1] * 6 + [0] * 6
     assert [line.split() for line in lines[1:]] == [

@@ -12,8 +12,7 @@ from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Windows
 from scheduler_plugin.state import pod_info
 
 NOW = 1_700_000_000.0

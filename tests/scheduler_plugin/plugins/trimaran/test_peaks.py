@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin.config import power_models
+from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import InvalidConfiguration
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
@@ -36,7 +36,7 @@ def test_b12_a_node_without_model_measurement_or_room_is_not_the_best(name: str)
 def test_b12_uses_the_models_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"flat": FLAT, "steep": STEEP}))
-    monkeypatch.setenv(power_models.VARIABLE, str(file))
+    monkeypatch.setenv(loader.POWER_MODEL_VARIABLE, str(file))
     cluster = MeasuredCluster("Peaks")
     for name in ("flat", "steep"):
         cluster.node(name)
@@ -45,7 +45,7 @@ def test_b12_uses_the_models_of_the_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_rejects_a_configuration_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(power_models.VARIABLE, raising=False)
+    monkeypatch.delenv(loader.POWER_MODEL_VARIABLE, raising=False)
     with pytest.raises(InvalidConfiguration, match="nodePowerModel: seen null, want power models by node name"):
         MeasuredCluster("Peaks")
 
