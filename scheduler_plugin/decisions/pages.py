@@ -82,18 +82,18 @@ def namespace_page(namespace: str, quotas: MidQuotas) -> dict[str, Any]:
     }
 
 
-def namespace_text(namespace_page: Mapping[str, Any]) -> str:
+def namespace_text(document: Mapping[str, Any]) -> str:
     """Return the use of a namespace in one sentence."""
-    amounts, quota = namespace_page["held"], namespace_page["quota"]
+    amounts, quota = document["held"], document["quota"]
     cpu, memory = amounts["cpuMillis"] / 1000, amounts["memoryBytes"] / 2**30
     of_cpu = "" if quota["cpuMillis"] is None else f" of {quota['cpuMillis'] / 1000:g}"
     of_memory = "" if quota["memoryBytes"] is None else f" of {quota['memoryBytes'] / 2**30:g}"
-    largest = [f"{holder['pod']} {holder['cpuMillis'] / 1000:g} cores" for holder in namespace_page["largest"]]
-    more = namespace_page["pods"] - len(largest)
+    largest = [f"{holder['pod']} {holder['cpuMillis'] / 1000:g} cores" for holder in document["largest"]]
+    more = document["pods"] - len(largest)
     pods = ", ".join([*largest, *([f"{more} more pods"] if more else [])])
-    malformed = " (its annotation mid-quota is malformed)" if namespace_page["quotaMalformed"] else ""
+    malformed = " (its annotation mid-quota is malformed)" if document["quotaMalformed"] else ""
     return (
-        f"namespace {namespace_page['namespace']} holds {cpu:g}{of_cpu} cores and {memory:g}{of_memory} GiB of Mid now"
+        f"namespace {document['namespace']} holds {cpu:g}{of_cpu} cores and {memory:g}{of_memory} GiB of Mid now"
         f"{malformed}" + (f": {pods}" if pods else "")
     )
 

@@ -1,4 +1,4 @@
-"""Result of a scenario under one contender, a summary to compare contenders, and the comparison as text and JSON. Pure."""
+"""Result of a scenario under one contender, and the comparison of contenders as text and JSON. Pure."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def count_expired(updated_at: Floats, expiration_seconds: float, now: float) -> 
 
 
 def blindness_cause(silent_seconds: float | None, expired: int, nodes: int) -> str:
-    """Return the blindness_cause of blindness in words; empty if reports expire for a reason of their own."""
+    """Return the cause of blindness in words; empty if reports expire for a reason of their own."""
     if silent_seconds is not None and silent_seconds > SILENT_SECONDS:
         return (
             f"the watch of NodeMetrics is silent for {silent_seconds:.0f} s, want an event or bookmark at least every "

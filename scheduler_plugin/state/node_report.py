@@ -117,7 +117,7 @@ _WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
 class StatisticsByWindow(Mapping[StatisticKey, Vector]):
     """`aggregatedNodeUsages`, decoded on the first read; a malformed one has no entries."""
 
-    __slots__ = ("_document", "_resources", "_statistics_table")
+    __slots__ = ("_document", "_resources", "_table")
 
     def __init__(self, document: msgspec.Raw, resources: tuple[str, ...]) -> None:
         self._document = bytes(document)  # a copy: the original would keep the whole report alive

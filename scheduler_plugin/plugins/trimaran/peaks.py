@@ -27,7 +27,7 @@ def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats)
 
 
 def power_scores(jumps: Floats, is_known: Bools) -> Floats:
-    """Score each candidate 0..100, the smallest jump 100; unknown ones power_scores 0 and do not affect the scale."""
+    """Score each candidate 0..100, the smallest jump 100; unknown ones score 0 and do not affect the scale."""
     scores = np.zeros(len(jumps))
     known_jumps = jumps[is_known]
     if len(known_jumps):
