@@ -60,7 +60,7 @@ class Parts:
             load_aware_args.estimator_args(), with_demand=bool(self.provider_specs)
         )
         self.measurements = Measurements(measurement_age_seconds)
-        plugins = {name: registry.PLUGINS[name].build(configuration.args[name], self.measurements) for name in running}
+        plugins = {name: registry.PLUGINS[name].create(configuration.args[name], self.measurements) for name in running}
         self.measured = [plugin for plugin in plugins.values() if isinstance(plugin, MeasuredPlugin)]
         """Plugins that read the load watcher's measurements."""
         responses = ResponseRows()

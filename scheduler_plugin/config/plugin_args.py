@@ -60,15 +60,12 @@ def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Proble
     return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
 
 
-def completed(
-    entry: RegistryEntry[Any], args: Any, path: KeyPath, problems: list[Problem]
-) -> pydantic.BaseModel | None:
+def completed(entry: RegistryEntry, args: Any, path: KeyPath, problems: list[Problem]) -> pydantic.BaseModel | None:
     """Decode, complete and validate arguments; append to `problems`. Return None if they cannot be decoded."""
     try:
-        effective = entry.complete(entry.args.model_validate(args))
+        effective = entry.args.model_validate(args).with_defaults()
     except pydantic.ValidationError as error:
-        args_type: type[pydantic.BaseModel] = entry.args
-        schema = _schema(args_type)
+        schema = _schema(entry.args)
         problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
         broken = {item["loc"][0] for item in error.errors() if item["loc"]}
         if isinstance(args, dict) and broken.intersection(args):  # report the problems of the other keys too
@@ -76,9 +73,9 @@ def completed(
         return None
     problems += [
         Problem((*path, *finding.path), finding.actual, finding.expected, finding.effect)
-        for finding in entry.problems(effective)
+        for finding in effective.problems()
     ]
-    return effective if isinstance(effective, pydantic.BaseModel) else None
+    return effective
 
 
 @functools.cache

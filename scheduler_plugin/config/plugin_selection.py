@@ -56,7 +56,7 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
             spread = [one for one in entries if one.point == _EVERYWHERE and (point, name) not in disabled]
             off = not disabled.isdisjoint({(at, it) for at in (point, _EVERYWHERE) for it in (name, _ALL)})
             if named or spread or (entry.runs_by_default and not entries and not off):
-                weights[point][name] = next((one.weight for one in (*named, *spread)), entry.default_weight)
+                weights[point][name] = next((one.weight for one in (*named, *spread)), 1)
     for at in enabled:
         if (
             at.point in set(ExtensionPoint)

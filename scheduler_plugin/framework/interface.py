@@ -7,11 +7,14 @@ its columns when `write` passes it a changed node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pydantic
+from pydantic.alias_generators import to_camel
 
+from api_types.colocation.problem import Problem
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, Rows, RowWriter
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -31,6 +34,22 @@ class PluginInputs(NamedTuple):
     """First axis of the columns with two axes; cpu in milli-cores, all else in base units."""
     columns: Mapping[str, Ints | Floats | Bools]
     """By name as in JSON: shape (candidates,) or (resources, candidates)."""
+
+
+class PluginArgs(pydantic.BaseModel):
+    """Arguments of a plugin, as an administrator writes them; this class is that of a plugin without arguments."""
+
+    model_config = pydantic.ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+    def with_defaults(self) -> Self:
+        """Fill in every default."""
+        return self
+
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments."""
+        return []
 
 
 class Plugin(RowWriter, Protocol):

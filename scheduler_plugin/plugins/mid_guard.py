@@ -27,11 +27,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pydantic
-from pydantic.alias_generators import to_camel
 
 from api_types import names
 from api_types.colocation import node_reservation, problem
@@ -43,7 +42,7 @@ from api_types.mid_pods.quota import MidQuota
 from api_types.node_metric import mid_eviction, mid_report, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import Pending, PluginInputs, ReasonCodes
+from scheduler_plugin.framework.interface import Pending, PluginArgs, PluginInputs, ReasonCodes
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
@@ -52,12 +51,10 @@ from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import LARGEST_SUM
 
 
-class MidGuardArgs(pydantic.BaseModel):
+class MidGuardArgs(PluginArgs):
     """Arguments as an administrator writes them."""
 
-    model_config = pydantic.ConfigDict(
-        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
+    model_config = pydantic.ConfigDict(strict=True)
 
     default_quota: dict[str, Any] | None = None
     """The most Mid resources that the pods of one namespace may hold, for each namespace without the annotation
@@ -66,22 +63,17 @@ class MidGuardArgs(pydantic.BaseModel):
     """Whether the annotation of Namespaces counts. It needs the permission to list and watch Namespaces; without it no
     new Mid pod is accepted."""
 
-    def with_defaults(self) -> Self:
-        """Return the arguments: each has its default already."""
-        return self
-
     def quota(self) -> MidQuota:
         """Return the default quota. Raises MalformedQuota."""
         return quota.from_document(self.default_quota or {})
 
-
-def problems(args: MidGuardArgs) -> list[Problem]:
-    """Return the problems of the arguments."""
-    try:
-        args.quota()
-    except quota.MalformedQuota:
-        return [problem.problem(("defaultQuota",), args.default_quota, quota.WANTED)]
-    return []
+    def problems(self) -> list[Problem]:
+        """Return the problems of the arguments."""
+        try:
+            self.quota()
+        except quota.MalformedQuota:
+            return [problem.problem(("defaultQuota",), self.default_quota, quota.WANTED)]
+        return []
 
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"

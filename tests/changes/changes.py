@@ -170,15 +170,9 @@ CHANGES: Sequence[Change] = (
                     before=True,
                 ),
                 Edit(
-                    "        constructor=Measured(Peaks),\n    ),\n",
-                    """    FewestPods.name: RegistryEntry(
-        points=frozenset({ExtensionPoint.SCORE}),
-        runs_by_default=False,
-        args=NoArgs,
-        complete=lambda args: args,
-        problems=lambda _args: (),
-        constructor=ReportedPlugin(lambda _args: FewestPods()),
-    ),
+                    "    Peaks.name: RegistryEntry(_SCORE, trimaran_args.PeaksArgs, Peaks),\n",
+                    """\
+    FewestPods.name: RegistryEntry(_SCORE, PluginArgs, lambda _args, _measurements: FewestPods()),
 """,
                 ),
             ],

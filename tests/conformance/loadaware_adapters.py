@@ -19,7 +19,6 @@ from api_types.kubernetes import pods, priority_and_qos, times
 from scheduler_plugin import assembly
 from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions import pages
-from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.state import estimator, pod_info
@@ -192,7 +191,7 @@ def _check_aggregated_usage(inputs: Any, expected: Any) -> str | None:
 
 def _validate(inputs: Any) -> Any:
     try:
-        fields = [".".join(map(str, problem.path)) for problem in load_aware_args.problems(_args(inputs))]
+        fields = [".".join(map(str, problem.path)) for problem in _args(inputs).problems()]
     except pydantic.ValidationError as error:
         fields = [".".join(map(str, item["loc"])) for item in error.errors()]
     # Koordinator's spelling of this field.

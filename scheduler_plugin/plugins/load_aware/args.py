@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 import pydantic
-from pydantic.alias_generators import to_camel
 
 from api_types import names
 from api_types.colocation import problem
 from api_types.colocation.problem import Problem
 from api_types.kubernetes import times
+from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.state.estimator import EstimatorArgs
 
 _INT64_MAX: Final = 2**63 - 1
@@ -50,10 +50,8 @@ Percents = dict[str, Int64]
 Duration = Annotated[str, pydantic.PlainValidator(_go_duration)]
 
 
-class _Args(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(
-        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
+class _Args(PluginArgs, pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -175,11 +173,10 @@ class LoadAwareArgs(_Args):
             seconds_after_initialized=self.estimated_seconds_after_initialized,
         )
 
-
-def problems(args: LoadAwareArgs) -> list[Problem]:
-    """Return the problems of completed arguments, in upstream's order; at most one for each map."""
-    aggregated = _aggregated_problems(args.aggregated) if args.aggregated else ()
-    return [*_problems_of_the_maps(args), *aggregated, *_contradictions(args)]
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments, in upstream's order; at most one for each map."""
+        aggregated = _aggregated_problems(self.aggregated) if self.aggregated else ()
+        return [*_problems_of_the_maps(self), *aggregated, *_contradictions(self)]
 
 
 def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:

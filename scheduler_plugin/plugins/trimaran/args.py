@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Self
 
 import pydantic
-from pydantic.alias_generators import to_camel
 
 from api_types import names
 from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Problem
 from api_types.kubernetes import quantities
+from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.prometheus_queries import SMOOTHED_MINUTES
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -37,12 +37,10 @@ class MetricProvider(ProviderSpec):
     type: str = provider_spec.NODE_METRIC
 
 
-class TrimaranArgs(pydantic.BaseModel):
+class TrimaranArgs(PluginArgs):
     """Arguments that all of Trimaran's plugins take."""
 
-    model_config = pydantic.ConfigDict(
-        alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True
-    )
+    model_config = pydantic.ConfigDict(populate_by_name=True)
 
     watcher_address: str | None = None
     """URL of a load watcher, upstream's or this project's; takes precedence over metricProvider."""
@@ -102,15 +100,18 @@ class TrimaranArgs(pydantic.BaseModel):
         )  # fmt: skip
         return any(key is not None for key in keys)
 
-    def with_defaults(self) -> Self:
-        """Fill in the defaults."""
-        return self
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments, here those of the provider keys."""
+        return list(_provider_problems(self))
 
 
 class TargetLoadPackingArgs(TrimaranArgs):
     """Arguments of TargetLoadPacking."""
 
-    kep_names = {"TargetCPUUtilisation": "targetUtilization", "DefaultCPURequests": "defaultRequests"}
+    kep_names: ClassVar[Mapping[str, str]] = {
+        "TargetCPUUtilisation": "targetUtilization",
+        "DefaultCPURequests": "defaultRequests",
+    }
     target_utilization: int | None = None
     """Percent of CPU to fill nodes up to, 1..100; set it 10 points below the intended utilization. Default 40."""
     default_requests: dict[str, str] | None = None
@@ -148,11 +149,34 @@ class TargetLoadPackingArgs(TrimaranArgs):
         """Return the expected CPU of a container without requests and limits. Raises quantities.InvalidQuantity."""
         return quantities.cpu_millis((self.default_requests or {}).get(names.CPU, "0"))
 
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments."""
+        problems = super().problems()
+        if not 1 <= (self.target_utilization or 0) <= 100:
+            problems.append(config_problem.problem(("targetUtilization",), self.target_utilization, "1..100"))
+        try:
+            usable = math.isfinite(self.multiplier()) and self.multiplier() > 0
+        except ValueError:
+            usable = False
+        if not usable or "_" in (self.default_requests_multiplier or ""):  # Python reads 1_5 as 15
+            want = 'a number above 0 as text, like "1.5"'
+            problems.append(
+                config_problem.problem(("defaultRequestsMultiplier",), self.default_requests_multiplier, want)
+            )
+        try:
+            usable = self.default_millis() >= 0
+        except quantities.InvalidQuantity:
+            usable = False
+        if not usable:
+            want = 'a quantity of CPU, like "1000m"'
+            problems.append(config_problem.problem(("defaultRequests", names.CPU), self.default_requests, want))
+        return problems
+
 
 class LoadVariationRiskBalancingArgs(TrimaranArgs):
     """Arguments of LoadVariationRiskBalancing."""
 
-    kep_names = {"SafeVarianceMargin": "safeVarianceMargin"}
+    kep_names: ClassVar[Mapping[str, str]] = {"SafeVarianceMargin": "safeVarianceMargin"}
     safe_variance_margin: float | None = None
     """Standard deviations added to the mean, 0 or more. Default 1; with 1, 2, 3 (sensitivity 1, normally distributed
     usage) the usage exceeds the sum 16, 2.5, 0.15 % of the time."""
@@ -167,6 +191,17 @@ class LoadVariationRiskBalancingArgs(TrimaranArgs):
                 "safe_variance_sensitivity": _given(self.safe_variance_sensitivity, 1.0),
             }
         )
+
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments."""
+        problems = super().problems()
+        for key, value in (
+            ("safeVarianceMargin", self.safe_variance_margin),
+            ("safeVarianceSensitivity", self.safe_variance_sensitivity),
+        ):
+            if value is None or not (math.isfinite(value) and value >= 0):
+                problems.append(config_problem.problem((key,), value, "a number of 0 or more"))
+        return problems
 
 
 class LowRiskOverCommitmentArgs(TrimaranArgs):
@@ -203,6 +238,31 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
             }
         )
 
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments."""
+        problems = super().problems()
+        if (self.smoothing_window_size or 0) < 1:
+            problems.append(config_problem.problem(("smoothingWindowSize",), self.smoothing_window_size, "1 or more"))
+        problems += [
+            config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
+            for name, size in (self.smoothing_window_sizes or {}).items()
+            if size < 1
+        ]
+        providers = ", ".join(provider_spec.NEEDS)
+        problems += [
+            config_problem.problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
+            for name in self.smoothing_window_sizes or {}
+            if name not in provider_spec.NEEDS
+        ]
+        for resource, weight in (self.risk_limit_weights or {}).items():
+            if resource not in (names.CPU, names.MEMORY):
+                problems.append(
+                    config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only")
+                )
+            elif not 0 <= weight <= 1:
+                problems.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
+        return problems
+
 
 class PowerModel(pydantic.BaseModel):
     """Power of a node in watts: k0 + k1 * exp(k2 * utilization in percent)."""
@@ -226,75 +286,14 @@ class PeaksArgs(TrimaranArgs):
         capitals = {"WatcherAddress": "watcherAddress", "NodePowerModel": "nodePowerModel"}
         return {capitals.get(key, key): item for key, item in value.items()} if isinstance(value, dict) else value
 
-
-def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
-    """Return the problems of completed arguments of TargetLoadPacking."""
-    problems = list(_provider_problems(args))
-    if not 1 <= (args.target_utilization or 0) <= 100:
-        problems.append(config_problem.problem(("targetUtilization",), args.target_utilization, "1..100"))
-    try:
-        usable = math.isfinite(args.multiplier()) and args.multiplier() > 0
-    except ValueError:
-        usable = False
-    if not usable or "_" in (args.default_requests_multiplier or ""):  # Python reads 1_5 as 15
-        want = 'a number above 0 as text, like "1.5"'
-        problems.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, want))
-    try:
-        usable = args.default_millis() >= 0
-    except quantities.InvalidQuantity:
-        usable = False
-    if not usable:
-        want = 'a quantity of CPU, like "1000m"'
-        problems.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, want))
-    return problems
-
-
-def load_variation_problems(args: LoadVariationRiskBalancingArgs) -> list[Problem]:
-    """Return the problems of completed arguments of LoadVariationRiskBalancing."""
-    problems = list(_provider_problems(args))
-    for key, value in (
-        ("safeVarianceMargin", args.safe_variance_margin),
-        ("safeVarianceSensitivity", args.safe_variance_sensitivity),
-    ):
-        if value is None or not (math.isfinite(value) and value >= 0):
-            problems.append(config_problem.problem((key,), value, "a number of 0 or more"))
-    return problems
-
-
-def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
-    """Return the problems of completed arguments of LowRiskOverCommitment."""
-    problems = list(_provider_problems(args))
-    if (args.smoothing_window_size or 0) < 1:
-        problems.append(config_problem.problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
-    problems += [
-        config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
-        for name, size in (args.smoothing_window_sizes or {}).items()
-        if size < 1
-    ]
-    providers = ", ".join(provider_spec.NEEDS)
-    problems += [
-        config_problem.problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
-        for name in args.smoothing_window_sizes or {}
-        if name not in provider_spec.NEEDS
-    ]
-    for resource, weight in (args.risk_limit_weights or {}).items():
-        if resource not in (names.CPU, names.MEMORY):
-            problems.append(
-                config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only")
-            )
-        elif not 0 <= weight <= 1:
-            problems.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
-    return problems
-
-
-def peaks_problems(args: PeaksArgs) -> list[Problem]:
-    """Return the problems of completed arguments of Peaks."""
-    unusable = [
-        config_problem.problem(("nodePowerModel", name), model.model_dump(), "finite k0, k1 and k2")
-        for name, model in (args.node_power_model or {}).items()
-        if not all(map(math.isfinite, (model.k0, model.k1, model.k2)))
-    ]
-    return [*_provider_problems(args), *unusable]
+    def problems(self) -> list[Problem]:
+        """Return the problems of completed arguments."""
+        unusable = [
+            config_problem.problem(("nodePowerModel", name), model.model_dump(), "finite k0, k1 and k2")
+            for name, model in (self.node_power_model or {}).items()
+            if not all(map(math.isfinite, (model.k0, model.k1, model.k2)))
+        ]
+        return [*super().problems(), *unusable]
 
 
 def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpec]:

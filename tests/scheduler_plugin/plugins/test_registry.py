@@ -43,7 +43,7 @@ def defined_plugins():
 
 
 def built(entry):
-    return entry.build(entry.complete(entry.args.model_validate({})), Measurements())
+    return entry.create(entry.args.model_validate({}).with_defaults(), Measurements())
 
 
 def test_finds_the_known_plugins():
