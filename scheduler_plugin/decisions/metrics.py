@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from prometheus_client import metrics_core, registry
@@ -44,123 +45,97 @@ def counts_by_age(updated_at: Floats, now: float) -> dict[str, int]:
     return dict(zip(labels, [*buckets.tolist(), len(updated_at) - len(ages)], strict=True))
 
 
+@dataclass(frozen=True, eq=False)
 class DecisionCollector(registry.Collector):
     """Collector of the counts that the extender keeps itself, because they change with every call."""
 
-    def __init__(
-        self,
-        reasons: Sequence[tuple[str, str]],
-        rejections: Sequence[int],
-        outcomes: Mapping[str, int],
-        records: DecisionRecords,
-    ) -> None:
-        """Take `reasons` as (plugin, text) by reason code - 1, and `rejections` by reason code; code 0 is "passed"."""
-        self._reasons = reasons
-        self._rejections = rejections
-        self._outcomes = outcomes
-        self._records = records
+    reasons: Sequence[tuple[str, str]]
+    """Plugin and text by reason code - 1."""
+    rejections: Sequence[int]
+    """By reason code; code 0 is "passed"."""
+    outcomes: Mapping[str, int]
+    records: DecisionRecords
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
         rejected = _counter(
             "rejected_nodes", "Nodes rejected by filter calls, by plugin and reason.", "plugin", "reason"
         )
-        for (plugin, reason), count in zip(self._reasons, self._rejections[1:], strict=True):
-            rejected.add_metric([plugin, reason], count)
-        outcomes = _counter(
-            "filtered_pods", "Filter calls, by outcome: all, some or none of the named nodes passed.", "outcome"
+        for labels, count in zip(self.reasons, self.rejections[1:], strict=True):
+            rejected.add_metric(labels, count)
+        yield rejected
+        yield _counts(
+            "filtered_pods",
+            "Filter calls, by outcome: all, some or none of the named nodes passed.",
+            "outcome",
+            self.outcomes,
         )
-        for outcome, count in self._outcomes.items():
-            outcomes.add_metric([outcome], count)
-        choices = _counter(
+        yield _counts(
             "bound_pods",
             "Bind calls, by the extender's score of the node: best, tied, other (kube-scheduler's own scores had more "
             "weight), indifferent (all nodes had the same), only (one node had passed), unknown.",
             "choice",
+            self.records.choices,
         )
-        for choice, count in self._records.choices.items():
-            choices.add_metric([choice.value], count)
-        yield from (rejected, outcomes, choices)
-        yield metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}recorded_decisions", "Decisions that koordctl can explain.", value=len(self._records)
-        )
-        yield metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}recorded_decision_bytes", "Memory of the recorded decisions.", value=self._records.bytes
-        )
+        yield _gauge("recorded_decisions", "Decisions that koordctl can explain.", len(self.records))
+        yield _gauge("recorded_decision_bytes", "Memory of the recorded decisions.", self.records.bytes)
 
 
+@dataclass(frozen=True, eq=False)
 class QueueingCollector(registry.Collector):
     """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
 
-    def __init__(
-        self,
-        refused: RefusedPods,
-        reservations: Reservations,
-        waits: LoadWaits,
-        preemption_candidates: Mapping[str, int],
-    ) -> None:
-        self._waits = waits
-        self._refused = refused
-        self._reservations = reservations
-        self._preemption_candidates = preemption_candidates
+    refused: RefusedPods
+    reservations: Reservations
+    waits: LoadWaits
+    preemption_candidates: Mapping[str, int]
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        retried = _counter(
+        yield _counts(
             "retried_pods",
             "Refused pods that were annotated so that kube-scheduler tries them again, by cause: a refused node passes "
             "(cooled), or a node that kube-scheduler did not name (not-named).",
             "cause",
+            self.refused.woken,
         )
-        for cause, count in self._refused.woken.items():
-            retried.add_metric([cause.value], count)
-        candidates = _counter(
+        yield _counts(
             "preemption_candidates",
             "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then.",
             "outcome",
+            self.preemption_candidates,
         )
-        for outcome, count in self._preemption_candidates.items():
-            candidates.add_metric([outcome], count)
-        yield from (retried, candidates)
+        refused, reservations = self.refused, self.reservations
         for name, text, value in (
             (
                 "refused_pods_evicted",
                 "Refused pods that were dropped because too many waited; want 0.",
-                self._refused.evicted,
+                refused.evicted,
             ),
-            ("failed_retries", "Refused pods whose annotation could not be written; want 0.", self._refused.failed),
-            ("reservations", "Pods that were counted on their node before they were bound.", self._reservations.begun),
+            ("failed_retries", "Refused pods whose annotation could not be written; want 0.", refused.failed),
+            ("reservations", "Pods that were counted on their node before they were bound.", reservations.begun),
             (
                 "placements_despite_load",
                 "Filter calls that passed a pod that load alone had refused everywhere for softAfterSeconds.",
-                self._waits.placed,
+                self.waits.placed,
             ),
-            (
-                "moved_reservations",
-                "Reservations whose node the claim of a volume corrected.",
-                self._reservations.moved,
-            ),
+            ("moved_reservations", "Reservations whose node the claim of a volume corrected.", reservations.moved),
         ):
-            family = _counter(name, text)
-            family.add_metric([], value)
-            yield family
-        for name, text, value in (
-            ("refused_pods", "Pods that wait because no node passed.", len(self._refused)),
-            ("pods_refused_for_load", "Prod pods that only load refuses, on every node.", len(self._waits)),
-            ("reserved_pods", "Pods that count on a node before they are bound.", len(self._reservations)),
-        ):
-            yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)
+            yield metrics_core.CounterMetricFamily(f"{_PREFIX}{name}", text, value=value)
+        yield _gauge("refused_pods", "Pods that wait because no node passed.", len(refused))
+        yield _gauge("pods_refused_for_load", "Prod pods that only load refuses, on every node.", len(self.waits))
+        yield _gauge("reserved_pods", "Pods that count on a node before they are bound.", len(reservations))
 
 
+@dataclass(frozen=True, eq=False)
 class MidQuotaCollector(registry.Collector):
     """Collector of the Mid resources that namespaces hold, against their quotas."""
 
-    def __init__(self, quotas: MidQuotas) -> None:
-        self._quotas = quotas
+    quotas: MidQuotas
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples, of the namespaces that hold the most."""
-        uses = self._quotas.uses()
+        uses = self.quotas.uses()
         shown = heapq.nlargest(MOST_NAMESPACES, uses, key=lambda name: (uses[name].held, name))
         for place, (name, resource, units) in enumerate(_MID):
             held_family, most = (
@@ -175,34 +150,27 @@ class MidQuotaCollector(registry.Collector):
                 if (may := uses[namespace].quota[place]) is not None:
                     most.add_metric([namespace], may / units)
             yield from (held_family, most)
-        for label, text, value in (
-            (
-                "malformed_mid_quotas",
-                "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
-                sum(use.is_malformed for use in uses.values()),
-            ),
-            ("namespaces_without_mid_metrics", "Namespaces beyond those that are shown.", len(uses) - len(shown)),
-        ):
-            yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{label}", text, value=value)
+        yield _gauge(
+            "malformed_mid_quotas",
+            "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
+            sum(use.is_malformed for use in uses.values()),
+        )
+        yield _gauge(
+            "namespaces_without_mid_metrics", "Namespaces beyond those that are shown.", len(uses) - len(shown)
+        )
 
 
+@dataclass(frozen=True, eq=False)
 class NodeCollector(registry.Collector):
     """Collector of the age of each node's newest report, and of the problems of nodes, by plugin.
 
     The nodes by name are on /debug/nodes/.
     """
 
-    def __init__(
-        self,
-        columns: RecordedColumns,
-        vectors: NodeColumns,
-        load_aware: LoadAware | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self._columns = columns
-        self._load_aware = load_aware
-        self._vectors = vectors
-        self._clock = clock
+    columns: RecordedColumns
+    vectors: NodeColumns
+    load_aware: LoadAware | None
+    clock: Callable[[], float]
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
@@ -211,8 +179,8 @@ class NodeCollector(registry.Collector):
             "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time.",
             labels=["report_age_at_most_seconds"],
         )
-        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        for age, count in counts_by_age(self._columns.updated_at[rows], self._clock()).items():
+        rows = np.fromiter(list(self.vectors.rows.values()), dtype=np.intp)
+        for age, count in counts_by_age(self.columns.updated_at[rows], self.clock()).items():
             family.add_metric([age], count)
         yield family
         problems = metrics_core.GaugeMetricFamily(
@@ -221,11 +189,23 @@ class NodeCollector(registry.Collector):
             "or a configured statistic that the report lacks, so that the newest usage counts (missing_window).",
             labels=["plugin", "kind"],
         )
-        if self._load_aware is not None:
-            for kind, count in self._load_aware.problems(rows).items():
+        if self.load_aware is not None:
+            for kind, count in self.load_aware.problems(rows).items():
                 problems.add_metric([LoadAware.name, kind], count)
         yield problems
 
 
 def _counter(name: str, text: str, *labels: str) -> metrics_core.CounterMetricFamily:
     return metrics_core.CounterMetricFamily(f"{_PREFIX}{name}", text, labels=labels)
+
+
+def _counts(name: str, text: str, label: str, by_value: Mapping[Any, int]) -> metrics_core.CounterMetricFamily:
+    """Return a counter with one label, from the counts by its value."""
+    family = _counter(name, text, label)
+    for value, count in by_value.items():
+        family.add_metric([str(value)], count)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> metrics_core.GaugeMetricFamily:
+    return metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)

@@ -13,6 +13,7 @@ import copy
 import enum
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -50,61 +51,38 @@ class NodeChoice(enum.StrEnum):
     """There is no record of the pod, or its nodes were not scored."""
 
 
+@dataclass(slots=True, eq=False)
 class RecordedDecision:
     """One filter call, with the scores and the node that followed. Nodes are in the order of the request."""
 
-    __slots__ = (
-        "asked",
-        "at",
-        "codes",
-        "inputs",
-        "names",
-        "node",
-        "nodes_scored",
-        "passed",
-        "plugin_scores",
-        "pod",
-        "reasons",
-        "rows",
-        "scores",
-        "unknown_names_bytes",
-        "updated_at",
-    )
+    pod: PodInfo
+    rows: Rows
+    names: Sequence[str] | npt.NDArray[Any]
+    codes: ReasonCodes | None
+    """Reason code of each node, 0 if it passed; None if all passed."""
+    at: float
+    reasons: Sequence[str] = ()
+    """Text of each reason at that moment; code - 1 is the index."""
+    asked: int = field(init=False)
+    """Number of nodes in the request, also where fewer are kept."""
+    passed: int = field(init=False)
+    """Number of nodes that passed."""
+    unknown_names_bytes: int = 0
+    updated_at: Floats = field(default_factory=lambda: np.zeros(0))
+    """Time of each node's report; NaN without one."""
+    inputs: Mapping[str, PluginInputs] = field(default_factory=dict)
+    """By plugin."""
+    nodes_scored: Rows | None = None
+    """Rows of the nodes that were scored."""
+    scores: Ints | None = None
+    """Combined scores of these rows."""
+    plugin_scores: Sequence[PluginScores] = ()
+    node: str = ""
+    """Node of the bind call; empty before it."""
 
-    def __init__(
-        self,
-        pod: PodInfo,
-        rows: Rows,
-        names: Sequence[str],
-        codes: ReasonCodes | None,
-        at: float,
-        *,
-        reasons: Sequence[str] = (),
-    ) -> None:
-        self.pod = pod
-        self.reasons = reasons
-        """Text of each reason at that moment; code - 1 is the index."""
-        self.rows = rows
-        self.names: Sequence[str] | npt.NDArray[Any] = names
-        self.unknown_names_bytes = 0
-        self.codes = codes
-        """Reason code of each node, 0 if it passed; None if all passed."""
-        self.asked = len(rows)
-        """Number of nodes in the request, also where fewer are kept."""
-        self.passed = len(rows) - (0 if codes is None else int(np.count_nonzero(codes)))
-        """Number of nodes that passed."""
-        self.at = at
-        self.updated_at: Floats = np.zeros(0)
-        """Time of each node's report; NaN without one."""
-        self.inputs: Mapping[str, PluginInputs] = {}
-        """By plugin."""
-        self.nodes_scored: Rows | None = None
-        """Rows of the nodes that were scored."""
-        self.scores: Ints | None = None
-        """Combined scores of these rows."""
-        self.plugin_scores: Sequence[PluginScores] = ()
-        self.node = ""
-        """Node of the bind call; empty before it."""
+    def __post_init__(self) -> None:
+        self.asked = len(self.rows)
+        self.passed = self.asked - (0 if self.codes is None else int(np.count_nonzero(self.codes)))
 
     def size_bytes(self) -> int:
         """Return its approximate size in memory."""

@@ -18,6 +18,7 @@ The quota is that of the annotation of the Namespace, else the default one. A ma
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from api_types.mid_pods import quota
@@ -46,27 +47,23 @@ class NamespaceUse(NamedTuple):
     """Whether its annotation is malformed, so that it permits nothing new."""
 
 
+@dataclass(slots=True)
 class _Holder:
     """A pod that holds Mid resources."""
 
-    __slots__ = ("amounts", "expected_until", "is_assigned", "uid")
-
-    def __init__(self, uid: str, amounts: MidAmounts) -> None:
-        self.uid = uid
-        self.amounts = amounts
-        self.is_assigned = False
-        self.expected_until: float | None = None
+    uid: str
+    amounts: MidAmounts
+    is_assigned: bool = False
+    expected_until: float | None = None
 
 
+@dataclass(slots=True)
 class _NamespaceSums:
     """Holders of one namespace by pod key, and their sums."""
 
-    __slots__ = ("cpu_millis", "holders", "memory_bytes")
-
-    def __init__(self) -> None:
-        self.holders: dict[str, _Holder] = {}
-        self.cpu_millis = 0
-        self.memory_bytes = 0
+    holders: dict[str, _Holder] = field(default_factory=dict)
+    cpu_millis: int = 0
+    memory_bytes: int = 0
 
     def add(self, amounts: MidAmounts, sign: int) -> None:
         """Add to the sums, or subtract."""
@@ -119,10 +116,8 @@ class MidQuotas:
 
     def namespace_use(self, namespace: str) -> NamespaceUse:
         """Return what a namespace holds, and may hold."""
-        namespace_sums = self._namespaces.get(namespace)
-        amounts = (
-            MidAmounts(namespace_sums.cpu_millis, namespace_sums.memory_bytes) if namespace_sums else MidAmounts(0, 0)
-        )
+        sums = self._namespaces.get(namespace, _NamespaceSums())
+        amounts = MidAmounts(sums.cpu_millis, sums.memory_bytes)
         return NamespaceUse(amounts, self._own.get(namespace, self.default), namespace in self._malformed)
 
     def limits(self, key: str) -> bool:
@@ -196,16 +191,13 @@ class MidQuotas:
     def _hold(self, pod: AssignedPod | PodInfo) -> _Holder:
         key, uid, namespace = pod.key, pod.uid, pod_namespace(pod.key)
         amounts = MidAmounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
-        sums = self._namespaces.get(namespace)
-        if sums is None:
-            sums = self._namespaces[namespace] = _NamespaceSums()
+        sums = self._namespaces.setdefault(namespace, _NamespaceSums())
         holder = sums.holders.get(key)
-        if holder is not None and holder.uid == uid:
+        if holder is not None:
             sums.add(holder.amounts, -1)
             holder.amounts = amounts
-        else:
+        if holder is None or holder.uid != uid:
             if holder is not None:
-                sums.add(holder.amounts, -1)
                 self._expected.pop(holder.uid, None)
             holder = sums.holders[key] = _Holder(uid, amounts)
         sums.add(amounts, 1)

@@ -8,6 +8,7 @@ state, because changes and decisions take turns in one event loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -25,18 +26,16 @@ Rows = npt.NDArray[np.intp]
 _FIRST_CAPACITY: Final = 64  # rows; doubled whenever they run out
 
 
+@dataclass(slots=True, eq=False)
 class NodeEntry:
     """State of one node name: its object, and its load. Either may be missing."""
 
-    __slots__ = ("allocatable", "load", "name", "node", "row")
-
-    def __init__(self, name: str, row: int, load: NodeLoad) -> None:
-        self.name = name
-        self.row = row
-        self.load = load
-        self.node: pods.Node | None = None
-        self.allocatable: pods.Resources = {}
-        """Native allocatable, the raw-allocatable annotation applied; empty without a node object."""
+    name: str
+    row: int
+    load: NodeLoad
+    node: pods.Node | None = None
+    allocatable: pods.Resources = field(default_factory=dict)
+    """Native allocatable, the raw-allocatable annotation applied; empty without a node object."""
 
     def is_empty(self) -> bool:
         """Return whether neither the node object nor any load is known."""

@@ -29,18 +29,8 @@ class NodeLoad:
     """Newest report of a node, its assigned pods, and their sums."""
 
     __slots__ = (
-        "mid_cpu_millis",
-        "mid_memory_bytes",
-        "node_delta",
-        "node_estimated",
-        "pods",
-        "pods_version",
-        "prod_delta",
-        "prod_usage",
-        "report",
-        "system_in_prod",
-        "update_time",
-        "zero",
+        *("mid_cpu_millis", "mid_memory_bytes", "node_delta", "node_estimated", "pods", "pods_version", "prod_delta"),
+        *("prod_usage", "report", "system_in_prod", "update_time", "zero"),
     )
 
     def __init__(self, resource_count: int, *, system_in_prod: bool) -> None:
@@ -102,11 +92,6 @@ class NodeLoad:
             result.set_report(self.report)
         return result
 
-    def sums(self) -> tuple[Vector, ...]:
-        """Return every sum, for comparison."""
-        vectors = (self.node_estimated, self.prod_usage, self.node_delta, self.prod_delta)
-        return (*map(tuple, vectors), (self.mid_cpu_millis, self.mid_memory_bytes))
-
     def is_empty(self) -> bool:
         """Return whether there is neither a report nor a pod."""
         return self.report is None and not self.pods
@@ -167,10 +152,8 @@ class NodeLoad:
         usage = None if reported is None else reported[:-1]
         if is_estimated:
             _add(self.node_delta, _excess(estimate, usage), sign)
-        if pod.is_prod and not is_reported_prod:
-            _add(self.prod_delta, _excess(estimate, None), sign)
-        elif pod.is_prod and is_estimated:
-            _add(self.prod_delta, _excess(estimate, usage), sign)
+        if pod.is_prod:
+            _add(self.prod_delta, _excess(estimate, usage if is_reported_prod else None), sign)
 
     def _is_estimated_though_reported(self, pod: AssignedPod, report: NodeReport) -> bool:
         if self.update_time is None or self.update_time - report.interval_seconds < pod.timestamp:
