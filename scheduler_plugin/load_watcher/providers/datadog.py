@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher.providers import http_source, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpSource
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
@@ -20,7 +20,6 @@ DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
 TIMEOUT_SECONDS: Final = 55.0
 _ROLLUP: Final = "rollup(avg, 60)"
 _INTERVAL_MILLIS: Final = 60_000
-_VALIDATE: Final = "/api/v1/validate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,40 +50,24 @@ def utilizations(cpu_metric: str = "", memory_metric: str = "") -> Sequence[Util
     return cpu, UtilizationMetric(f"avg:{memory_metric}", MetricType.MEMORY, {memory_metric: 1.0})
 
 
-class DatadogProvider:
+class DatadogProvider(HttpProvider):
     """Provider that reads all metrics in one request."""
 
     name = provider_spec.DATADOG
     has_deviation = False
+    health_path = "/api/v1/validate"
+    """Accepts the API key, or does not."""
 
     def __init__(self, reach: Reach, hosts: HostFilter, utilizations: Sequence[UtilizationMetric]) -> None:
-        self._source = HttpSource(reach)
+        super().__init__(reach)
         self._hosts = hosts
         self._wanted = utilizations
-
-    async def check(self) -> Sequence[str]:
-        """Return a problem if the API key is not accepted."""
-        try:
-            await self._source.send("GET", _VALIDATE)
-        except ProviderFailed as error:
-            return (str(error),)
-        return ()
 
     async def fetch(self, window: Window) -> Fetched:
         """Return both resources. Raises ProviderFailed."""
         attributes = request(self._hosts, window, self._wanted)
-        path = "/api/v2/query/timeseries"
         body = {"data": {"type": "timeseries_request", "attributes": attributes}}
-        response = self._source.decode(await self._source.send("POST", path, json=body), path)
-        return read_nodes(response, self._wanted)
-
-    async def is_healthy(self) -> bool:
-        """Return whether the API key is accepted."""
-        return await self._source.is_ok("GET", _VALIDATE)
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._source.close()
+        return read_nodes(await self._json("POST", "/api/v2/query/timeseries", json=body), self._wanted)
 
 
 def headers(api_key: str, application_key: str) -> dict[str, str]:

@@ -1,18 +1,17 @@
-"""HTTP client of a provider, and the names of hosts.
+"""Base of the providers that read an HTTP server, and the names of hosts.
 
 Monitoring services such as SignalFx and Datadog know hosts of many clusters: `HostFilter` selects those of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
-from component_base.http_client import HttpClient, Reply, RequestFailed
+from component_base.http_client import HttpClient, Reach
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 
 
@@ -29,29 +28,37 @@ def node_name(host: str) -> str:
     return host.partition(".")[0]
 
 
-class HttpSource(HttpClient):
-    """Connection pool of one server, whose failures are those of a provider."""
+class HttpProvider:
+    """Provider that reads one server, which is healthy while `health_path` returns 200."""
 
-    async def send(
-        self, method: str, path: str, *, accept: Collection[int] | None = (HTTPStatus.OK,), **request: Any
-    ) -> Reply:
-        """Send a request and return the response if its status is accepted. Raises ProviderFailed."""
+    health_path: str
+
+    def __init__(self, reach: Reach) -> None:
+        self._client = HttpClient(reach)
+        self._address = reach.address
+
+    async def check(self) -> Sequence[str]:
+        """Return a problem if the server is not healthy."""
         try:
-            return await super().send(method, path, accept=accept, **request)
-        except RequestFailed as error:
-            raise ProviderFailed(str(error)) from error
+            await self._client.send("GET", self.health_path)
+        except ProviderFailed as error:
+            return (str(error),)
+        return ()
 
-    async def is_ok(self, method: str, path: str) -> bool:
-        """Return whether a request returns 200 now."""
-        try:
-            await self.send(method, path)
-        except ProviderFailed:
-            return False
-        return True
+    async def is_healthy(self) -> bool:
+        """Return whether the server is healthy now."""
+        return not await HttpProvider.check(self)
 
-    def decode(self, reply: Reply, path: str) -> Any:
-        """Decode the JSON of a response. Raises ProviderFailed."""
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _json(self, method: str, path: str, **request: Any) -> Any:
+        """Return the JSON of a response with status 200. Raises ProviderFailed."""
+        reply = await self._client.send(method, path, **request)
         try:
             return msgspec.json.decode(reply.content)
         except msgspec.DecodeError as error:
-            raise ProviderFailed(f"{self.shown}{path} did not return JSON ({error}); check the address") from error
+            raise ProviderFailed(
+                f"{self._client.shown}{path} did not return JSON ({error}); check the address"
+            ) from error

@@ -13,7 +13,7 @@ from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HttpSource
+from scheduler_plugin.load_watcher.providers.http_source import HttpProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
@@ -30,15 +30,15 @@ class Bucket:
     bucket: str
 
 
-class InfluxDbProvider:
+class InfluxDbProvider(HttpProvider):
     """Client of one server. A token that can read the bucket is enough."""
 
     name = provider_spec.INFLUXDB
     has_deviation = True
+    health_path = "/health"
 
     def __init__(self, reach: Reach, bucket: Bucket, nodes: ReadKnownNodes) -> None:
-        self._source = HttpSource(reach)
-        self._address = reach.address
+        super().__init__(reach)
         self._bucket = bucket
         self._nodes = nodes
 
@@ -57,16 +57,8 @@ class InfluxDbProvider:
         """Return mean and deviation of each node over the window. Raises ProviderFailed."""
         return percents(await self._query(flux(self._bucket.bucket, window)), window.duration, self._nodes())
 
-    async def is_healthy(self) -> bool:
-        """Return whether the server reports itself healthy."""
-        return await self._source.is_ok("GET", "/health")
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._source.close()
-
     async def _query(self, text: str) -> str:
-        response = await self._source.send(
+        response = await self._client.send(
             "POST",
             "/api/v2/query",
             params={"org": self._bucket.org},

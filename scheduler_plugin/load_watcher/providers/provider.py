@@ -8,9 +8,8 @@ from typing import NamedTuple, Protocol
 from component_base.http_client import RequestFailed
 from scheduler_plugin.load_watcher.records import NodeMetrics, Window
 
-
-class ProviderFailed(RequestFailed):
-    """Nothing was delivered; the message names the address, the observed and the expected result."""
+ProviderFailed = RequestFailed
+"""Nothing was delivered; the message names the address, the observed and the expected result."""
 
 
 class Fetched(NamedTuple):

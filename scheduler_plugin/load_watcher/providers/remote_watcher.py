@@ -10,7 +10,7 @@ import msgspec
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HttpSource
+from scheduler_plugin.load_watcher.providers.http_source import HttpProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, Window
 
@@ -22,7 +22,7 @@ def headers() -> dict[str, str]:
     return {"Content-Type": "application/json"}
 
 
-class LoadWatcherProvider:
+class LoadWatcherProvider(HttpProvider):
     """Client of one load watcher. Upstream's has a single window and ignores the `window` parameter.
 
     A window older than `oldest_seconds` is refused, because upstream's watcher serves its last snapshot without an age
@@ -31,11 +31,11 @@ class LoadWatcherProvider:
 
     name = provider_spec.LOAD_WATCHER
     has_deviation = False
+    health_path = "/watcher/health"
 
     def __init__(self, reach: Reach, oldest_seconds: float = OLDEST_SECONDS) -> None:
-        self._address = reach.address
+        super().__init__(reach)
         self._oldest_seconds = oldest_seconds
-        self._source = HttpSource(reach)
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the health page does not return 200."""
@@ -43,16 +43,8 @@ class LoadWatcherProvider:
 
     async def fetch(self, window: Window) -> Fetched:
         """Return the snapshot that the other watcher serves now. Raises ProviderFailed."""
-        response = await self._source.send("GET", "/watcher", params={"window": window.duration})
+        response = await self._client.send("GET", "/watcher", params={"window": window.duration})
         return read(response.content, f"{self._address}/watcher", window.end, self._oldest_seconds)
-
-    async def is_healthy(self) -> bool:
-        """Return whether the other watcher reports itself healthy."""
-        return await self._source.is_ok("GET", "/watcher/health")
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._source.close()
 
 
 def read(body: bytes, address: str, now: float, oldest_seconds: float = OLDEST_SECONDS) -> Fetched:

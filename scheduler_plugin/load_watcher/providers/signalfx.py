@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher.providers import http_source, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpSource
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
@@ -23,14 +23,14 @@ _MOST_SERIES: Final = 10_000
 _SERIES: Final = "/v2/metrictimeseries"
 
 
-class SignalFxProvider:
+class SignalFxProvider(HttpProvider):
     """Provider that reads two metrics: the points of their series, and the host of each series."""
 
     name = provider_spec.SIGNALFX
     has_deviation = False
 
     def __init__(self, reach: Reach, hosts: HostFilter) -> None:
-        self._source = HttpSource(reach)
+        super().__init__(reach)
         self._hosts = hosts
 
     async def check(self) -> Sequence[str]:
@@ -40,11 +40,14 @@ class SignalFxProvider:
     async def fetch(self, window: Window) -> Fetched:
         """Return both metrics; a failed one is reported and skipped. Raises ProviderFailed if both fail."""
         by_node: dict[str, list[Metric]] = {}
-        problems = []
+        problems: list[str] = []
         failed = 0
         for metric, kind in METRICS.items():
             try:
-                points, series = await self._answers(metric, window)
+                points, series = [
+                    await self._json("GET", path, params=parameters)
+                    for path, parameters in requests(metric, self._hosts, window)
+                ]
                 values = values_by_host(points, series)
             except ProviderFailed as error:
                 problems.append(str(error))
@@ -65,10 +68,6 @@ class SignalFxProvider:
             return False
         return True
 
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._source.close()
-
     async def _check(self, metric: str) -> Sequence[str]:
         try:
             series = await self._one_series(metric)
@@ -80,15 +79,7 @@ class SignalFxProvider:
 
     async def _one_series(self, metric: str) -> Any:
         parameters = {"limit": "1", "query": query(metric, self._hosts)}
-        return self._source.decode(await self._source.send("GET", _SERIES, params=parameters), _SERIES)
-
-    async def _answers(self, metric: str, window: Window) -> tuple[Any, Any]:
-        responses = []
-        for path, parameters in requests(metric, self._hosts, window):
-            response = await self._source.send("GET", path, params=parameters)
-            responses.append(self._source.decode(response, path))
-        points, series = responses
-        return points, series
+        return await self._json("GET", _SERIES, params=parameters)
 
 
 def headers(token: str) -> dict[str, str]:
