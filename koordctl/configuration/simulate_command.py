@@ -22,7 +22,7 @@ from koordctl.cli.answer import FINE, INTERRUPTED, NOT_READ, WRONG_USAGE
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.simulation import kube_scheduler_model, outcome, recorded_cluster, recording
+from scheduler_plugin.simulation import kube_scheduler_model, outcome, recorded_cluster
 from scheduler_plugin.simulation.outcome import ReplayOutcome
 from scheduler_plugin.simulation.recorded_cluster import Play, Recording
 from scheduler_plugin.simulation.replay import Replay
@@ -91,7 +91,7 @@ def run(options: Namespace) -> int:
     except (
         command.WrongUsage,
         recorded_cluster.BadRecording,
-        recording.BadUsage,
+        recorded_cluster.BadUsage,
         loader.InvalidConfiguration,
         kube_scheduler_model.CannotModel,
         quantities.InvalidQuantity,
@@ -113,21 +113,21 @@ def _recording(options: Namespace) -> Recording:
         return asyncio.run(_live(options))
     if not options.pods or not options.nodes:
         raise recorded_cluster.BadRecording("want --pods and --nodes (and --metrics, if available), or --live")
-    return recording.from_files(options.pods, options.nodes, options.metrics)
+    return recorded_cluster.from_files(options.pods, options.nodes, options.metrics)
 
 
 async def _live(options: Namespace) -> Recording:
     async with command.connected(options) as api:
-        return await recording.from_cluster(api)
+        return await recorded_cluster.from_cluster(api)
 
 
 def _play(options: Namespace) -> Play:
     usage: Any = {}
     if options.usage:
         try:
-            usage = recording.usage_series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
-        except (OSError, UnicodeDecodeError, recording.BadUsage) as error:
-            raise recording.BadUsage(f"{options.usage}: {error}") from error
+            usage = recorded_cluster.usage_series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
+        except (OSError, UnicodeDecodeError, recorded_cluster.BadUsage) as error:
+            raise recorded_cluster.BadUsage(f"{options.usage}: {error}") from error
     return Play(
         hours=options.hours,
         step_seconds=options.step_seconds,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api_types.colocation import problem
-from api_types.colocation.problem import Effect, KeyPath, Problem
+from api_types.colocation.problem import Effect, KeyPath, Problem, problem
 from api_types.kubernetes import times
 
 _VERBS: Final = {
@@ -44,21 +43,19 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Find the values that keep the extender from working."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
-        yield problem.problem(
+        yield problem(
             ("extenders",), extenders, "a list with this extender, otherwise it is never called", Effect.ADVICE
         )
         return
     for index, extender in enumerate(extenders):
         path: KeyPath = ("extenders", index)
         if not isinstance(extender, dict):
-            yield problem.problem(path, extender, "an object")
+            yield problem(path, extender, "an object")
         elif len(extenders) == 1 or _is_this_one(extender):
             yield from _extender_problems(extender, path)
     if len(extenders) > 1 and not any(isinstance(extender, dict) and _is_this_one(extender) for extender in extenders):
         want = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
-        yield problem.problem(
-            ("extenders",), [_member(extender, "urlPrefix") for extender in extenders], want, Effect.ADVICE
-        )
+        yield problem(("extenders",), [_member(extender, "urlPrefix") for extender in extenders], want, Effect.ADVICE)
     for index, profile in enumerate(_items(document.get("profiles"))):
         yield from _weight_problems(profile, ("profiles", index))
 
@@ -71,7 +68,7 @@ def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
             for key in ("filterVerb", "preemptVerb"):
                 if extender.get(key):
                     want = "nothing: no filter plugin is enabled, so that the call rejects no node"
-                    yield problem.problem(("extenders", index, key), extender[key], want, Effect.ADVICE)
+                    yield problem(("extenders", index, key), extender[key], want, Effect.ADVICE)
 
 
 def spreading(document: Any) -> Iterator[Problem]:
@@ -86,7 +83,7 @@ def spreading(document: Any) -> Iterator[Problem]:
         if spread:
             want = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
             path = ("profiles", index, "plugins", "score", "disabled")
-            yield problem.problem(path, sorted(off), want, Effect.ADVICE)
+            yield problem(path, sorted(off), want, Effect.ADVICE)
 
 
 def _names(plugins: Any, point: str, key: str) -> set[str]:
@@ -99,66 +96,66 @@ def _is_this_one(extender: Mapping[str, Any]) -> bool:
 
 def _extender_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if not extender.get("urlPrefix"):
-        yield problem.problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
+        yield problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
     yield from _verb_problems(extender, path)
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
-        yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
+        yield problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
         want = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), want)
+        yield problem((*path, "ignorable"), extender.get("ignorable"), want)
     elif extender.get("ignorable") is not True:
         want = "true: otherwise no pod is scheduled while the extender is unavailable"
-        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), want, Effect.ADVICE)
+        yield problem((*path, "ignorable"), extender.get("ignorable"), want, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
         want = "true: the extender refuses calls with whole Node objects"
-        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), want)
+        yield problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), want)
     yield from _timeout_problems(extender.get("httpTimeout"), (*path, "httpTimeout"))
     yield from _tls_problems(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
             want = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
-            yield problem.problem((*path, "managedResources", index, "name"), name, want)
+            yield problem((*path, "managedResources", index, "name"), name, want)
 
 
 def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     for key, verb in _VERBS.items():
         if extender.get(key) not in (None, "", verb):
-            yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
+            yield problem((*path, key), extender[key], f"{verb}, or nothing")
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
         want = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
-        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), want)
+        yield problem((*path, "preemptVerb"), extender.get("preemptVerb"), want)
     if (extender.get("filterVerb") or extender.get("prioritizeVerb")) and not extender.get("bindVerb"):
         want = "bind: otherwise a pod counts on its node only when the watch shows it"
-        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), want, Effect.ADVICE)
+        yield problem((*path, "bindVerb"), extender.get("bindVerb"), want, Effect.ADVICE)
     if not extender.get("prioritizeVerb"):
         want = "prioritize: otherwise the extender scores no node"
-        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), want, Effect.ADVICE)
+        yield problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), want, Effect.ADVICE)
 
 
 def _timeout_problems(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
         want = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
-        yield problem.problem(path, timeout, want, Effect.ADVICE)
+        yield problem(path, timeout, want, Effect.ADVICE)
         return
     try:
         nanos = times.duration_nanos(timeout) if isinstance(timeout, str) else 0
     except ValueError:
         nanos = 0
     if nanos <= 0:
-        yield problem.problem(path, timeout, "a duration like 300ms")
+        yield problem(path, timeout, "a duration like 300ms")
     elif nanos > _LONGEST_TIMEOUT_NANOS:
-        yield problem.problem(path, timeout, "at most 1s: a call blocks all scheduling", Effect.ADVICE)
+        yield problem(path, timeout, "at most 1s: a call blocks all scheduling", Effect.ADVICE)
 
 
 def _tls_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     prefix, tls = extender.get("urlPrefix"), _member(extender, "tlsConfig")
     if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
-        yield problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
+        yield problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
     elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
         want = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
-        yield problem.problem((*path, "tlsConfig"), tls, want, Effect.ADVICE)
+        yield problem((*path, "tlsConfig"), tls, want, Effect.ADVICE)
 
 
 def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
@@ -178,13 +175,11 @@ def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
     unchanged = [name for name, weight in written_out if weight and weight == _DEFAULT_WEIGHTS.get(name)]
     if unchanged and len(unchanged) == sum(name in _DEFAULT_WEIGHTS for name, _weight in written_out):
         want = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
-        yield problem.problem(
-            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, want, Effect.ADVICE
-        )
+        yield problem((*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, want, Effect.ADVICE)
     undecided = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
     if undecided and "*" not in decided:
         want = f"ten times the default weights ({', '.join(undecided)}): extender scores are multiplied by 10"
-        yield problem.problem((*path, "plugins"), plugins, want, Effect.ADVICE)
+        yield problem((*path, "plugins"), plugins, want, Effect.ADVICE)
 
 
 def _member(value: Any, key: str) -> Any:

@@ -1,6 +1,6 @@
 """Load the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
 
-    plugins:                      # the plugins that run, and their weights; rules in plugin_selection
+    plugins:                      # the plugins that run, and their weights; rules in plugin_profile
       score: {enabled: [{name: LoadAwareScheduling, weight: 3}]}
     pluginConfig:                 # arguments, with upstream's names
     - name: LoadAwareScheduling
@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple
 import pydantic
 import yaml
 
-from api_types.colocation import problem as config_problem
-from api_types.colocation.problem import KeyPath, Problem
-from scheduler_plugin.config import plugin_args, plugin_selection
+from api_types.colocation.problem import KeyPath, Problem, problem
+from scheduler_plugin.config import plugin_profile
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
@@ -118,7 +117,7 @@ def load(file_name: str | None) -> PluginConfiguration:
     except RecursionError as error:
         raise InvalidConfiguration([f"the configuration {file_name} {TOO_DEEP}"]) from error
     except InvalidConfiguration as error:
-        raise InvalidConfiguration([f"{file_name}: {problem}" for problem in error.problems]) from error
+        raise InvalidConfiguration([f"{file_name}: {text}" for text in error.problems]) from error
 
 
 def as_json(value: Any) -> Any:
@@ -134,10 +133,10 @@ def parse(document: Any) -> PluginConfiguration:
     """Validate and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
-    args_by_plugin = plugin_args.given(
+    args_by_plugin = plugin_profile.plugin_args(
         profile.content.get("pluginConfig"), (*profile.path, "pluginConfig"), problems, with_others=profile.with_others
     )
-    selection = plugin_selection.select(
+    selection = plugin_profile.select(
         profile.content.get("plugins"), (*profile.path, "plugins"), problems, with_others=profile.with_others
     )
     running = {*selection.filters, *selection.score_weights}
@@ -146,13 +145,11 @@ def parse(document: Any) -> PluginConfiguration:
         if name in args_by_plugin and name not in running and not entry.runs_by_default:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
             problems.append(
-                config_problem.problem(
-                    args_by_plugin[name][0], name, f"an entry in {where} too: arguments alone enable nothing"
-                )
+                problem(args_by_plugin[name][0], name, f"an entry in {where} too: arguments alone enable nothing")
             )
         if name in args_by_plugin or name in running or name == LoadAware.name:
             path, args = args_by_plugin.get(name, ((), {}))
-            completed = plugin_args.completed(entry, args, path, problems)
+            completed = plugin_profile.completed_args(entry, args, path, problems)
             if isinstance(completed, PeaksArgs):
                 completed = _with_models(completed, path, problems)
             if completed is not None:
@@ -164,9 +161,9 @@ def parse(document: Any) -> PluginConfiguration:
             effective[LowRiskOverCommitment.name] = LowRiskOverCommitmentArgs.model_validate(args).with_defaults(specs)
     except trimaran_args.Contradiction as error:
         path, args = args_by_plugin[error.plugin]
-        problems.append(config_problem.problem(path, args, error.wanted))
+        problems.append(problem(path, args, error.wanted))
     if problems:
-        raise InvalidConfiguration([str(problem) for problem in problems])
+        raise InvalidConfiguration(list(map(str, problems)))
     return PluginConfiguration(effective, selection.filters, selection.score_weights)
 
 
@@ -174,7 +171,7 @@ def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> Pea
     try:
         return with_models(args)
     except NoPowerModel as error:
-        problems.append(config_problem.problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
+        problems.append(problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
         return args
 
 
@@ -188,27 +185,23 @@ def names_plugins(value: Any) -> bool:
 def _profile(document: Any, problems: list[Problem]) -> _Profile:
     nothing = _Profile({}, (), with_others=False)
     if not isinstance(document, dict):
-        problems.append(config_problem.problem((), document, "an object with plugins and pluginConfig"))
+        problems.append(problem((), document, "an object with plugins and pluginConfig"))
         return nothing
     if "profiles" not in document:
         keys = ("apiVersion", "kind", *_PROFILE_KEYS)
         problems += [
-            config_problem.problem((key,), value, f"one of the keys {', '.join(keys)}")
+            problem((key,), value, f"one of the keys {', '.join(keys)}")
             for key, value in document.items()
             if key not in keys
         ]
         return _Profile(document, (), with_others=False)
     profiles = document["profiles"]
     if not isinstance(profiles, list) or not all(isinstance(profile, dict) for profile in profiles):
-        problems.append(
-            config_problem.problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig")
-        )
+        problems.append(problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
         return nothing
     with_plugins = [index for index, profile in enumerate(profiles) if names_plugins(profile)]
     problems += [
-        config_problem.problem(
-            ("profiles", index), "plugins of the extender", "them in one profile: all profiles share the extender"
-        )
+        problem(("profiles", index), "plugins of the extender", "them in one profile: all profiles share the extender")
         for index in with_plugins[1:]
     ]
     index = with_plugins[0] if with_plugins else 0
@@ -217,6 +210,6 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
 
 def _is_suite_plugin(name: Any) -> bool:
     try:
-        return isinstance(name, str) and bool(name) and plugin_selection.own_name(name, with_others=True) is not None
+        return isinstance(name, str) and bool(name) and plugin_profile.own_name(name, with_others=True) is not None
     except ValueError:
         return True

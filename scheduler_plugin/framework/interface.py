@@ -7,7 +7,7 @@ its columns when `write` passes it a changed node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,10 @@ class PluginArgs(pydantic.BaseModel):
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments."""
         return []
+
+    def completed(self, **defaults: Any) -> Self:
+        """Return the arguments with these values where none is given."""
+        return self.model_copy(update={name: value for name, value in defaults.items() if getattr(self, name) is None})
 
 
 class Plugin(RowWriter, Protocol):

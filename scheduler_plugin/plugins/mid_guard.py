@@ -45,7 +45,7 @@ from api_types.node_metric.mid_status import MidStatus
 from scheduler_plugin.framework.interface import Pending, PluginArgs, PluginInputs, ReasonCodes
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.mid_quotas import NamespaceUse
-from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import LARGEST_SUM
@@ -98,7 +98,7 @@ _WHAT: Final = ("cores of Mid", "GiB of Mid memory")
 _NO_REQUESTS: Final = Requests({}, {})
 
 
-class MidGuard:
+class MidGuard(Columns):
     """The filter plugin."""
 
     name = "MidGuard"
@@ -115,12 +115,6 @@ class MidGuard:
         """Code of the reason for which each node is closed; 0 for one that is open."""
         self._admitted: dict[int, _AdmittedMid] = {}
         """By row; calculated again only when the node's objects change, not with every pod."""
-
-    def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
-        self._left = grown(self._left, capacity)
-        self._valid_until = grown(self._valid_until, capacity)
-        self._closed = grown(self._closed, capacity)
 
     def write(self, entry: NodeEntry) -> None:
         """Update one node's row."""

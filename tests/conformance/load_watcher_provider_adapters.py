@@ -20,17 +20,16 @@ from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     datadog,
-    http_source,
     metrics_server,
     prometheus,
     prometheus_queries,
+    provider,
     provider_spec,
     registry,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
-from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 from tests.conformance.load_watcher_adapters import metrics_of, served
@@ -174,7 +173,7 @@ ADAPTERS = {
     "signalfx.New": _new,
     "signalfx.fetchAllHosts": _signalfx_all,
     "signalfx.getMetricsFromPayloads": _signalfx_values,
-    "signalfx.extractHostName": lambda inputs: {"host": http_source.node_name(inputs["host"])},
+    "signalfx.extractHostName": lambda inputs: {"host": provider.node_name(inputs["host"])},
     "signalfx.requestURLs": _signalfx_urls,
     "datadog.New": _new,
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},

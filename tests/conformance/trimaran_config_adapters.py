@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from api_types.colocation.problem import Problem
-from scheduler_plugin.config import loader, plugin_args
+from scheduler_plugin.config import loader, plugin_profile
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, TrimaranArgs
@@ -30,7 +30,7 @@ class Refused(ValueError):
 def completed(name: str, args: Mapping[str, Any] | None) -> Any:
     """Decode, complete and validate the arguments of one plugin as the loader does. Raises Refused."""
     found: list[Problem] = []
-    own = plugin_args.completed(registry.PLUGINS[name], args or {}, (), found)
+    own = plugin_profile.completed_args(registry.PLUGINS[name], args or {}, (), found)
     if found:
         raise Refused("; ".join(map(str, found)))
     return own
@@ -43,7 +43,7 @@ def _constructor(name: str) -> Any:
             args = completed(name, given)
         except Refused as error:
             return {"error": str(error)}
-        built = registry.PLUGINS[name].build(args, Measurements())
+        built = registry.PLUGINS[name].create(args, Measurements())
         written = args.model_dump(mode="json", by_alias=True)
         found = {"error": None, "effectiveArgs": {key: written[key] for key in inputs.get("args") or {}}}
         if name == "LowRiskOverCommitment":
@@ -100,7 +100,7 @@ def _specs(inputs: Any) -> Any:
 
 def _with_defaults(inputs: Any) -> Any:
     entry = registry.PLUGINS[inputs["kind"].removesuffix("Args")]
-    args = entry.complete(entry.args.model_validate({**(inputs.get("args") or {}), "formula": "upstream"}))
+    args = entry.args.model_validate({**(inputs.get("args") or {}), "formula": "upstream"}).with_defaults()
     written = json.loads(args.model_dump_json(by_alias=True, exclude_none=True, exclude={"metric_provider", "formula"}))
     given = args.metric_provider is not None
     return {"args": written | ({"metricProvider": _provider(args)} if given or not args.watcher_address else {})}

@@ -29,8 +29,8 @@ from scheduler_plugin.plugins.trimaran import (
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel
-from scheduler_plugin.state import pod_info, pod_resources
-from scheduler_plugin.state.pod_resources import ContainerCpu, PodAmounts
+from scheduler_plugin.state import pod_info
+from scheduler_plugin.state.pod_info import ContainerCpu, PodAmounts
 from tests.conformance import trimaran_config_adapters
 
 NOW = 1_556_985_422.0
@@ -166,8 +166,8 @@ def _amounts(amounts: PodAmounts) -> Any:
     return {"milliCPU": amounts.cpu_millis, "memory": amounts.memory_bytes}
 
 
-def _demand(pod: Any) -> pod_resources.PodResources:
-    return pod_resources.read(msgspec.convert(pod, type=pods.Pod).spec)
+def _demand(pod: Any) -> pod_info.PodResources:
+    return pod_info.read_resources(msgspec.convert(pod, type=pods.Pod).spec)
 
 
 def _node_requests_and_limits(inputs: Any) -> Any:
@@ -224,7 +224,7 @@ def _predicted(inputs: Any) -> Any:
 
 def _set_max_limits(inputs: Any) -> Any:
     request, limit = (PodAmounts(own["milliCPU"], own["memory"]) for own in (inputs["podRequest"], inputs["podLimits"]))
-    return _amounts(pod_resources.raised(limit, request))
+    return _amounts(pod_info.raised(limit, request))
 
 
 def _node_metrics(inputs: Any) -> Any:

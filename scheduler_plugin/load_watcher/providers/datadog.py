@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from component_base.http_client import Reach
-from scheduler_plugin.load_watcher.providers import http_source, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpProvider
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, HostFilter, HttpProvider, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
@@ -144,4 +143,4 @@ def _records(means: Mapping[str, float], utilizations: Sequence[UtilizationMetri
 
 def host_name(tag: str) -> str:
     """Return the name in a tag `host:NAME`, up to the first dot; a tag of another kind unchanged."""
-    return http_source.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag
+    return provider.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag

@@ -13,8 +13,7 @@ from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HttpProvider
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, HttpProvider, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 TIMEOUT_SECONDS: Final = 30.0

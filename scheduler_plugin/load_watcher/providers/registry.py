@@ -30,9 +30,8 @@ from scheduler_plugin.load_watcher.providers import (
     remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
-from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
 

@@ -10,8 +10,7 @@ import msgspec
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HttpProvider
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, HttpProvider, ProviderFailed
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, Window
 
 TIMEOUT_SECONDS: Final = 55.0

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from component_base.http_client import Reach
-from scheduler_plugin.load_watcher.providers import http_source, provider_spec
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpProvider
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, HostFilter, HttpProvider, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 DEFAULT_ADDRESS: Final = "https://api.signalfx.com"
@@ -127,8 +126,8 @@ def values_by_host(points: Any, series: Any) -> dict[str, float]:
         means = {}
         for identity, samples in (points["data"] or {}).items():
             host, values = host_of.get(identity), _values(samples)
-            if isinstance(host, str) and http_source.node_name(host) and values:
-                means[http_source.node_name(host)] = statistics.fmean(values)
+            if isinstance(host, str) and provider.node_name(host) and values:
+                means[provider.node_name(host)] = statistics.fmean(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ProviderFailed(f"the response is not a SignalFx response ({error!r})") from error
     return means

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import pydantic
 
 from api_types import names
-from api_types.colocation import problem
-from api_types.colocation.problem import Problem
+from api_types.colocation.problem import Problem, problem, quoted
 from api_types.kubernetes import times
 from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.state.estimator import EstimatorArgs
@@ -128,19 +127,15 @@ class LoadAwareArgs(_Args):
         if not weights and self.dominant_resource_weight == 0:
             weights = _DEFAULT_WEIGHTS
         filter_expired, schedule_expired = _FLAGS_OF[self.on_stale]
-        return self.model_copy(
-            update={
-                "filter_expired_node_metrics": _given(self.filter_expired_node_metrics, default=filter_expired),
-                "enable_schedule_when_node_metrics_expired": _given(
-                    self.enable_schedule_when_node_metrics_expired, default=bool(schedule_expired)
-                ),
-                "node_metric_expiration_seconds": _DEFAULT_EXPIRATION_SECONDS
-                if self.node_metric_expiration_seconds is None
-                else self.node_metric_expiration_seconds,
-                "resource_weights": weights,
-                "usage_thresholds": self.usage_thresholds or _DEFAULT_THRESHOLDS_PERCENT,
-                "estimated_scaling_factors": {**_DEFAULT_FACTORS_PERCENT, **self.estimated_scaling_factors},
-            }
+        whole = {
+            "resource_weights": weights,
+            "usage_thresholds": self.usage_thresholds or _DEFAULT_THRESHOLDS_PERCENT,
+            "estimated_scaling_factors": {**_DEFAULT_FACTORS_PERCENT, **self.estimated_scaling_factors},
+        }
+        return self.model_copy(update=whole).completed(
+            filter_expired_node_metrics=filter_expired,
+            enable_schedule_when_node_metrics_expired=bool(schedule_expired),
+            node_metric_expiration_seconds=_DEFAULT_EXPIRATION_SECONDS,
         )
 
     def resources(self) -> tuple[str, ...]:
@@ -182,18 +177,18 @@ class LoadAwareArgs(_Args):
 def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
-        yield problem.problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
+        yield problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
     if args.soft_after_seconds is not None and args.soft_after_seconds < 0:
-        yield problem.problem(("softAfterSeconds",), args.soft_after_seconds, "a number of seconds of 0 or more")
+        yield problem(("softAfterSeconds",), args.soft_after_seconds, "a number of seconds of 0 or more")
     yield from _out_of_range(("resourceWeights",), args.resource_weights, 1)
     if not 0 <= args.dominant_resource_weight <= 100:
-        yield problem.problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")
+        yield problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")
     yield from _out_of_range(("usageThresholds",), args.usage_thresholds, 0)
     yield from _out_of_range(("estimatedScalingFactors",), args.estimated_scaling_factors, 1)
     without_factor = sorted(args.resource_weights.keys() - args.estimated_scaling_factors.keys())
     if without_factor:
         accepted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
-        yield problem.problem(("estimatedScalingFactors",), args.estimated_scaling_factors, accepted)
+        yield problem(("estimatedScalingFactors",), args.estimated_scaling_factors, accepted)
 
 
 def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
@@ -207,10 +202,8 @@ def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
     flags = ("filterExpiredNodeMetrics", "enableScheduleWhenNodeMetricsExpired")
     for flag, value, agreeing_value in zip(flags, values, _FLAGS_OF[args.on_stale], strict=True):
         if agreeing_value is not None and value is not agreeing_value:
-            agreeing = problem.quoted(agreeing_value)
-            yield problem.problem(
-                (flag,), value, f"{agreeing} beside onStale: {args.on_stale}, or one of the two left out"
-            )
+            agreeing = quoted(agreeing_value)
+            yield problem((flag,), value, f"{agreeing} beside onStale: {args.on_stale}, or one of the two left out")
 
 
 def _aggregated_problems(args: AggregatedArgs) -> Iterator[Problem]:
@@ -223,18 +216,14 @@ def _aggregated_problems(args: AggregatedArgs) -> Iterator[Problem]:
 
 def _out_of_range(path: tuple[str, ...], percents: Mapping[str, int], lowest: int) -> Iterator[Problem]:
     if any(not lowest <= percent <= 100 for percent in percents.values()):
-        yield problem.problem(path, dict(percents), f"each of {lowest}..100")
+        yield problem(path, dict(percents), f"each of {lowest}..100")
 
 
 def _bad_statistic(path: tuple[str, ...], statistic: str) -> Iterator[Problem]:
     if statistic and statistic not in _STATISTICS:
-        yield problem.problem(path, statistic, f"one of {', '.join(_STATISTICS)}, or nothing")
+        yield problem(path, statistic, f"one of {', '.join(_STATISTICS)}, or nothing")
 
 
 def _negative(path: tuple[str, ...], duration: str) -> Iterator[Problem]:
     if times.duration_nanos(duration) < 0:
-        yield problem.problem(path, duration, "a duration of 0s or more")
-
-
-def _given(value: bool | None, *, default: bool) -> bool:
-    return default if value is None else value
+        yield problem(path, duration, "a duration of 0s or more")

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import pydantic
 
 from api_types import names
-from api_types.colocation import problem as config_problem
-from api_types.colocation.problem import Problem
+from api_types.colocation.problem import Problem, problem
 from api_types.kubernetes import quantities
 from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.load_watcher.providers import provider_spec
@@ -131,19 +130,16 @@ class TargetLoadPackingArgs(TrimaranArgs):
 
     def with_defaults(self) -> Self:
         """Fill in the defaults."""
-        return self.model_copy(
-            update={
-                "target_utilization": _given(self.target_utilization, _DEFAULT_TARGET_PERCENT),
-                "default_requests": _given(self.default_requests, {names.CPU: _DEFAULT_REQUESTS[self.formula]}),
-                "default_requests_multiplier": _given(
-                    self.default_requests_multiplier, _DEFAULT_MULTIPLIERS[self.formula]
-                ),
-            }
+        return self.completed(
+            target_utilization=_DEFAULT_TARGET_PERCENT,
+            default_requests={names.CPU: _DEFAULT_REQUESTS[self.formula]},
+            default_requests_multiplier=_DEFAULT_MULTIPLIERS[self.formula],
         )
 
     def multiplier(self) -> float:
         """Return the multiplier of requests. Raises ValueError."""
-        return float(_given(self.default_requests_multiplier, _DEFAULT_MULTIPLIERS[self.formula]))
+        given = self.default_requests_multiplier
+        return float(_DEFAULT_MULTIPLIERS[self.formula] if given is None else given)
 
     def default_millis(self) -> int:
         """Return the expected CPU of a container without requests and limits. Raises quantities.InvalidQuantity."""
@@ -153,23 +149,21 @@ class TargetLoadPackingArgs(TrimaranArgs):
         """Return the problems of completed arguments."""
         problems = super().problems()
         if not 1 <= (self.target_utilization or 0) <= 100:
-            problems.append(config_problem.problem(("targetUtilization",), self.target_utilization, "1..100"))
+            problems.append(problem(("targetUtilization",), self.target_utilization, "1..100"))
         try:
             usable = math.isfinite(self.multiplier()) and self.multiplier() > 0
         except ValueError:
             usable = False
         if not usable or "_" in (self.default_requests_multiplier or ""):  # Python reads 1_5 as 15
             want = 'a number above 0 as text, like "1.5"'
-            problems.append(
-                config_problem.problem(("defaultRequestsMultiplier",), self.default_requests_multiplier, want)
-            )
+            problems.append(problem(("defaultRequestsMultiplier",), self.default_requests_multiplier, want))
         try:
             usable = self.default_millis() >= 0
         except quantities.InvalidQuantity:
             usable = False
         if not usable:
             want = 'a quantity of CPU, like "1000m"'
-            problems.append(config_problem.problem(("defaultRequests", names.CPU), self.default_requests, want))
+            problems.append(problem(("defaultRequests", names.CPU), self.default_requests, want))
         return problems
 
 
@@ -185,12 +179,7 @@ class LoadVariationRiskBalancingArgs(TrimaranArgs):
 
     def with_defaults(self) -> Self:
         """Fill in the defaults."""
-        return self.model_copy(
-            update={
-                "safe_variance_margin": _given(self.safe_variance_margin, 1.0),
-                "safe_variance_sensitivity": _given(self.safe_variance_sensitivity, 1.0),
-            }
-        )
+        return self.completed(safe_variance_margin=1.0, safe_variance_sensitivity=1.0)
 
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments."""
@@ -200,7 +189,7 @@ class LoadVariationRiskBalancingArgs(TrimaranArgs):
             ("safeVarianceSensitivity", self.safe_variance_sensitivity),
         ):
             if value is None or not (math.isfinite(value) and value >= 0):
-                problems.append(config_problem.problem((key,), value, "a number of 0 or more"))
+                problems.append(problem((key,), value, "a number of 0 or more"))
         return problems
 
 
@@ -222,7 +211,7 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
 
         `specs` are the providers that are read, if they are not those of these arguments.
         """
-        common = _given(self.risk_limit_weight, DEFAULT_WEIGHT)
+        common = DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
         weights = self.risk_limit_weights or {}
         if not weights or self.risk_limit_weight is not None:
             weights = dict.fromkeys((names.CPU, names.MEMORY), common) | weights
@@ -230,37 +219,30 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
         if self.smoothing_window_size is None and self.formula == "corrected":
             read = self.provider_specs() if specs is None else specs
             sizes = {**_UNSMOOTHED, **_smoothed_minutes(read), **(sizes or {})}
-        return self.model_copy(
-            update={
-                "smoothing_window_size": _given(self.smoothing_window_size, 5),
-                "smoothing_window_sizes": sizes,
-                "risk_limit_weights": weights,
-            }
-        )
+        changed = self.model_copy(update={"smoothing_window_sizes": sizes, "risk_limit_weights": weights})
+        return changed.completed(smoothing_window_size=5)
 
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments."""
         problems = super().problems()
         if (self.smoothing_window_size or 0) < 1:
-            problems.append(config_problem.problem(("smoothingWindowSize",), self.smoothing_window_size, "1 or more"))
+            problems.append(problem(("smoothingWindowSize",), self.smoothing_window_size, "1 or more"))
         problems += [
-            config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
+            problem(("smoothingWindowSizes", name), size, "1 or more")
             for name, size in (self.smoothing_window_sizes or {}).items()
             if size < 1
         ]
         providers = ", ".join(provider_spec.NEEDS)
         problems += [
-            config_problem.problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
+            problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
             for name in self.smoothing_window_sizes or {}
             if name not in provider_spec.NEEDS
         ]
         for resource, weight in (self.risk_limit_weights or {}).items():
             if resource not in (names.CPU, names.MEMORY):
-                problems.append(
-                    config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only")
-                )
+                problems.append(problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only"))
             elif not 0 <= weight <= 1:
-                problems.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
+                problems.append(problem(("riskLimitWeights", resource), weight, "0..1"))
         return problems
 
 
@@ -289,7 +271,7 @@ class PeaksArgs(TrimaranArgs):
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments."""
         unusable = [
-            config_problem.problem(("nodePowerModel", name), model.model_dump(), "finite k0, k1 and k2")
+            problem(("nodePowerModel", name), model.model_dump(), "finite k0, k1 and k2")
             for name, model in (self.node_power_model or {}).items()
             if not all(map(math.isfinite, (model.k0, model.k1, model.k2)))
         ]
@@ -330,13 +312,13 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
     for index, spec in enumerate(specs):
         path = ("metricProviders", index) if args.metric_providers else ("metricProvider",)
         shown = spec.model_dump(by_alias=True, exclude_defaults=True, exclude={"token", "application_key"})
-        for problem in provider_spec.problems(spec):
-            yield config_problem.problem(path, shown, problem)
+        for text in provider_spec.problems(spec):
+            yield problem(path, shown, text)
         if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token.get_secret_value()):
             want = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
-            yield config_problem.problem(path, shown, want)
+            yield problem(path, shown, want)
         if spec.type in types[:index]:
-            yield config_problem.problem(path, shown, f"each type at most once, {spec.type} is listed before it")
+            yield problem(path, shown, f"each type at most once, {spec.type} is listed before it")
 
 
 def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
@@ -352,10 +334,10 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
         if nested.get(name, value) != value:
             path = (f"metricProvider{name.capitalize()}",)
             shown = "(not shown)" if name == "token" else value
-            yield config_problem.problem(path, shown, f"the same as metricProvider.{name}, or one of the two")
+            yield problem(path, shown, f"the same as metricProvider.{name}, or one of the two")
     if args.metric_providers and (nested or flat_keys):
         want = "metricProviders or metricProvider, not both"
-        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], want)
+        yield problem(("metricProviders",), [spec.type for spec in args.metric_providers], want)
 
 
 def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:
@@ -364,7 +346,3 @@ def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:
         for spec in specs
         if spec.type == provider_spec.PROMETHEUS and spec.queries in SMOOTHED_MINUTES
     }
-
-
-def _given(value: Any, default: Any) -> Any:
-    return default if value is None else value

@@ -15,7 +15,7 @@ from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, Sc
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state import vectors
-from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows
 
 
 class Fractions(NamedTuple):
@@ -76,11 +76,6 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         self._sensitivity = float(args.safe_variance_sensitivity or 0.0)
         self._recent: Floats = np.zeros((2, 0))
         """Requests of recently placed pods, as far as the measurement does not contain their usage."""
-
-    def grow(self, capacity: int) -> None:
-        """Grow all columns to `capacity` rows."""
-        super().grow(capacity)
-        self._recent = grown(self._recent, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
         self._recent[:, entry.row] = self._recent_requests(entry)

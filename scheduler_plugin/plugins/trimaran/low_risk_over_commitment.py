@@ -18,9 +18,9 @@ from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowR
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
-from scheduler_plugin.state import pod_resources, vectors
-from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
-from scheduler_plugin.state.pod_resources import NOTHING, PodAmounts, PodResources
+from scheduler_plugin.state import pod_info, vectors
+from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import NOTHING, PodAmounts, PodResources
 
 ALLOWED_SHARE_OF_VARIANCE = 0.99
 """Largest accepted variance, as a share of the largest variance of a beta distribution with that mean."""
@@ -109,10 +109,10 @@ class Declared(NamedTuple):
 def declared(demand: PodResources, formula: Formula) -> Declared:
     """Return requests and limits of one pod. Limits count at least as much as requests, except with formula `kep`."""
     if formula == "upstream":
-        return Declared(demand.shipped_request, pod_resources.raised(demand.shipped_limit, demand.shipped_request))
+        return Declared(demand.shipped_request, pod_info.raised(demand.shipped_limit, demand.shipped_request))
     if formula == "kep":
         return Declared(demand.request, demand.limit)
-    return Declared(demand.request, pod_resources.raised(demand.limit, demand.request))
+    return Declared(demand.request, pod_info.raised(demand.limit, demand.request))
 
 
 class LowRiskOverCommitment(MeasuredPlugin):
@@ -125,7 +125,8 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self._window = args.smoothing_window_size or 1
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
-        self.weights: Floats = np.array([[weights.get(name, DEFAULT_WEIGHT)] for name in node_columns.RESOURCES])
+        self.weights = [[weights.get(name, DEFAULT_WEIGHT)] for name in node_columns.RESOURCES]
+        """Shape (2, 1); no array, because arrays grow with the rows."""
         self.request: Floats = np.zeros((2, 0))
         self.limit: Floats = np.zeros((2, 0))
         self._recent: Floats = np.zeros((2, 0))
@@ -134,15 +135,6 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self._load_risk: Floats = np.zeros((2, 0))
         self._needs_load_risk: Bools = np.zeros(0, dtype=np.bool_)
         """Rows whose load risk must be recomputed."""
-
-    def grow(self, capacity: int) -> None:
-        """Grow all columns to `capacity` rows."""
-        super().grow(capacity)
-        self.request, self.limit = grown(self.request, capacity), grown(self.limit, capacity)
-        self._recent = grown(self._recent, capacity)
-        self._has_best_effort = grown(self._has_best_effort, capacity)
-        self._load_risk = grown(self._load_risk, capacity)
-        self._needs_load_risk = grown(self._needs_load_risk, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
@@ -161,11 +153,11 @@ class LowRiskOverCommitment(MeasuredPlugin):
         if is_best_effort and self._formula == "upstream":
             return np.zeros(self.columns.has_measurement[rows].shape)
         limit_risks = self._limit_risks(pod_resources, rows, is_best_effort=is_best_effort)
-        risks = total_risk(limit_risks, self._load_risks(rows), self.weights)
+        risks = total_risk(limit_risks, self._load_risks(rows), np.array(self.weights))
         if self._formula == "upstream":
             return np.where(self.columns.has_measurement[rows], risk_score(risks), 0.0)
         levels = self.columns.fallback_levels(rows, now)
-        by_limits = total_risk(limit_risks, limit_risks, self.weights)
+        by_limits = total_risk(limit_risks, limit_risks, np.array(self.weights))
         scores = risk_score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
         return node_columns.combine_resources(levels, scores, risk_score(by_limits))
 

@@ -18,9 +18,8 @@ from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevels, MeasurementColumns
-from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
-from scheduler_plugin.state.pod_info import PodInfo
-from scheduler_plugin.state.pod_resources import PodResources
+from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import PodInfo, PodResources
 
 SHORTEST_WINDOW_SECONDS: Final = 60.0
 """Containers start some time after the pod was placed, so a shorter window is counted as this one."""
@@ -50,7 +49,7 @@ class ScoringClass(NamedTuple):
     """Number of _CACHE_SECONDS since the epoch: the fallback level of a node depends on the time."""
 
 
-class MeasuredPlugin(abc.ABC):
+class MeasuredPlugin(Columns, abc.ABC):
     """Plugin that scores by measured load; an `interface.Scorer`."""
 
     name: str
@@ -63,6 +62,7 @@ class MeasuredPlugin(abc.ABC):
 
     def grow(self, capacity: int) -> None:
         """Grow all columns to `capacity` rows."""
+        super().grow(capacity)
         self.columns.grow(capacity)
 
     def write(self, entry: NodeEntry) -> None:

@@ -34,7 +34,7 @@ from api_types.kubernetes import pods, quantities
 from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.trimaran.measurements import Measurements, NodeUtilization
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
-from scheduler_plugin.state.pod_resources import PodAmounts
+from scheduler_plugin.state.pod_info import PodAmounts
 
 
 class FallbackLevel(enum.IntEnum):

@@ -16,7 +16,7 @@ from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
-from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, Rows
 
 
 def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
@@ -61,11 +61,6 @@ class Peaks(MeasuredPlugin):
         self._models = args.node_power_model or {}
         self._k: Floats = np.zeros((2, 0))
         """Coefficients k1 and k2 of each node; k0 cancels out."""
-
-    def grow(self, capacity: int) -> None:
-        """Grow all columns to `capacity` rows."""
-        super().grow(capacity)
-        self._k = grown(self._k, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
         model = self._models.get(entry.name, _NO_MODEL)

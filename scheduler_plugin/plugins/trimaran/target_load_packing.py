@@ -20,8 +20,8 @@ from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, Sc
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state import vectors
-from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
-from scheduler_plugin.state.pod_resources import ContainerCpu, PodResources
+from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import ContainerCpu, PodResources
 
 
 def utilization_percent(
@@ -81,12 +81,6 @@ class TargetLoadPacking(MeasuredPlugin):
         """Predicted usage of recently placed pods that the measurement does not contain."""
         self._predicted_millis: Floats = np.zeros(0)
         """Predicted usage of all pods of the node."""
-
-    def grow(self, capacity: int) -> None:
-        """Grow all columns to `capacity` rows."""
-        super().grow(capacity)
-        self._recent_millis = grown(self._recent_millis, capacity)
-        self._predicted_millis = grown(self._predicted_millis, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
         predicted = [self._predict_placed(pod.demand) for pod in entry.load.pods.values()]

@@ -141,7 +141,7 @@ def test_measurements_are_shown_once_for_any_number_of_plugins():
 
 @pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
 def test_kube_scheduler_can_group_the_reasons(entry):
-    built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
+    built = entry.create(entry.args.model_validate({}).with_defaults(), Measurements())
     for reason in getattr(built, "reasons", ()):
         assert reason.startswith("node(s) ")
         assert not any(character.isdigit() for character in reason)

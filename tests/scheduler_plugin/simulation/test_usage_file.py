@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduler_plugin.simulation import recording
-from scheduler_plugin.simulation.recording import BadUsage
+from scheduler_plugin.simulation import recorded_cluster
+from scheduler_plugin.simulation.recorded_cluster import BadUsage
 
 
 def test_a_line_applies_until_the_next_and_the_first_also_before():
     text = "pod,seconds,cpu,memory\na/x,90,500m,1Ki\na/x,30,1,2Ki\nb/y,0,0,0\n"
-    series = recording.usage_series(text, 60)
+    series = recorded_cluster.usage_series(text, 60)
     assert {pod: own.tolist() for pod, own in series.items()} == {
         "a/x": [[1000, 1000, 500], [2048, 2048, 1024]],  # at 0, 60 and 120 s
         "b/y": [[0], [0]],
@@ -30,4 +30,4 @@ def test_a_line_applies_until_the_next_and_the_first_also_before():
 )
 def test_names_an_unusable_line(text, wrong):
     with pytest.raises(BadUsage, match=wrong):
-        recording.usage_series(text, 60)
+        recorded_cluster.usage_series(text, 60)

@@ -9,8 +9,7 @@ import pytest
 
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import datadog, provider_spec, registry, signalfx
-from scheduler_plugin.load_watcher.providers.http_source import HostFilter
-from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source

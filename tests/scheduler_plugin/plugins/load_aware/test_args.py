@@ -1,7 +1,6 @@
 import pydantic
 import pytest
 
-from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 
 
@@ -10,7 +9,7 @@ def completed(**given):
 
 
 def fields(**given):
-    return [".".join(problem.path) for problem in load_aware_args.problems(completed(**given))]
+    return [".".join(problem.path) for problem in completed(**given).problems()]
 
 
 def test_reports_all_problems_in_upstreams_order():
