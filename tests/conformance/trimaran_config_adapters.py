@@ -47,7 +47,7 @@ def _constructor(name: str) -> Any:
         written = args.model_dump(mode="json", by_alias=True)
         found = {"error": None, "effectiveArgs": {key: written[key] for key in inputs.get("args") or {}}}
         if name == "LowRiskOverCommitment":
-            weights = dict(zip(("cpu", "memory"), built.weights[:, 0].tolist(), strict=True))
+            weights = dict(zip(("cpu", "memory"), [weight for (weight,) in built.weights], strict=True))
             found |= {
                 "effectiveRiskLimitWeights": weights,
                 "effectiveSmoothingWindowSize": args.smoothing_window_size,
