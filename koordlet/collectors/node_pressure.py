@@ -73,7 +73,11 @@ class NodePressure(Collector):
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
         """Read the files when it is time, and add the problems of the last reading to the tick."""
-        tick.no_data += self.measure()
+        if self._ticks % NODE_PRESSURE_TICKS == 0:
+            with self._statistics.timed(_SOURCE):
+                self._read()
+        self._ticks += 1
+        tick.no_data += self.no_data
         return NO_SERIES
 
     def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:  # noqa: ARG002  # there is only one
@@ -83,14 +87,6 @@ class NodePressure(Collector):
             for resource, kinds in self.waited_seconds.items()
             for kind, seconds in kinds.items()
         ]
-
-    def measure(self) -> tuple[NoData, ...]:
-        """Read the files when it is time; return the problems of the last reading."""
-        if self._ticks % NODE_PRESSURE_TICKS == 0:
-            with self._statistics.timed(_SOURCE):
-                self._read()
-        self._ticks += 1
-        return self.no_data
 
     def _read(self) -> None:
         totals, wrong, absent = {}, [], 0

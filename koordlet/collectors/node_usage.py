@@ -14,7 +14,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
@@ -120,14 +119,6 @@ def _memory(text: bytes) -> NodeMemory:
     return NodeMemory(total, available, free)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMeasurement:
-    """Result of one tick for the node."""
-
-    usage: UsageSample | None
-    no_data: tuple[NoData, ...] = ()
-
-
 class NodeUsageCollector(Collector):
     """Usage of the node from tick to tick. Without a CPU rate there is no sample, not even of memory."""
 
@@ -150,29 +141,23 @@ class NodeUsageCollector(Collector):
         return cls(host.root.proc_root, host.statistics, host.monotonic_ns)
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
-        """Add the usage of the node to the tick."""
-        measured = self.measure(tick.cpu_count, tick.counts_page_cache)
-        tick.node = measured.usage
-        tick.no_data += measured.no_data
-        return NO_SERIES
-
-    def measure(self, cpu_count: int | None = None, counts_page_cache: bool = False) -> NodeMeasurement:
-        """Read the node once. Return both resources or neither."""
+        """Read the node once. Add both resources to the tick or neither."""
         with self._statistics.timed(_SOURCE):
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
-                node_memory = memory(self._proc_root)
-                used_bytes = node_memory.usage_with_page_cache_bytes if counts_page_cache else node_memory.usage_bytes
+                used = memory(self._proc_root)
             except UnreadableProc as problem:
-                return self._no_measurement(problem.path, problem.reason)
-        rate = rates.cpu_cores(self._before, now, cpu_count)
+                self._fault(tick, problem.path, problem.reason)
+                return NO_SERIES
+        rate = rates.cpu_cores(self._before, now, tick.cpu_count)
         self._before = now
-        if rate is NoRate.FIRST_READING:
-            return NodeMeasurement(None)
-        if isinstance(rate, NoRate):
-            return self._no_measurement(f"{self._proc_root}/stat", rate.value)
-        return NodeMeasurement(UsageSample(rate, float(used_bytes)))
+        if not isinstance(rate, NoRate):
+            used_bytes = used.usage_with_page_cache_bytes if tick.counts_page_cache else used.usage_bytes
+            tick.node = UsageSample(rate, float(used_bytes))
+        elif rate is not NoRate.FIRST_READING:
+            self._fault(tick, f"{self._proc_root}/stat", rate.value)
+        return NO_SERIES
 
-    def _no_measurement(self, path: str, reason: str) -> NodeMeasurement:
+    def _fault(self, tick: Tick, path: str, reason: str) -> None:
         self._statistics.failed(_SOURCE)
-        return NodeMeasurement(None, (NoData(_SOURCE, path, reason),))
+        tick.no_data.append(NoData(_SOURCE, path, reason))

@@ -16,7 +16,6 @@ from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
 from koordlet.collectors import node_pressure
 from koordlet.collectors.cgroup import files
-from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CpuPeriods
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
@@ -100,30 +99,9 @@ class PodPressure(Collector):
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
         """Read the pods that are due, and add the problems of the last reading of each pod to the tick."""
-        tick.no_data += self.measure(tick.groups)
-        return NO_SERIES
-
-    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:
-        """Return the values of every pod as of its last reading."""
-        pods = list(self.pods.items())  # the thread of a scrape reads while a tick may add pods
-        if metric is THROTTLED_RATIO:
-            return [
-                MeasuredValue(waits.throttled_ratio, pod_uid=uid)
-                for uid, waits in pods
-                if waits.throttled_ratio is not None
-            ]
-        return [
-            MeasuredValue(seconds, (resource, kind), uid)
-            for uid, waits in pods
-            for resource, kinds in waits.waited_seconds.items()
-            for kind, seconds in kinds.items()
-        ]
-
-    def measure(self, groups: FollowedGroups | None) -> tuple[NoData, ...]:
-        """Read the pods that are due; return the problems of the last reading of each pod."""
-        groups_by_pod = groups.pods if groups else {}
-        if groups is not None and (groups.layout != self._layout or self._ticks % POD_PRESSURE_TICKS == 0):
-            self._probe(groups.layout)
+        groups_by_pod = tick.groups.pods if tick.groups else {}
+        if tick.groups and (tick.groups.layout != self._layout or self._ticks % POD_PRESSURE_TICKS == 0):
+            self._probe(tick.groups.layout)
         for gone in self.pods.keys() - groups_by_pod.keys():
             del self.pods[gone]
             self._periods.pop(gone, None)
@@ -142,7 +120,24 @@ class PodPressure(Collector):
             with self._statistics.timed(_PRESSURE):
                 for uid in due:
                     self._read_pressure(self._pressure_mount, uid, groups_by_pod[uid][0])
-        return tuple(no_data for pod in self.pods.values() for no_data in pod.no_data)
+        tick.no_data += [no_data for pod in self.pods.values() for no_data in pod.no_data]
+        return NO_SERIES
+
+    def measurements(self, metric: MetricDescription) -> Iterable[MeasuredValue]:
+        """Return the values of every pod as of its last reading."""
+        pods = list(self.pods.items())  # the thread of a scrape reads while a tick may add pods
+        if metric is THROTTLED_RATIO:
+            return [
+                MeasuredValue(waits.throttled_ratio, pod_uid=uid)
+                for uid, waits in pods
+                if waits.throttled_ratio is not None
+            ]
+        return [
+            MeasuredValue(seconds, (resource, kind), uid)
+            for uid, waits in pods
+            for resource, kinds in waits.waited_seconds.items()
+            for kind, seconds in kinds.items()
+        ]
 
     def _probe(self, layout: CgroupLayout) -> None:
         """Detect in the group above all pods what this kernel counts. In v1, limits may have a mount of their own."""

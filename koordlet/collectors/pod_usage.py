@@ -2,7 +2,7 @@
 
 All CPU counters are read first, in one short pass directly after the node's own counter, then all memory files. A pod
 counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
-unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then. After
+unknown (new, gone, unreadable) makes the sum over pods unknown: `Tick.are_pods_complete` is False then. After
 `MOST_UNMEASURED_TICKS` such ticks a pod no longer does: its usage then counts as system usage, which is an upper bound.
 So one pod that cannot be read costs its own measurement, and not that of the node. After as many ticks in a row with
 new or ended pods these count as system usage too: short pods, one after another, leave the sum known.
@@ -15,8 +15,7 @@ the mean over those ticks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Self
 
 from koordlet.collectors import rates
@@ -42,22 +41,6 @@ _DISCOVERY = "pod discovery"
 """Name of the source, in statistics and in `NoData`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodMeasurements:
-    """Result of one tick for the pods."""
-
-    pods: Mapping[str, UsageSample] = field(default_factory=dict)
-    containers: Mapping[str, UsageSample] = field(default_factory=dict)
-    """Container id -> usage, of the containers whose turn it was."""
-    unmeasured_pods: frozenset[str] = frozenset()
-    """Pods without a sample that leave the sum unknown."""
-    pods_in_system: frozenset[str] = frozenset()
-    """Pods without a sample for so long that their usage counts as system usage."""
-    complete: bool = False
-    """Whether `pods` is all that ran in pods since the tick before, apart from `pods_in_system`."""
-    no_data: tuple[NoData, ...] = ()
-
-
 class PodUsageCollector(Collector):
     """Usage of pods and containers from tick to tick, and of the system as the rest of the node."""
 
@@ -78,8 +61,7 @@ class PodUsageCollector(Collector):
         self._pods = CgroupBatch(statistics, POD_MEMORY_TICKS)
         self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS if measures_containers else 0))
         """One batch for each turn."""
-        self.followed_groups: FollowedGroups | None = None
-        """Groups of the last tick; None where no group could be found."""
+        self._followed_groups: FollowedGroups | None = None
         self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
         self._unmeasured_ticks: Mapping[str, int] = {}
@@ -96,63 +78,47 @@ class PodUsageCollector(Collector):
         return cls(discovery, budget, host.statistics, host.monotonic_ns, host.measures_containers)
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
-        """Add the usage of pods, containers and system to the tick, and the groups found."""
-        measured = self.measure(
-            tick.cpu_count, tick.named_containers, tick.machine_bytes, tick.bound_pods, tick.counts_page_cache
-        )
-        tick.pods = measured.pods
-        tick.containers = measured.containers
-        tick.unmeasured_pods = measured.unmeasured_pods
-        tick.pods_in_system = measured.pods_in_system
-        tick.are_pods_complete = measured.complete
-        tick.groups = self.followed_groups
-        tick.no_data += measured.no_data
-        if tick.node is not None and measured.complete:
-            tick.system = rates.system_usage(tick.node, measured.pods.values())
-        return NO_SERIES
+        """Add the usage of pods, containers and system to the tick, and the groups found.
 
-    def measure(
-        self,
-        cpu_count: int | None = None,
-        named_containers: frozenset[str] | None = None,
-        machine_bytes: int | None = None,
-        bound_pods: Container[str] | None = None,
-        counts_page_cache: bool = False,
-    ) -> PodMeasurements:
-        """Measure all pods, and of the named containers (None: of all) those whose turn it is.
-
-        The machine's CPUs and memory are upper bounds of valid values; None sets no bound. The groups of pods that are
-        not in `bound_pods` may be remains of ended pods; None: the bound pods are not known.
+        Of the containers that the tick names (None: of all) those are measured whose turn it is. The groups of pods
+        that are not in `bound_pods` may be remains of ended pods; None: the bound pods are not known.
         """
         with self._statistics.timed(_DISCOVERY):
             groups = self._discovery.refresh(self._monotonic_ns() / 1e9)
             if isinstance(groups, NoData):
                 self._statistics.failed(_DISCOVERY)
                 self.close()
-                return PodMeasurements(no_data=(groups,))
+                tick.no_data.append(groups)
+                return NO_SERIES
             self._statistics.failed(_DISCOVERY, len(groups.unmeasurable))
-            self._follow(groups, named_containers)
+            self._follow(groups, tick.named_containers)
         self._ticks += 1
         batches = [self._pods]
         if self._containers:
             batches.append(self._containers[self._ticks % CONTAINER_TICKS])
         with self._statistics.timed(cgroup_batch.CPU):
-            cpu_rates = [batch.cpu_cores(self._monotonic_ns, cpu_count) for batch in batches]
+            cpu_rates = [batch.cpu_cores(self._monotonic_ns, tick.cpu_count) for batch in batches]
         with self._statistics.timed(cgroup_batch.MEMORY):
-            pods, *containers = [
-                batch.usage(rates, machine_bytes, counts_page_cache)
+            tick.pods, *containers = [
+                batch.usage(rates, tick.machine_bytes, tick.counts_page_cache)
                 for batch, rates in zip(batches, cpu_rates, strict=True)
             ]
+        if containers:
+            tick.containers = containers[0]
         for batch in batches:
             for path in batch.ended:
                 self._discovery.invalidate(path)
-        return self._measurements(pods, containers[0] if containers else {}, groups, bound_pods)
+        tick.groups = self._followed_groups
+        self._complete(tick, groups)
+        if tick.node is not None and tick.are_pods_complete:
+            tick.system = rates.system_usage(tick.node, tick.pods.values())
+        return NO_SERIES
 
     def close(self) -> None:
         """Close every file; a later tick opens them again."""
         for batch in self._batches():
             batch.keep_only({})
-        self._followed = self.followed_groups = None
+        self._followed = self._followed_groups = None
 
     def _batches(self) -> Sequence[CgroupBatch]:
         return self._pods, *self._containers
@@ -174,7 +140,7 @@ class PodUsageCollector(Collector):
             }
             for uid, pod in groups.pods.items()
         }
-        self.followed_groups = FollowedGroups(
+        self._followed_groups = FollowedGroups(
             groups.layout, {uid: (groups.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
         )
         self._open(groups.layout, [self._pods], {uid: pod.path for uid, pod in groups.pods.items()})
@@ -192,13 +158,9 @@ class PodUsageCollector(Collector):
                 fewest = min(batches, key=lambda batch: len(batch.readers))
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
-    def _measurements(
-        self,
-        pods: Mapping[str, UsageSample],
-        containers: Mapping[str, UsageSample],
-        groups: DiscoveredGroups,
-        bound_pods: Container[str] | None,
-    ) -> PodMeasurements:
+    def _complete(self, tick: Tick, groups: DiscoveredGroups) -> None:
+        """Add to the tick which pods lack a sample, and whether the others are all that ran."""
+        pods, bound_pods = tick.pods, tick.bound_pods
         unmeasured = (groups.pods.keys() - pods.keys()) | groups.unmeasurable.keys()
         self._unmeasured_ticks = {uid: self._unmeasured_ticks.get(uid, 0) + 1 for uid in unmeasured}
         lasting = frozenset(uid for uid, ticks in self._unmeasured_ticks.items() if ticks > MOST_UNMEASURED_TICKS)
@@ -215,15 +177,8 @@ class PodUsageCollector(Collector):
         self._statistics.open_files = self._budget.open_files
         self._statistics.pods_in_system = len(lasting) - len(orphans)
         self._statistics.orphan_groups = len(orphans)
-        return PodMeasurements(
-            pods,
-            containers,
-            frozenset(unknown),
-            lasting - orphans,
-            complete,
-            (
-                *groups.unmeasurable.values(),
-                *(no_data for uid, no_data in partial.items() if uid not in orphans),
-                *(no_data for batch in self._batches() for no_data in batch.no_data.values()),
-            ),
-        )
+        tick.unmeasured_pods, tick.pods_in_system = frozenset(unknown), lasting - orphans
+        tick.are_pods_complete = complete
+        tick.no_data += groups.unmeasurable.values()
+        tick.no_data += [no_data for uid, no_data in partial.items() if uid not in orphans]
+        tick.no_data += [no_data for batch in self._batches() for no_data in batch.no_data.values()]

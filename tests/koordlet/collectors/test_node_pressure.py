@@ -6,6 +6,7 @@ from koordlet.collectors import node_pressure
 from koordlet.collectors.node_pressure import NODE_PRESSURE_TICKS, NodePressure
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
+from tests.host_trees.ticks import collected
 
 TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
 
@@ -24,7 +25,7 @@ def pressure(tmp_path, statistics):
 
 
 def test_every_resource_has_its_own_seconds(pressure):
-    assert pressure.measure() == ()
+    assert collected(pressure).no_data == ()
     assert pressure.waited_seconds == {
         "cpu": {"some": 2.0, "full": 0.5},
         "memory": {"some": 4.0, "full": 1.0},
@@ -34,13 +35,13 @@ def test_every_resource_has_its_own_seconds(pressure):
 
 def test_files_are_read_every_ten_ticks(pressure, statistics):
     for _ in range(NODE_PRESSURE_TICKS * 2):
-        pressure.measure()
+        collected(pressure)
     assert statistics.source("node pressure").reads == 2
 
 
 def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
     pressure = NodePressure(tmp_path, statistics)
-    assert (pressure.measure(), pressure.waited_seconds) == ((), {})
+    assert (collected(pressure).no_data, pressure.waited_seconds) == ((), {})
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (False, 0)
 
@@ -48,7 +49,7 @@ def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
 def test_a_kernel_that_counts_one_resource_only_is_supported(pressure, tmp_path, statistics):
     for resource in ("cpu", "memory"):
         (tmp_path / "pressure" / resource).unlink()
-    assert (pressure.measure(), list(pressure.waited_seconds)) == ((), ["io"])
+    assert (collected(pressure).no_data, list(pressure.waited_seconds)) == ((), ["io"])
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (True, 0)
 
@@ -58,11 +59,11 @@ def test_an_invalid_file_is_no_data_with_its_path_until_the_next_reading(pressur
     sound = file.read_text()
     file.write_text("")
     for _ in range(NODE_PRESSURE_TICKS):
-        assert [(one.source, one.path) for one in pressure.measure()] == [("node pressure", str(file))]
+        assert [(one.source, one.path) for one in collected(pressure).no_data] == [("node pressure", str(file))]
     assert pressure.waited_seconds.keys() == {"cpu", "memory"}
     assert statistics.source("node pressure").failures == 1
     file.write_text(sound)
-    assert pressure.measure() == ()
+    assert collected(pressure).no_data == ()
 
 
 def test_pressure_disabled_at_boot_is_not_a_fault(pressure, statistics, monkeypatch):
@@ -70,7 +71,7 @@ def test_pressure_disabled_at_boot_is_not_a_fault(pressure, statistics, monkeypa
         raise OSError(errno.EOPNOTSUPP, "Operation not supported", str(path))
 
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
-    assert pressure.measure() == ()
+    assert collected(pressure).no_data == ()
     assert not statistics.source("node pressure").supported
 
 
@@ -78,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(pre
     file = tmp_path / "pressure" / "memory"
     file.unlink()
     file.mkdir()
-    assert pressure.measure() == (NoData("node pressure", str(file), "Is a directory"),)
+    assert collected(pressure).no_data == (NoData("node pressure", str(file), "Is a directory"),)
     assert pressure.waited_seconds.keys() == {"cpu", "io"}
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (True, 1)

@@ -8,11 +8,12 @@ import psutil
 import pytest
 
 from koordlet.collectors import node_usage
-from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsageCollector
+from koordlet.collectors.node_usage import MachineFacts, NodeUsageCollector
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import PlainHost
+from tests.host_trees.ticks import collected
 
 GIB = 1 << 30
 
@@ -74,25 +75,26 @@ def test_psutil_reads_the_process_own_proc_again_afterwards(host):
 
 
 def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(node):
-    assert node.measure() == NodeMeasurement(None, ())
+    first = collected(node)
+    assert (first.node, first.no_data) == (None, ())
 
 
 def test_usage_is_the_mean_since_the_previous_tick(host, node, clock):
-    node.measure()
+    collected(node)
     clock.advance(2.0)
     host.set_node(busy_ticks=1300, used_bytes=2 * GIB)
-    assert node.measure() == NodeMeasurement(UsageSample(1.5, float(2 * GIB)))
+    assert collected(node).node == UsageSample(1.5, float(2 * GIB))
 
 
 def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
-    node.measure()
+    collected(node)
     stat = host.host_root.proc_root / "stat"
     stat.unlink()
     clock.advance(1.0)
-    assert node.measure().usage is None
+    assert collected(node).node is None
     clock.advance(3.0)
     host.set_node(busy_ticks=1800, used_bytes=GIB)
-    assert node.measure().usage == UsageSample(2.0, float(GIB))
+    assert collected(node).node == UsageSample(2.0, float(GIB))
 
 
 @pytest.mark.parametrize(
@@ -111,34 +113,34 @@ def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
     ],
 )
 def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock, file, text, reason):
-    node.measure()
+    collected(node)
     clock.advance(1.0)
     path = host.host_root.proc_root / file
     path.unlink() if text is None else path.write_text(text)
-    measurement = node.measure()
-    assert measurement.usage is None
+    measurement = collected(node)
+    assert measurement.node is None
     (no_data,) = measurement.no_data
     assert (no_data.source, no_data.path) == ("node usage", str(path))
     assert re.fullmatch(reason, no_data.reason)
 
 
 def test_a_node_without_memory_is_no_data(host, node, clock):
-    node.measure()
+    collected(node)
     clock.advance(1.0)
     host.set_node(busy_ticks=1100, used_bytes=0, total_bytes=0)
-    measurement = node.measure()
-    assert measurement.usage is None
+    measurement = collected(node)
+    assert measurement.node is None
     assert measurement.no_data[0].reason.endswith(
         " bytes are available of 0; want MemTotal, MemFree and MemAvailable in kB"
     )
 
 
 def test_counters_that_went_back_are_no_data(host, node, clock):
-    node.measure()
+    collected(node)
     clock.advance(1.0)
     host.set_node(busy_ticks=500, used_bytes=GIB)
-    measurement = node.measure()
-    assert measurement.usage is None
+    measurement = collected(node)
+    assert measurement.node is None
     assert [no_data.reason for no_data in measurement.no_data] == ["the counter went back"]
 
 

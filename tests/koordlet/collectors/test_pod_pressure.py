@@ -11,6 +11,7 @@ from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
 from tests.host_trees.plain_files import V1, V2, PlainHost
+from tests.host_trees.ticks import collected
 
 CID = "c" * 64
 CPU_STAT = (
@@ -44,7 +45,9 @@ class Host:
 
     def tick(self, ticks=1):
         layout = cgroup_layout.probe(self.files.host_root.cgroup_root)
-        return [self.pressure.measure(FollowedGroups(layout, dict(self.pods))) for _ in range(ticks)][-1]
+        return [collected(self.pressure, groups=FollowedGroups(layout, dict(self.pods))).no_data for _ in range(ticks)][
+            -1
+        ]
 
 
 @pytest.fixture
@@ -190,7 +193,7 @@ def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(hos
 def test_a_pod_that_is_there_again_begins_without_a_ratio(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
-    host.pressure.measure(None)
+    collected(host.pressure)
     assert host.pressure.pods == {}
     host.set_pod("a", own=(200, 20), container=(150, 15))
     host.tick()

@@ -14,6 +14,7 @@ from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import BESTEFFORT, CGROUPFS, MIB, SYSTEMD, V1, V2, PlainHost
+from tests.host_trees.ticks import collected
 
 CID, SANDBOX = "c" * 64, "5" * 64
 
@@ -36,7 +37,7 @@ class Node:
 
     def tick(self, seconds=1.0, **options):
         self.clock.advance(seconds)
-        return self.usage.measure(**options)
+        return collected(self.usage, **options)
 
     def every_turn(self, seconds=1.0, **options):
         """Tick until each container had its turn; return the usage of the containers."""
@@ -68,7 +69,7 @@ def test_the_first_reading_of_a_pod_is_no_sample_and_leaves_the_sum_unknown(node
     first = node.tick()
     assert (first.pods, first.containers, first.no_data) == ({}, {}, ())
     assert first.unmeasured_pods == {"a"}
-    assert not first.complete
+    assert not first.are_pods_complete
 
 
 def test_usage_is_the_rate_since_the_previous_tick_and_the_present_memory(node):
@@ -76,7 +77,7 @@ def test_usage_is_the_rate_since_the_previous_tick_and_the_present_memory(node):
     grow(node, 10.5, 120 * MIB)
     second = node.tick(seconds=2.0)
     assert second.pods == {"a": UsageSample(0.25, 120 * MIB)}
-    assert second.complete
+    assert second.are_pods_complete
 
 
 def test_the_memory_of_pods_is_read_every_few_ticks_in_turns(node):
@@ -120,9 +121,13 @@ def test_a_new_pod_is_unmeasured_for_one_tick(node):
     node.tick()
     node.host.set_group(node.host.pod("b", BESTEFFORT), 1.0, MIB)
     measured = node.tick()
-    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"a"}, {"b"}, False)
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.are_pods_complete) == ({"a"}, {"b"}, False)
     measured = node.tick()
-    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"a", "b"}, frozenset(), True)
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.are_pods_complete) == (
+        {"a", "b"},
+        frozenset(),
+        True,
+    )
 
 
 def test_a_pod_that_went_away_leaves_the_sum_unknown_for_one_tick(node):
@@ -131,22 +136,27 @@ def test_a_pod_that_went_away_leaves_the_sum_unknown_for_one_tick(node):
     node.tick()
     node.host.remove_group(node.host.pod("b"))
     gone = node.tick()
-    assert (gone.pods.keys(), gone.unmeasured_pods, gone.no_data, gone.complete) == ({"a"}, frozenset(), (), False)
-    assert node.tick().complete
+    assert (gone.pods.keys(), gone.unmeasured_pods, gone.no_data, gone.are_pods_complete) == (
+        {"a"},
+        frozenset(),
+        (),
+        False,
+    )
+    assert node.tick().are_pods_complete
 
 
 def test_a_node_without_pods_is_measured_completely(node):
     node.tick()
     node.host.remove_group(node.host.pod("a"))
     node.tick()
-    assert node.tick().complete
+    assert node.tick().are_pods_complete
 
 
 def test_a_counter_that_went_back_is_no_sample_with_a_reason(node, version):
     node.tick()
     grow(node, 1.0)
     measured = node.tick()
-    assert (measured.pods, measured.unmeasured_pods, measured.complete) == ({}, {"a"}, False)
+    assert (measured.pods, measured.unmeasured_pods, measured.are_pods_complete) == ({}, {"a"}, False)
     (no_data,) = measured.no_data
     file = "cpuacct.usage" if version == V1 else "cpu.stat"
     assert no_data.path.endswith(f"kubepods/burstable/poda/{file}")
@@ -160,7 +170,7 @@ def test_more_memory_than_the_machine_has_is_no_sample_with_a_reason(node):
     node.tick()
     grow(node, 10.5, below_zero)
     measured = node.tick(machine_bytes=100 * MIB)
-    assert (measured.pods, measured.unmeasured_pods, measured.complete) == ({}, {"a"}, False)
+    assert (measured.pods, measured.unmeasured_pods, measured.are_pods_complete) == ({}, {"a"}, False)
     (no_data,) = measured.no_data
     assert no_data.path.endswith("kubepods/burstable/poda/memory.stat")
     assert no_data.source == "pod memory"
@@ -219,14 +229,19 @@ def test_a_pod_that_stays_unreadable_counts_as_system_and_stays_named(node):
     make_unreadable(node)
     for _ in range(MOST_UNMEASURED_TICKS - 1):  # the first tick had no sample either
         measured = node.tick()
-        assert (measured.unmeasured_pods, measured.pods_in_system, measured.complete) == ({"a"}, frozenset(), False)
+        assert (measured.unmeasured_pods, measured.pods_in_system, measured.are_pods_complete) == (
+            {"a"},
+            frozenset(),
+            False,
+        )
     measured = node.tick()
-    assert (measured.unmeasured_pods, measured.pods_in_system, measured.complete) == (frozenset(), {"a"}, True)
+    assert (measured.unmeasured_pods, measured.pods_in_system) == (frozenset(), {"a"})
+    assert measured.are_pods_complete
     assert len(measured.no_data) == 1
     assert node.statistics.pods_in_system == 1
     grow(node, 11.0)
     measured = node.tick()
-    assert (measured.pods.keys(), measured.pods_in_system, measured.complete) == ({"a"}, frozenset(), True)
+    assert (measured.pods.keys(), measured.pods_in_system, measured.are_pods_complete) == ({"a"}, frozenset(), True)
     make_unreadable(node)
     assert node.tick().unmeasured_pods == {"a"}, "the count starts again"
 
@@ -237,7 +252,7 @@ def test_an_unreadable_pod_that_goes_away_leaves_no_gap(node):
     for _ in range(MOST_UNMEASURED_TICKS):
         assert node.tick().pods == {}
     node.host.remove_group(node.host.pod("a"))
-    assert node.tick().complete
+    assert node.tick().are_pods_complete
 
 
 def without_memory_group(tmp_path):
@@ -253,13 +268,13 @@ def test_a_pod_without_a_memory_group_is_named_once_that_lasts(tmp_path, bound):
     node = without_memory_group(tmp_path)
     for _ in range(MOST_UNMEASURED_TICKS):
         measured = node.tick(bound_pods=bound)
-        assert (measured.unmeasured_pods, measured.no_data, measured.complete) == (
+        assert (measured.unmeasured_pods, measured.no_data, measured.are_pods_complete) == (
             measured.unmeasured_pods | {"left-over"},
             (),
             False,
         )
     measured = node.tick(bound_pods=bound)
-    assert (measured.pods.keys(), measured.pods_in_system, measured.complete) == ({"a"}, {"left-over"}, True)
+    assert (measured.pods.keys(), measured.pods_in_system, measured.are_pods_complete) == ({"a"}, {"left-over"}, True)
     assert [each.source for each in measured.no_data] == ["pod memory"]
     node.usage.close()
 
@@ -273,7 +288,7 @@ def test_a_group_of_no_bound_pod_without_a_memory_group_is_left_out(tmp_path):
         frozenset(),
         frozenset(),
     )
-    assert (measured.no_data, measured.complete) == ((), True)
+    assert (measured.no_data, measured.are_pods_complete) == ((), True)
     assert (node.statistics.pods_in_system, node.statistics.orphan_groups) == (0, 1)
     node.usage.close()
 
@@ -290,7 +305,7 @@ def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
     ended = [node.tick() for _ in range(2)]
     assert [each.no_data for each in (*ending, *ended)] == [()] * 4
     assert node.statistics.sources["pod memory"].failures == 0
-    assert ended[-1].complete
+    assert ended[-1].are_pods_complete
     node.usage.close()
 
 
@@ -301,7 +316,7 @@ def test_containers_are_not_measured_unless_somebody_wants_them(tmp_path):
     measured = [node.tick() for _ in range(2 * CONTAINER_TICKS)]
     assert all(each.containers == {} for each in measured)
     assert (node.statistics.groups, node.statistics.open_files) == (1, 2)
-    assert node.usage.followed_groups.pods["a"] == (str(node.host.pod("a")), str(node.host.container("a", CID)))
+    assert node.usage._followed_groups.pods["a"] == (str(node.host.pod("a")), str(node.host.container("a", CID)))
     node.usage.close()
 
 
@@ -317,7 +332,7 @@ def test_only_the_named_containers_are_read(node):
     node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
     node.every_turn(named_containers=frozenset({CID}))
     assert node.every_turn(named_containers=frozenset({CID})).keys() == {CID}
-    assert node.tick(named_containers=frozenset({CID})).complete
+    assert node.tick(named_containers=frozenset({CID})).are_pods_complete
     assert node.statistics.groups == 2
 
 
@@ -335,7 +350,7 @@ def test_a_container_with_unreadable_memory_has_a_reason_until_it_is_read_again(
     node.host.write(node.host.container("a", CID), "memory.stat", "")
     assert node.every_turn() == {}
     measured = [node.tick() for _ in range(CONTAINER_TICKS)]
-    assert all(one.complete for one in measured), "containers are not part of the sum over pods"
+    assert all(one.are_pods_complete for one in measured), "containers are not part of the sum over pods"
     assert all(len(one.no_data) == 1 for one in measured)
     node.host.set_group(node.host.container("a", CID), 9.0, MIB)
     assert node.every_turn().keys() == {CID}
@@ -363,7 +378,7 @@ def test_a_host_without_cgroups_has_a_reason_and_recovers(tmp_path):
     text = controllers.read_text()
     controllers.unlink()
     lost = node.tick(seconds=60.0)
-    assert (lost.pods, lost.complete) == ({}, False)
+    assert (lost.pods, lost.are_pods_complete) == ({}, False)
     assert [no_data.source for no_data in lost.no_data] == ["cgroup controllers"]
     assert node.budget.open_files == 0
     controllers.write_text(text)
@@ -403,13 +418,13 @@ def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_
     node.host.set_group(Path(folder) / f"kubepods-burstable-poda.slice:cri-containerd:{CID}", 5.0, MIB)
     node.tick()
     measured = node.tick()
-    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"b"}, {"a"}, False)
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.are_pods_complete) == ({"b"}, {"a"}, False)
     (no_data,) = measured.no_data
     assert no_data.path.endswith(f"poda.slice:cri-containerd:{CID}")
     assert "set SystemdCgroup = true" in no_data.reason
     for _ in range(MOST_UNMEASURED_TICKS):
         measured = node.tick()
-    assert (measured.pods_in_system, measured.complete, len(measured.no_data)) == ({"a"}, True, 1)
+    assert (measured.pods_in_system, measured.are_pods_complete, len(measured.no_data)) == ({"a"}, True, 1)
     node.usage.close()
 
 
@@ -420,7 +435,7 @@ def replaced_each_tick(node, ticks):
         node.host.set_group(node.host.pod(f"short-{number}"), 1.0, MIB)
         if number:
             node.host.remove_group(node.host.pod(f"short-{number - 1}"))
-        known.append(node.tick().complete)
+        known.append(node.tick().are_pods_complete)
     return known
 
 
