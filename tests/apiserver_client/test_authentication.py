@@ -11,7 +11,7 @@ import pytest
 
 from api_types.kubernetes import times
 from apiserver_client import authentication, connection, errors, exec_program, objects, resources
-from tests.fakes import apiserver, credential_program
+from tests.fakes import apiserver
 
 NODE = "/api/v1/nodes/n"
 OK = apiserver.Answer({"metadata": {"name": "n"}})
@@ -331,31 +331,3 @@ async def test_the_time_of_expiry_is_read_from_what_the_program_prints(program):
     assert 3500 < (await exec_program.run(program(f"echo '{text}'"))).lifetime_seconds <= 3600
     without = json.dumps({"status": {"token": "t", "expirationTimestamp": None}})
     assert (await exec_program.run(program(f"echo '{without}'"))).lifetime_seconds is None
-
-
-def test_a_credential_does_not_show_itself():
-    text = repr(connection.Credential("Bearer s3cret", b"k3y"))
-    assert "s3cret" not in text
-    assert "k3y" not in text
-
-
-async def test_a_call_that_is_refused_with_a_new_credential_too_is_not_sent_a_third_time(server, tmp_path):
-    server.on("GET", NODE, apiserver.status(401, "Unauthorized"))
-    async with server.session(exec_command=credential_program.printing(tmp_path, token="t")) as api:
-        with pytest.raises(errors.Unauthorized):
-            await objects.get(api, resources.NODES, "n")
-    assert [it.headers["authorization"] for it in server.requests] == ["Bearer t"] * 2
-
-
-@pytest.mark.parametrize(("size", "is_read"), [(1024**2, True), (1024**2 + 1, False)])
-async def test_a_credential_program_may_print_a_mebibyte(tmp_path, size, is_read):
-    printed, program = tmp_path / "printed", tmp_path / "login"
-    printed.write_text(json.dumps({"status": {"token": "t"}}).ljust(size))
-    program.write_text(f"#!/bin/sh\nexec cat {printed}\n")
-    program.chmod(0o755)
-    command = connection.ExecCommand("client.authentication.k8s.io/v1", (str(program),))
-    if is_read:
-        assert (await exec_program.run(command)).credential.header == "Bearer t"
-    else:
-        with pytest.raises(errors.NoCredentials, match="printed more than 1048576 bytes"):
-            await exec_program.run(command)

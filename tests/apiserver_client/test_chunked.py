@@ -27,12 +27,6 @@ def test_the_body_does_not_depend_on_how_the_bytes_are_split(chunks, cuts):
     assert body.ended
 
 
-def test_returns_the_available_part_of_a_chunk():
-    body = chunked.Body()
-    assert body.decode(b"a\r\n12345") == b"12345"
-    assert not body.ended
-
-
 @pytest.mark.parametrize("head", [b"3;name=value", b"003", b"3 ", b"3\t; x"])
 def test_ignores_extensions_zeros_and_blanks_of_a_size(head):
     assert chunked.Body().decode(head + b"\r\nabc\r\n") == b"abc"

@@ -21,10 +21,6 @@ def test_paths_are_those_of_the_api_reference(path, expected):
     assert path == expected
 
 
-def test_a_name_is_quoted_within_its_segment():
-    assert resources.NODES.path("../pods?x=1#y") == "/api/v1/nodes/..%2Fpods%3Fx%3D1%23y"
-
-
 @pytest.mark.parametrize(
     ("resource", "name", "namespace"),
     [
@@ -38,8 +34,3 @@ def test_a_name_is_quoted_within_its_segment():
 def test_a_name_without_its_namespace_or_with_a_foreign_one_is_refused(resource, name, namespace):
     with pytest.raises(ValueError, match=resource.kind if namespace != "a" else "cluster-wide"):
         resource.path(name, namespace=namespace)
-
-
-def test_the_api_version_of_the_core_group_has_no_slash():
-    assert resources.PODS.api_version == "v1"
-    assert resources.NODE_METRICS.api_version == "slo.koordinator.sh/v1alpha1"

@@ -77,12 +77,6 @@ async def test_a_connection_is_used_again(server):
     assert server.connections == 1
 
 
-async def test_the_path_of_the_servers_url_is_kept(server):
-    server.on("GET", "/k8s/clusters/c1" + NODE, OK)
-    async with server.session(server=f"{server.url}/k8s/clusters/c1") as api:
-        assert await get_node(api) == OK.document
-
-
 async def test_proxies_of_the_environment_are_not_used(server, monkeypatch, closed_port):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
@@ -172,12 +166,6 @@ async def test_an_incomplete_answer_is_unreachable(server):
     async with server.session() as api:
         with pytest.raises(errors.Unreachable, match="cannot reach"):
             await get_node(api)
-
-
-async def test_a_stream_that_is_not_chunked_is_read_too(server):
-    server.on("WATCH", NODE, apiserver.Answer(b"<html>please log in"))
-    async with server.session() as api:
-        assert await streamed(api) == b"<html>please log in"
 
 
 @pytest.mark.parametrize("sent", [b"", b"5\r\nab", b"2\r\nabcd"], ids=["no chunk", "half a chunk", "too long"])
@@ -271,14 +259,6 @@ async def test_a_client_certificate_logs_in(own, foreign):
         async with server.session(ca_path=own.certificate_path) as api:
             with pytest.raises(errors.Unreachable):
                 await get_node(api)
-
-
-async def test_names_a_key_that_does_not_match(own, foreign):
-    mine = {"client_certificate_path": foreign.certificate_path, "client_key_path": own.key_path}
-    async with apiserver.running() as server:
-        with pytest.raises(errors.NoCredentials, match=rf"{own.key_path}.*MISMATCH"):
-            async with server.session(server="https://127.0.0.1:1", **mine):
-                pass
 
 
 async def test_a_server_that_does_not_answer_to_tls_is_unreachable(server, own):

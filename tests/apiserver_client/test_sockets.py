@@ -63,19 +63,6 @@ async def test_the_first_read_after_a_write_ends_with_the_header(pieces):
         assert await stream.read(1000, 5.0) == b""
 
 
-async def test_returns_a_header_without_end():
-    async with connected(sending(b"x" * 300_000)) as stream:
-        await stream.write(b"GET")
-        assert len(await stream.read(65_536, 5.0)) == 65_536
-
-
-async def test_a_read_returns_at_most_the_requested_bytes():
-    async with connected(sending(HEAD, b"123456")) as stream:
-        await stream.write(b"GET")
-        await stream.read(1000, 5.0)
-        assert [await stream.read(4, 5.0), await stream.read(4, 5.0)] == [b"1234", b"56"]
-
-
 async def test_each_read_has_its_own_timeout():
     speak = asyncio.Event()
 

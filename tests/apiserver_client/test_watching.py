@@ -173,15 +173,6 @@ async def test_an_object_that_cannot_be_decoded_does_not_affect_others(server):
     assert (state.events, state.unreadable) == (5, 3)
 
 
-async def test_a_large_object_may_come_in_many_chunks(server):
-    line = msgspec.json.encode(apiserver.event("ADDED", pod("big", "6", blob="x" * 300_000))) + b"\n"
-    chunks = [line[start : start + 7001] for start in range(0, len(line), 7001)]
-    server.on("GET", PODS, apiserver.page("5"))
-    server.on("WATCH", PODS, apiserver.Stream(*chunks, HANG))
-    async with server.session() as api:
-        assert await take(2, api) == ["synced ", "changed big"]
-
-
 async def test_other_tasks_run_between_the_objects_of_a_page(server):
     server.on("GET", PODS, apiserver.page("5", *(pod(f"p{n}") for n in range(400))))
     async with (
@@ -416,22 +407,6 @@ async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop(server, naps)
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
 
 
-async def test_failures_with_events_between_them_do_not_add_up(server, naps):
-    server.on("GET", PODS, apiserver.page("5"))
-    server.on("WATCH", PODS, *[apiserver.Stream(added("a", str(version)), ABORT) for version in range(6, 10)])
-    async with server.session() as api:
-        await take(5, api, sleep=naps, uniform=lambda: 0.0)
-    assert naps.seconds == pytest.approx([0.4] * 3)
-
-
-async def test_a_watch_that_worked_for_long_restarts_with_short_delays(server, naps):
-    server.on("GET", PODS, apiserver.page("5"))
-    server.on("WATCH", PODS, *[apiserver.Stream(ABORT)] * 4, apiserver.Stream(added("a", "6"), HANG))
-    async with server.session() as api:
-        await take(2, api, sleep=naps, uniform=lambda: 0.0, now=a_clock(step=50.0))
-    assert naps.seconds == pytest.approx([0.4] * 4)
-
-
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
@@ -467,16 +442,6 @@ async def test_an_answer_of_a_proxy_is_retried_as_a_failure(server, naps):
     async with server.session() as api:
         assert await take(2, api, sleep=naps, on_state=on_state) == ["changed a", "synced a"]
     assert states == [errors.DecodeError] * 2 + [type(None)]
-
-
-async def test_another_kind_of_failure_is_a_warning_again(server, naps, caplog):
-    away, refused = apiserver.status(503, "ServiceUnavailable"), apiserver.status(403, "Forbidden")
-    server.on("GET", PODS, away, away, away, refused, refused, apiserver.page("5"))
-    with caplog.at_level(logging.DEBUG, logger="apiserver_client.watching"):
-        async with server.session() as api:
-            await take(1, api, sleep=naps)
-    levels = [record.levelname for record in caplog.records]
-    assert levels == ["INFO", "WARNING", "DEBUG", "WARNING", "DEBUG", "INFO"]
 
 
 async def test_respects_retry_after(server, naps):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import prometheus_client
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.core import GaugeMetricFamily
@@ -40,15 +39,3 @@ def test_the_page_is_that_of_the_library(rows):
     expected = prometheus_client.generate_latest(registry_of(family))
     assert gauge_rows.page(registry_of(gauge)) == expected
     assert prometheus_client.generate_latest(registry_of(gauge)) == expected
-
-
-def test_its_samples_are_read_as_those_of_any_metric():
-    registry = registry_of(GaugeRows("many", "Many.", LABELS, lambda: [(("n1", "floor"), 2.0)]))
-    assert registry.get_sample_value("many", {"node": "n1", "term": "floor"}) == 2.0
-    assert registry.get_sample_value("many", {"node": "n1", "term": "floor"}) == 2.0
-
-
-def test_a_series_without_a_value_for_each_label_is_an_error():
-    gauge = gauge_rows.GaugeRows("many", "Many.", ["node", "term"], lambda: [(("n1",), 2.0)])
-    with pytest.raises(ValueError, match="shorter"):
-        list(gauge.samples)

@@ -77,12 +77,6 @@ def test_a_route_ending_in_a_slash_gets_the_rest_of_the_path():
     assert '"depth": "2"' in text
 
 
-def test_a_parameter_called_path_does_not_replace_the_path():
-    with serving(routes={"/debug/nodes/": lambda query: http_endpoint.json_page(dict(query))}) as endpoint:
-        _status, text = fetch(endpoint, "/debug/nodes/a?path=b")
-    assert '"path": "a"' in text
-
-
 def test_a_failing_page_is_an_internal_error_and_the_server_goes_on(caplog):
     with serving(routes={"/debug": lambda _query: 1 / 0}) as endpoint:
         assert fetch(endpoint, "/debug")[0] == 500
@@ -169,12 +163,6 @@ def test_a_stopped_endpoint_leaves_no_thread_and_no_port_behind():
     assert "http-endpoint" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-
-
-def test_can_be_stopped_before_the_first_request():
-    with serving() as endpoint:
-        pass
-    endpoint.stop()
 
 
 def test_one_connection_too_many_closes_the_oldest():

@@ -62,10 +62,3 @@ def test_requests_of_the_http_client_are_worth_no_line_and_its_warnings_are(caps
     logging.getLogger(HTTP).warning("something else")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(f"WARNING {HTTP}: something else")
-
-
-def test_configured_twice_a_line_is_written_once(capsys):
-    logs.configure(LogFormat.JSON, LogLevel.INFO)
-    logs.configure(LogFormat.TEXT, LogLevel.INFO)
-    logging.getLogger("some.logger").info("once")
-    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 
 from api_types.node_metric.types import NodeMetricSpec
 from apiserver_client import backoff, errors
-from koordlet import __main__ as command
 from koordlet import agent as program
 from koordlet import node_observer
 from koordlet.agent import Agent
@@ -29,7 +28,7 @@ from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import FILE_NAME
 from koordlet.report import schedule, writer
 from koordlet.report.writer import Outcome
-from koordlet.samples import NODE, UNRESERVED_SYSTEM, UsageSample
+from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import V1, V2, PlainHost
@@ -115,17 +114,6 @@ def _exceeded(registry):
 # What the agent does besides reporting: it trains when due, reports early, and closes the files it reads.
 
 
-async def test_it_trains_again_and_again_while_it_runs(agent, registry, monkeypatch):
-    monkeypatch.setattr(program, "TICK_SECONDS", 0.01)
-    monkeypatch.setattr(program, "TRAIN_SECONDS", 0.02)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        ticking = group.create_task(agent._tick_until_stopped(None, group))
-        while registry.get_sample_value("koordlet_trainings_total") < 2:
-            await asyncio.sleep(0.005)
-            assert not ticking.done()
-        agent.stop.set()
-
-
 async def test_it_trains_every_thirty_seconds_and_exports_at_every_tick(agent, monkeypatch):
     now = types.SimpleNamespace(seconds=1000.0)
     monkeypatch.setattr(program, "time", types.SimpleNamespace(monotonic=lambda: now.seconds))
@@ -164,25 +152,6 @@ def test_a_closed_collector_has_no_file_open(tmp_path, version):
     assert open_below(tmp_path)
     collector.close()
     assert open_below(tmp_path) == []
-
-
-def test_what_a_node_reserves_is_capacity_less_allocatable(tmp_path):
-    """Two cores and a GiB are reserved; system uses 3 cores and 4 GiB."""
-    node = OneNode(tmp_path, StaticCluster())
-    node.cluster.allocatable = WholeAmounts(14_000, 15 * GIB)
-    node.node_cores, node.used_bytes = 3.0, 4 * GIB
-    node.run(3)
-    assert node.observer.newest[UNRESERVED_SYSTEM] == UsageSample(pytest.approx(1.0, abs=1e-9), 3.0 * GIB)
-    node.observer.collector.close()
-
-
-def test_usage_within_an_amplified_allocatable_is_all_unreserved(tmp_path):
-    node = OneNode(tmp_path, StaticCluster())
-    node.cluster.allocatable = WholeAmounts(32_000, 32 * GIB)
-    node.node_cores, node.used_bytes = 3.0, 4 * GIB
-    node.run(3)
-    assert node.observer.newest[UNRESERVED_SYSTEM] == UsageSample(pytest.approx(3.0), 4.0 * GIB)
-    node.observer.collector.close()
 
 
 def test_pods_that_are_not_measured_yet_are_cold_also_without_a_cold_start_period(tmp_path):
@@ -361,21 +330,6 @@ async def test_every_report_is_counted_and_only_a_new_outcome_is_a_line(report, 
     ]
 
 
-async def test_at_its_end_the_agent_closes_the_files_of_the_host(followed_agent, tmp_path):
-    PlainHost(tmp_path).set_group(PlainHost(tmp_path).pod("a"), 1.0, GIB)
-    followed_agent._tick()
-    assert open_below(tmp_path)
-    await followed_agent._end()
-    assert open_below(tmp_path) == []
-
-
-def test_every_tick_is_counted(followed_agent, registry):
-    before = registry.get_sample_value("koordlet_ticks_total")
-    for _ in range(3):
-        followed_agent._tick()
-    assert registry.get_sample_value("koordlet_ticks_total") - before == 3
-
-
 # The agent's probes, and its errors: each is counted or waited out, and the agent goes on.
 
 
@@ -442,23 +396,6 @@ async def test_a_report_that_fails_unexpectedly_waits_for_the_longest_pause(supp
     assert suppressing_agent._schedule.is_check_due(1000.0 + longest + 0.1)
 
 
-async def test_while_the_resources_of_the_node_are_unknown_every_check_reports(suppressing_agent, sent):
-    suppressing_agent.view.resource_version = "9"
-    suppressing_agent.view.pods.keep_only(())
-    suppressing_agent.observer.newest_at_seconds = 1.7e9
-    for at in (1000.0, 1006.0, 1012.0):
-        await suppressing_agent._report_if_due(None, at)
-    assert len(sent) == 3
-    assert suppressing_agent.counts.early_reports == 2
-    assert [each.prediction for each in sent] == [None] * 3
-
-
-@pytest.mark.parametrize(("millis", "cores"), [(None, None), (0, 0.0), (2500, 2.5)])
-def test_what_mid_pods_may_use_is_a_metric_in_cores(suppressing_agent, registry, millis, cores):
-    suppressing_agent.suppressor.planner.allowed_millis = millis
-    assert registry.get_sample_value("koordlet_suppression_allowed_cpu_cores") == cores
-
-
 # Parts that the agent drives while it runs: the history, suppression, and the times of ticks.
 
 
@@ -476,21 +413,6 @@ async def test_a_start_continues_with_the_history_of_the_checkpoint(tmp_path, re
     assert len(made.observer.server.export().keys) > 0
     assert path.stat().st_ino != before, "it is written again at the end"
     assert len(checkpoint.load(path, "n1").models.keys) > 0
-
-
-@pytest.mark.parametrize(
-    "name", ["koordlet_evaluation_forecasts", "koordlet_ticks", "koordlet_suppression_lowered_pods"]
-)
-def test_the_metrics_of_every_part_are_served(agent, registry, name):
-    assert name in {metric.name for metric in registry.collect()}
-
-
-def test_the_duration_of_every_tick_is_counted(agent, registry):
-    for _ in range(3):
-        agent._tick()
-    assert registry.get_sample_value("koordlet_ticks_total") == 3
-    assert registry.get_sample_value("koordlet_tick_duration_seconds_count") == 3
-    assert 0 < registry.get_sample_value("koordlet_tick_duration_seconds_sum") < 60
 
 
 @pytest.mark.parametrize("seconds", [1.0, 3.0])
@@ -549,20 +471,3 @@ async def test_a_request_without_an_answer_does_not_hold_up_the_end(agent, monke
         group.create_task(agent._tick_until_stopped(None, group))
         await asked.wait()
         agent.stop.set()
-
-
-async def test_the_conditions_of_a_report_are_kept_for_the_next_one(agent, sent):
-    agent.view.resource_version = "9"
-    agent.view.pods.keep_only(())
-    agent.view.capacity = agent.view.allocatable = WholeAmounts(16_000, 1 << 34)
-    agent._tick()
-    agent.observer.newest_at_seconds = time.time()
-    await agent._report_if_due(None, 1000.0)
-    assert agent.reports.conditions == sent[0].conditions
-    assert agent.reports.conditions
-
-
-def test_a_preview_takes_a_minute_unless_another_time_is_given():
-    parser = command._parser()
-    assert parser.parse_args(["preview"]).seconds == 60.0
-    assert parser.parse_args(["preview", "--for", "3s"]).seconds == 3.0

@@ -29,12 +29,11 @@ from koordlet.prediction.server import Prediction
 from koordlet.samples import UNRESERVED_SYSTEM, Resource, UsageSample, pod_key
 from koordlet.settings import KoordletSettings
 from tests.koordlet.fed_node import FedNode
-from tests.koordlet.one_node import GIB, START, StaticCluster, bound_pod
+from tests.koordlet.one_node import GIB, StaticCluster, bound_pod
 
 HORIZON = 900
 EVALUATED = ["n-sigma-v2", "resource-central", "borg-default"]
 HALF_LIFE = 7 * 86_400
-TRAININGS_A_HORIZON = HORIZON // 30
 
 
 def node_with(*pods, **policy):
@@ -148,57 +147,6 @@ def test_the_published_evaluation_follows_from_the_recorded_samples():
     assert {entry["cpu"]["violationPercent"] > 0 for entry in published} == {True, False}
 
 
-def test_the_usage_of_pods_that_started_later_or_are_not_prod_does_not_count():
-    node = node_with(*cluster_pods())
-    for _ in node.run(2 * HORIZON, bursts):
-        pass
-    closed = node.observer.evaluation.closed[0]
-    assert closed.highest[Resource.CPU] == pytest.approx(0.4 + 1.9 + (0.8 - 0.5), rel=1e-6), "p90 of three"
-
-
-def test_a_pod_that_cannot_be_measured_for_minutes_drops_the_forecast():
-    """Its usage is known to no series; the rest of the node would read low."""
-    node = node_with(*cluster_pods())
-    for _ in node.run(2 * HORIZON, lambda step: (bursts(step)[0], None if 40 <= step < 80 else bursts(step)[1])):
-        pass
-    assert node.observer.evaluation.dropped["gap"] == 1
-    (closed,) = node.observer.evaluation.closed
-    assert closed.made_at_seconds == START + 810
-
-
-def test_a_step_of_the_wall_clock_changes_nothing():
-    published = []
-    for step_seconds in (0.0, 7200.0, -7200.0):
-        node = node_with(*cluster_pods())
-        for number in node.run(3 * HORIZON, bursts):
-            if number == 50:
-                node.now += step_seconds
-        published.append(node.report()["prediction"]["evaluation"])
-    assert published[0] == published[1] == published[2]
-    assert published[0][0]["cpu"]["forecasts"] == 2
-
-
-def test_before_the_first_spec_there_is_no_forecast():
-    """The defaults would be evaluated, and the scores of the last run would be lost."""
-    node = node_with(*cluster_pods())
-    node.cluster.generation = None
-    for _ in node.run(300, bursts):
-        pass
-    assert node.observer.evaluation.forecast is None
-
-
-def test_before_the_pods_are_known_there_is_no_forecast():
-    """After a restart, models of a moment ago could predict for the pods of an incomplete list."""
-    node = node_with(*cluster_pods())
-    for _ in node.run(300, bursts):
-        pass
-    node.observer.evaluation.forget()
-    node.cluster.pods.synced = False
-    for _ in node.run(60, bursts):
-        pass
-    assert node.observer.evaluation.forecast is None
-
-
 # No effect on what is published
 
 
@@ -263,22 +211,6 @@ def test_a_restart_in_the_middle_continues_the_evaluation(tmp_path, monkeypatch)
     assert after[0]["cpu"]["forecasts"] == 2
 
 
-def test_nonsense_in_place_of_scores_costs_no_history(tmp_path, caplog):
-    node = node_with(*cluster_pods())
-    for _ in node.run(HORIZON + 60, bursts):
-        pass
-    node.observer.evaluation.records["borg-default"].scores[Resource.CPU].violations = math.nan
-    saved = Checkpointer(str(tmp_path), "n1", node.observer.server, node.observer.evaluation)
-    asyncio.run(saved.save())
-    second = node_with(*cluster_pods())
-    restored = Checkpointer(str(tmp_path), "n1", second.observer.server, second.observer.evaluation)
-    restored.restore()
-    assert restored.problem_text is None
-    assert len(second.observer.server.export().keys) > 0
-    assert second.observer.evaluation.records == {}
-    assert "the evaluation of the checkpoint is not used" in caplog.text
-
-
 def test_a_failing_evaluation_does_not_stop_the_next_one():
     node = node_with(*cluster_pods())
     for _ in node.run(60, bursts):
@@ -290,15 +222,6 @@ def test_a_failing_evaluation_does_not_stop_the_next_one():
     for _ in node.run(2 * HORIZON, bursts):
         pass
     assert node.observer.evaluation.records["borg-default"].scores[Resource.CPU].forecasts >= 1
-
-
-def test_a_failing_evaluation_fails_neither_the_training_nor_the_agent(monkeypatch, caplog):
-    node = node_with(*cluster_pods())
-    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
-    monkeypatch.setattr(NodeObserver, "evaluate", lambda *_: 1 / 0)
-    agent._train()
-    assert agent.counts.trainings == 1
-    assert "evaluation of the predictors failed" in caplog.text
 
 
 def test_the_agent_evaluates_what_the_spec_names(monkeypatch):
@@ -349,10 +272,3 @@ def test_the_metrics_are_those_of_the_report():
             outcomes = [found["closed_forecasts_total", *of, outcome] for outcome in ("kept", "violation")]
             assert sum(outcomes) == 4
             assert (outcomes[1] > 0) == (scores["violationPercent"] > 0)
-
-
-def test_the_level_of_a_calibrated_prediction_is_published():
-    node = FedNode(StaticCluster(bound_pod("a"), spec={"predictPolicy": {"predictor": "calibrated"}}))
-    list(node.run(120, lambda step: ({"a": UsageSample(0.1 * step, GIB)}, UsageSample(0.1, GIB))))
-    published = node.report()["prediction"]
-    assert published["level"] == {"cpu": "n-sigma-v2", "memory": "n-sigma-v2"}

@@ -7,10 +7,8 @@ import gc
 import json
 import logging
 import os
-import runpy
 import signal
 import socket
-import sys
 import threading
 import time
 import types
@@ -155,14 +153,6 @@ def test_with_a_taken_port_it_ends_with_exit_code_1(arguments, capsys):
     assert f"cannot listen on 127.0.0.1:{port}" in last["message"]
 
 
-def test_a_missing_setting_is_named_and_the_exit_code_is_2(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["koordlet", "run"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(command.__file__, run_name="__main__")
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("koordlet: node-name is not set: set --node-name")
-
-
 def test_a_preview_trains_while_it_measures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(preview, "LEAST_SECONDS", 1.0)
     monkeypatch.setattr(preview, "_TRAIN_SECONDS", 1e-9)
@@ -221,10 +211,3 @@ def test_a_wrong_argument_is_named_and_the_exit_code_is_2(previews, capsys, argu
     assert end.value.code == 2
     assert problem in capsys.readouterr().err
     assert previews == []
-
-
-@pytest.mark.parametrize("arguments", [["run", "--max-series=1"], ["run"]])
-def test_each_wrong_setting_is_a_line_and_the_exit_code_is_2(arguments, capsys):
-    assert command.main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("koordlet: ")

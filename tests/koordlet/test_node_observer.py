@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 
 import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.node_metric import types as node_metric
-from koordlet import node_observer
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
@@ -74,23 +71,6 @@ def test_the_pods_are_looked_up_again_only_after_a_change(tmp_path, monkeypatch)
         node.run(2)
         assert len(asked) == number
         assert set(node.observer.pods_by_uid) == ({"a", "b"} if number == 2 else {"a"})
-    node.observer.collector.close()
-
-
-@pytest.mark.parametrize("synced", [True, False])
-def test_groups_are_left_out_as_orphans_only_when_the_pods_are_known(tmp_path, monkeypatch, synced):
-    node = with_container(tmp_path)
-    node.cluster.pods.synced = synced
-    given = []
-    collect = node.observer.collector.collect
-
-    def noting(now_seconds, named, bound, counts_page_cache):
-        given.append(bound)
-        return collect(now_seconds, named, bound, counts_page_cache)
-
-    monkeypatch.setattr(node.observer.collector, "collect", noting)
-    node.run(1)
-    assert (given[0] is not None) == synced
     node.observer.collector.close()
 
 
@@ -164,14 +144,6 @@ def test_nothing_is_calibrated_or_forecast_before_pods_and_spec_are_known(node, 
     assert done(node) is (generation is not None and synced)
 
 
-@pytest.mark.parametrize(("step", "lines"), [(0.25, 0), (0.5, 1), (-0.5, 1), (-0.25, 0)])
-def test_a_clock_that_is_set_by_half_a_second_moves_the_cached_samples(node, caplog, step, lines):
-    node.run(1)
-    node.observer.observe(node.now + 1, node.cluster, 5000.0)
-    node.observer.observe(node.now + 2 + step, node.cluster, 5001.0)
-    assert [record.message.partition(" by ")[0] for record in caplog.records] == ["the clock was set"] * lines
-
-
 EVALUATED = ["resource-central", "borg-default"]
 USAGE = UsageSample(0.5, float(GIB))
 
@@ -236,32 +208,6 @@ def test_a_substitute_answers_for_the_predictor_in_force_only(fed_node):
         evaluation.Plan.from_policy(fed_node.policy, spec_in_force.predict_parameters(fed_node.policy)).predictors
     )
     assert list(forecast.peaks) == ["a substitute", *names[3:]]
-
-
-WITH = {"metricCollectPolicy": {"nodeMemoryCollectPolicy": "usageWithPageCache"}}
-
-
-@pytest.fixture
-def logging_node(tmp_path, caplog):
-    caplog.set_level(logging.INFO, node_observer.__name__)
-    made = OneNode(tmp_path, StaticCluster())
-    yield made
-    made.observer.collector.close()
-
-
-def lines(caplog):
-    return [" ".join(record.getMessage().split()[:6]) for record in caplog.records]
-
-
-def test_each_change_of_the_memory_policy_is_one_line(logging_node, caplog):
-    logging_node.run(3)
-    assert lines(caplog) == []
-    without, logging_node.cluster.spec = logging_node.cluster.spec, node_metric.NodeMetricSpec.model_validate(WITH)
-    logging_node.run(3)
-    assert lines(caplog) == ["memory is measured with page cache"]
-    logging_node.cluster.spec = without
-    logging_node.run(3)
-    assert lines(caplog) == ["memory is measured with page cache", "memory is measured without page cache"]
 
 
 FULL_CORE = UsageSample(1.0, float(GIB))

@@ -103,19 +103,6 @@ def test_before_the_first_list_no_class_is_recorded_and_after_it_batch_never_cou
     assert peak == pytest.approx(1000, abs=30)  # Prod uses 0.5, the system 0.5; Batch would add 2.5
 
 
-def test_no_published_peak_exceeds_the_capacity(machine):
-    """A pod that begins to work between two trainings has a large deviation: 5 of them are far above four cores."""
-    machine.bind(described(PROD_UID), described(BATCH_UID))
-    for seconds in (40, 40, 400):
-        machine.run(seconds)
-        machine.train()
-        machine.capacity = machine.allocatable = WholeAmounts(3000, 4 << 30)
-    status = machine.build()
-    assert status.prod_peak_metric.resource.resources["cpu"] == "3"
-    assert status.prediction.prod.peak == {"cpu": "3", "memory": str(4 << 30)}
-    assert status.prediction.node.peak == {"cpu": "3", "memory": str(4 << 30)}
-
-
 BIG = {"cpu_request_millis": 9000, "memory_request_bytes": 1 << 40}
 
 
@@ -181,14 +168,3 @@ def test_the_agent_trains_by_the_clock_that_cannot_be_set(machine, monkeypatch, 
     ((now, boot),) = seen
     assert abs(now - time.time()) < 60
     assert abs(boot - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
-
-
-def test_a_tick_of_the_agent_names_a_refused_pod_once(machine, caplog):
-    agent = agents.Agent(
-        KoordletSettings(node_name="n1", state_dir=""), machine.observer, prometheus_client.CollectorRegistry()
-    )
-    for made in (described("u"), described("thief", static_uid="u")):
-        agent.view.pods.put(made)
-    for _tick in range(3):
-        agent._tick()
-    assert caplog.text.count("pod shop/thief: annotation kubernetes.io/config.mirror claims the UID u of shop/u") == 1

@@ -17,9 +17,7 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
 from koordlet import __main__ as command
 from koordlet import preview
-from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.packages import installed
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.server import Prediction
@@ -136,27 +134,6 @@ def clock(monkeypatch):
     simulated = types.SimpleNamespace(monotonic=lambda: now.seconds, time=lambda: 1.7e9 + now.seconds, sleep=sleep)
     monkeypatch.setattr(preview, "time", simulated)
     return now
-
-
-@pytest.mark.parametrize(
-    ("seconds", "training_times"), [(10, [1010.0]), (29, [1029.0]), (30, [1030.0]), (95, [1030.0, 1060.0, 1090.0])]
-)
-def test_a_preview_trains_every_thirty_seconds_and_at_least_once(tmp_path, monkeypatch, clock, seconds, training_times):
-    PlainHost(tmp_path).set_node(1000, 1 << 30)
-    times, train = [], NodeObserver.train
-    monkeypatch.setattr(NodeObserver, "train", lambda *arguments: times.append(clock.seconds) or train(*arguments))
-    preview.show(KoordletSettings(host_root=str(tmp_path)), seconds, None)
-    assert times == training_times
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(("node_name", "name"), [("", "this machine"), ("n1", "n1")])
-def test_the_predictors_of_packages_get_the_name_of_the_node_where_it_is_set(tmp_path, monkeypatch, node_name, name):
-    PlainHost(tmp_path).set_node(1000, 1 << 30)
-    names, load_packages = [], installed.load
-    monkeypatch.setattr(installed, "load", lambda node: names.append(node) or load_packages(node))
-    preview.show(KoordletSettings(host_root=str(tmp_path), node_name=node_name), 1, None)
-    assert names == [name]
 
 
 @pytest.mark.usefixtures("clock")

@@ -29,18 +29,10 @@ def load(*argv):
     return settings.from_sources(KoordletSettings, parser.parse_args(["--node-name=n", *argv]), {}, ENV_PREFIX)
 
 
-def test_without_an_address_the_history_needs_nothing():
-    assert load().required_for_run() == []
-
-
 def test_an_address_without_its_other_settings_reports_all_of_them():
     problems = "\n".join(load("--influxdb-url=http://influx:8086").required_for_run())
     for flag in ("--influxdb-org", "--influxdb-bucket", "--influxdb-token-file"):
         assert f"set {flag}" in problems
-
-
-def test_a_complete_history_is_accepted():
-    assert load(*HISTORY, "--influxdb-ca-file=/ca.crt").required_for_run() == []
 
 
 def test_a_ca_file_that_would_never_be_used_is_a_contradiction():
@@ -75,14 +67,3 @@ def test_a_number_is_taken_up_to_its_bounds_and_no_further(name, bounds):
     for value in (least - 1, most + 1):
         with pytest.raises(settings.SettingsError, match=f"--{name} is .{value}.: "):
             load(f"--{name}={value}")
-
-
-def test_a_node_name_has_at_most_253_characters():
-    assert len(load(f"--node-name={'n' * 253}").node_name) == 253
-    with pytest.raises(settings.SettingsError, match="--node-name is"):
-        load(f"--node-name={'n' * 254}")
-
-
-def test_an_agent_without_settings_changes_no_pod_and_serves_no_debug_pages():
-    defaults = KoordletSettings(node_name="n1")
-    assert (defaults.enable_suppression, defaults.enable_debug_pages, defaults.influxdb_url) == (False, False, "")

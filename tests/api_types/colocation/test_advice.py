@@ -35,13 +35,6 @@ def test_an_entry_without_a_name_and_one_with_the_name_of_an_earlier_one_need_an
     ]
 
 
-def test_a_preset_without_effect_is_noticed_after_an_entry_without_a_preset():
-    first = {"name": "x", "nodeSelector": POOL, "midFloor": "none"}
-    second = {"name": "y", "nodeSelector": {"matchLabels": {"pool": "y"}}, "preset": "conservative"}
-    (line,) = lines(first, second, midCPUThresholdPercent=90)
-    assert line.startswith('nodeConfigs[1].preset: seen "conservative", want midCPUThresholdPercent in this entry too')
-
-
 @pytest.mark.parametrize(
     ("policy", "in_force"),
     [
@@ -81,12 +74,6 @@ def test_a_predictor_is_a_built_in_one_or_has_the_name_of_a_package_in_two_dns_l
     assert (found.config is not None) is is_known
 
 
-def test_a_window_has_a_second_at_least():
-    found = document.read_config(json.dumps({"metricAggregatePolicy": {"durations": ["1s"]}}))
-    assert found.config.metric_aggregate_policy.durations == ["1s"]
-    assert document.read_config(json.dumps({"metricAggregatePolicy": {"durations": ["0s"]}})).config is None
-
-
 @pytest.mark.parametrize(("count", "counted"), [(20, None), (21, 1), (25, 5)])
 def test_of_many_problems_of_an_annotation_the_first_20_are_named_and_the_others_are_counted(count, counted):
     text = json.dumps({f"unknown{number}": number for number in range(count)})
@@ -105,16 +92,6 @@ def test_a_similar_key_is_searched_for_the_first_five_unknown_ones():
         *(f"{key} meant?" for key in ("enable", "preset", "midFloor", "midPublish", "degradeTimeMinutes")),
         "",
     ]
-
-
-@pytest.mark.parametrize(("length", "is_whole"), [(100, True), (101, False)])
-def test_a_value_is_quoted_with_100_characters_at_most(length, is_whole):
-    quoted = problem.quoted("x" * (length - len('""')))
-    assert quoted == ('"' + "x" * 98 + '"' if is_whole else '"' + "x" * 99 + "...")
-
-
-def test_other_letters_are_quoted_as_they_are():
-    assert problem.quoted({"é": "日本"}) == '{"é": "日本"}'
 
 
 def test_an_annotation_is_refused_for_a_problem_that_is_only_counted():

@@ -1,5 +1,3 @@
-import pytest
-
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
 from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy
@@ -31,17 +29,6 @@ def test_nested_objects_merge_and_lists_replace():
     over = ColocationStrategy(node_predict_policy=PredictPolicy(members=["borg-default"]))
     merged = slo.merge(below, over).node_predict_policy
     assert merged == PredictPolicy(n=3.0, members=["borg-default"])
-
-
-def test_an_empty_text_is_a_value():
-    merged = slo.merge(ColocationStrategy(cpu_calculate_policy="usage"), ColocationStrategy(cpu_calculate_policy=""))
-    assert merged.cpu_calculate_policy == ""
-
-
-@pytest.mark.parametrize(("old", "new"), [("text", {}), ({}, "text"), ([], {})])
-def test_only_objects_merge(old, new):
-    with pytest.raises(TypeError):
-        slo.merge_objects(old, new)
 
 
 def test_a_preset_sets_every_key_that_determines_risk():

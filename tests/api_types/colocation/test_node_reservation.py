@@ -46,10 +46,6 @@ def test_the_annotation_reserves_its_amounts_and_a_list_of_cpus_wins(given, want
     assert node_reservation.annotated(annotations(given)) == (wanted, ())
 
 
-def test_without_the_annotation_nothing_is_reserved():
-    assert node_reservation.annotated({}) == ({}, ())
-
-
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
@@ -124,14 +120,3 @@ def test_an_annotation_that_a_node_filled_to_the_brim_is_refused_unread():
 def test_cpus_that_no_machine_has_are_refused():
     found = node_reservation.annotated(annotations({"reservedCPUs": "0-99999"}))
     assert (found.resources, len(found.problems)) == ({}, 1)
-
-
-def test_of_many_problems_the_first_ones_are_told():
-    wrong = {f"example.com/r{number}": "x" for number in range(400)}
-    found = node_reservation.annotated(annotations({"resources": wrong}))
-    assert (found.resources, len(found.problems)) == ({}, 5)
-
-
-def test_a_reservation_of_nothing_is_valid():
-    found = node_reservation.annotated(annotations({"resources": {"cpu": "0", "memory": 0}}))
-    assert found == node_reservation.CheckedResources({"cpu": 0, "memory": 0}, ())

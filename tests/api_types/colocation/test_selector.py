@@ -108,19 +108,3 @@ def test_a_selector_whose_sets_repeat_late_is_compared_at_a_bounded_number_of_no
     monkeypatch.setattr(node_selector, "matches", lambda *_: bool(asked.append(1)))
     assert node_selector.overlapping([wide]) == []
     assert len(asked) <= 256
-
-
-def of_labels(**labels):
-    return node_selector.NodeSelector.model_validate({"matchLabels": labels})
-
-
-def test_overlaps_of_later_selectors_are_found_after_equal_ones():
-    selectors = [of_labels(a="1"), of_labels(a="1"), of_labels(b="1"), of_labels(b="1")]
-    assert node_selector.overlapping(selectors) == [(0, 1), (2, 3)]
-
-
-@pytest.mark.parametrize(("labels", "is_match"), [({"a": "1"}, False), ({"b": "1"}, False), ({"a": "", "b": ""}, True)])
-def test_every_expression_of_a_selector_has_to_match(labels, is_match):
-    expressions = [{"key": key, "operator": "Exists"} for key in "ab"]
-    both = node_selector.NodeSelector.model_validate({"matchExpressions": expressions})
-    assert node_selector.matches(both, labels) is is_match

@@ -100,11 +100,6 @@ def test_an_annotation_is_read_up_to_its_bound(length, is_read):
     assert pods.allocatable(node) == {"cpu": 3000 if is_read else 8000}
 
 
-def test_the_bound_of_an_annotation_counts_bytes():
-    assert not pods.is_too_long("é" * (8 * 1024))
-    assert pods.is_too_long("é" * (8 * 1024 + 1))
-
-
 def resized(status=None, conditions=(), **wanted):
     """Return a pod of one container whose spec asks for `wanted` and whose status may differ."""
     given = {"containerStatuses": [{"name": "c", **(status or {})}], "conditions": list(conditions)}
@@ -208,27 +203,3 @@ def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
     assert pods.cpu_limit_millis(raising) == 4000
     unlimited = resized({"resources": {"limits": {"cpu": "1"}}})
     assert pods.cpu_limit_millis(unlimited) is None
-
-
-@pytest.mark.parametrize(("asked", "running"), [("1", "0"), ("0", "1"), ("0", "0")])
-def test_while_no_limit_is_set_or_removed_the_pod_has_none(asked, running):
-    resizing = resized({"resources": {"limits": {"cpu": running}}}, limits={"cpu": asked})
-    assert pods.cpu_limit_millis(resizing) is None
-
-
-def test_a_container_that_is_not_resized_keeps_its_limit_beside_one_that_is():
-    containers = [container(limits={"cpu": "1"}), container(limits={"cpu": "2"}) | {"name": "other"}]
-    status = {"containerStatuses": [{"name": "c", "resources": {"limits": {"cpu": "4"}}}, {"name": "other"}]}
-    assert pods.cpu_limit_millis(decode({"spec": {"containers": containers}, "status": status})) == 6000
-
-
-def test_an_init_container_that_is_not_resized_needs_no_resources_in_its_status():
-    given = {"containers": [container("1")], "initContainers": [container("2") | {"name": "setup"}]}
-    status = {"containerStatuses": [{"name": "c"}], "initContainerStatuses": [{"name": "setup"}, {"name": "unknown"}]}
-    assert pods.requests_in_force(decode({"spec": given, "status": status})) == {"cpu": 2000}
-
-
-@pytest.mark.parametrize(("memory", "is_read"), [(2**63 - 1, True), (2**63, False)])
-def test_one_amount_of_more_than_64_bits_voids_the_raw_allocatable_annotation(memory, is_read):
-    text = json.dumps({"cpu": 1, "memory": str(memory)})
-    assert pods.raw_allocatable(text) == ({"cpu": 1000, "memory": memory} if is_read else None)

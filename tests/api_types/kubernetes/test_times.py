@@ -83,20 +83,10 @@ def test_formats_a_time_in_whole_seconds_of_utc():
     assert times.format_epoch(1_700_000_000.999) == "2023-11-14T22:13:20Z"
 
 
-def test_formats_a_micro_time_with_six_digits():
-    assert times.format_micro_time(NOON) == "2026-11-21T12:00:00.000000Z"
-    assert times.format_micro_time(NOON + dt.timedelta(microseconds=7)) == "2026-11-21T12:00:00.000007Z"
-
-
 def test_an_absent_epoch_is_none_not_zero():
     assert times.epoch_seconds_or_none(None) is None
     assert times.epoch_seconds_or_none("yesterday") is None
     assert times.epoch_seconds_or_none("2023-11-14T22:13:20") is None
-
-
-def test_returns_seconds_since_the_epoch():
-    assert times.epoch_seconds_or_none("2023-11-14T22:13:20Z") == 1_700_000_000
-    assert times.epoch_seconds_or_none("2023-11-15T00:13:20+02:00") == 1_700_000_000
 
 
 @pytest.mark.parametrize(
@@ -113,13 +103,3 @@ def test_returns_seconds_since_the_epoch():
 )
 def test_an_age_has_at_least_two_of_its_unit(seconds, count, unit):
     assert times.rounded_age(seconds) == (count, unit)
-
-
-@pytest.mark.parametrize(("length", "is_read"), [(64, True), (65, False)])
-def test_a_duration_has_64_characters_at_most(length, is_read):
-    text = "5m".rjust(length, "0")
-    if is_read:
-        assert times.duration_seconds(text) == 300
-    else:
-        with pytest.raises(ValueError, match="has 65 characters, want a duration of at most 64"):
-            times.duration_nanos(text)

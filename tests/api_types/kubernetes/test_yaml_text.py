@@ -21,15 +21,3 @@ def test_other_aliases_and_any_number_of_written_values_are_read():
     assert first == {"a": {"b": 1}, "c": {"b": 1}, "d": {"b": 1, "e": 2}}
     assert (second, third) == (None, ["x"] * 3000)
     assert len(list(yaml_text.nodes(text))) == 3
-
-
-@pytest.mark.parametrize(("most", "is_read"), [(2, True), (1, False)])
-def test_values_that_aliases_repeat_are_counted(monkeypatch, most, is_read):
-    """The alias repeats a list and its item."""
-    monkeypatch.setattr(yaml_text, "_MOST_ALIASED_VALUES", most)
-    text = "a: &a [x]\nb: *a\n"
-    if is_read:
-        assert list(yaml_text.load_all(text)) == [{"a": ["x"], "b": ["x"]}]
-    else:
-        with pytest.raises(yaml_text.TooManyAliases, match="expand to more than 1 values"):
-            list(yaml_text.load_all(text))

@@ -108,10 +108,6 @@ def test_a_forged_original_is_at_most_mid_cpu_and_at_least_the_limit(text):
     assert 300 <= found.original_millis <= 1000
 
 
-def test_a_limit_above_mid_cpu_is_lowered_to_it_for_good():
-    assert only(container(cpu="4")).original_millis == 1000
-
-
 def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_characters():
     containers = [MidContainer(f"c{index}", "x", 10_000, 10, 9_999, 9_999, 10_000) for index in range(40)]
     assert 100 < len(cpu_limits.field_manager(containers)) <= 128
@@ -191,10 +187,6 @@ def test_a_container_that_cannot_be_lowered_has_its_limit_as_floor(mid, cpu, ask
 @pytest.mark.parametrize("priority", [None, 9000, 5000, 6999, 8000])
 def test_labels_make_no_pod_mid(priority):
     assert mid_pod(container(), priority=priority, labels={"koordinator.sh/priority-class": "koord-mid"}) is None
-
-
-def test_labels_exempt_no_mid_pod():
-    assert only(container(), labels={"koordinator.sh/priority-class": "koord-prod"}).limit_millis == 1000
 
 
 @pytest.mark.parametrize(
@@ -300,21 +292,3 @@ def test_the_quota_that_refuses_a_resize_is_named():
     refused = 'pods "web" is forbidden: exceeded quota: team-a, requested: limits.cpu=1, used: limits.cpu=9'
     assert cpu_limits.refusing_quota(refused) == "team-a"
     assert cpu_limits.refusing_quota("node has no room") == ""
-
-
-def test_a_milli_core_of_mid_cpu_may_be_resized_and_none_may_not():
-    assert only(container(mid="1", cpu="1m")).mid_millis == 1
-    assert mid_pod(container(mid="0", cpu="1m")).containers == ()
-
-
-def test_the_name_of_the_writer_has_no_original_that_is_mid_cpu():
-    assert cpu_limits.field_manager([only(container())]) == "koordlet"
-
-
-def test_the_name_of_the_writer_has_128_characters_at_most():
-    """`koordlet` has 8; the original of each of the first ten containers takes 8 more, of each of the others 10."""
-    originals = [9_999] * 10 + [99_999] * 5
-    made = [MidContainer(f"c{index}", "x", 10**6, 10, each, each, 10**6) for index, each in enumerate(originals)]
-    name = cpu_limits.field_manager(made)
-    assert len(name) == 128
-    assert name.endswith(",c12=99999,c13=99999")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from api_types.kubernetes.priority_and_qos import BANDS
 from api_types.mid_pods import policy, profile
 from api_types.mid_pods.documents import RulesRefused
 
@@ -80,10 +79,6 @@ def test_a_profile_may_select_neither_more_nor_fewer(probability):
         profile.read(document(labels={"a": "b"}, probability=probability))
 
 
-def test_an_empty_selector_matches_everything():
-    assert profile.selects(profile.read(document(selector={}, namespaceSelector={})), {}, {"a": "b"})
-
-
 def test_the_annotation_keeps_the_resources():
     assert profile.read(document({profile.SKIP_ANNOTATION: ""})).skips_resources
     assert not profile.read(document()).skips_resources
@@ -117,11 +112,6 @@ def test_all_else_is_refused_with_a_sentence(spec, text):
         profile.read(document(**spec))
 
 
-def test_all_refusals_are_named_at_once():
-    with pytest.raises(RulesRefused, match=r"spec.patch .*; spec.probability"):
-        profile.read(document(patch={"a": 1}, probability=5))
-
-
 @pytest.mark.parametrize(("name", "number"), [("koord-prod", 9000), ("koord-mid", 7000), ("koord-free", 3000)])
 def test_a_priority_class_comes_with_the_number_of_koordinators_manifest(name, number):
     """The API server has calculated the priority before a webhook changes the class, and refuses another number."""
@@ -130,7 +120,3 @@ def test_a_priority_class_comes_with_the_number_of_koordinators_manifest(name, n
     policies, _ = policy.profile_objects(profile.read(document(priorityClassName=name)))
     expressions = [each["jsonPatch"]["expression"] for each in policies["spec"]["mutations"]]
     assert any(f'path: "/spec/priority", value: {number}}}' in each for each in expressions)
-
-
-def test_the_number_of_each_class_is_the_lowest_of_its_band():
-    assert dict(profile.PRIORITIES) == {each.value: band.lowest for each, band in BANDS.items()}

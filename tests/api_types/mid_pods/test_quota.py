@@ -129,14 +129,3 @@ def test_a_text_of_any_amounts_and_spaces_that_the_admission_policy_admits_is_ne
 def test_nothing_permits_no_milli_core_and_no_byte_and_unlimited_has_no_limit():
     assert quota.NOTHING == quota.read('{"cpu": "0", "memory": "0"}', DEFAULT) == (0, 0)
     assert quota.UNLIMITED == quota.from_document({}) == (None, None)
-
-
-@pytest.mark.parametrize(("length", "is_read"), [(256, True), (257, False)])
-def test_a_mid_quota_has_256_characters_at_most(length, is_read):
-    text = '{"cpu": "1"}'.ljust(length)
-    assert quota.is_admissible(text) is is_read
-    if is_read:
-        assert quota.read(text, quota.UNLIMITED) == (1000, None)
-    else:
-        with pytest.raises(quota.MalformedQuota, match="seen 257 characters, want at most 256"):
-            quota.read(text, quota.UNLIMITED)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api_types.kubernetes import quantities
-from api_types.mid_pods import resources, template
+from api_types.mid_pods import resources
 from api_types.mid_pods.documents import RulesRefused
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -33,10 +33,6 @@ def test_plain_cpu_and_memory_become_mid_resources():
     assert limited(plain, plain) == both({"cpu": "0", "memory": "0", **mid}, {**plain, **mid})
 
 
-def test_request_and_limit_keep_their_own_amounts():
-    assert limited({"cpu": "250m"}, {"cpu": "2"}) == both({"cpu": "0", CPU: "250"}, {"cpu": "2", CPU: "2000"})
-
-
 def test_a_missing_one_is_the_other():
     assert limited({"cpu": "250m"}) == both({"cpu": "0", CPU: "250"}, {"cpu": "250m", CPU: "250"})
     assert limited(None, {"cpu": "250m"}) == both({"cpu": "0", CPU: "250"}, {"cpu": "250m", CPU: "250"})
@@ -46,10 +42,6 @@ def test_a_missing_one_is_the_other():
 def test_a_stricter_native_limit_of_the_author_is_kept_and_a_looser_one_is_not():
     assert limited({CPU: "500"}, {CPU: "500", "cpu": "0.2"})["limits"]["cpu"] == "0.2"
     assert limited({CPU: "500"}, {CPU: "500", "cpu": "2"})["limits"]["cpu"] == "500m"
-
-
-def test_a_native_limit_of_zero_is_unlimited_and_so_never_kept():
-    assert limited({CPU: "500"}, {CPU: "500", "cpu": "0"})["limits"]["cpu"] == "500m"
 
 
 def test_stated_mid_resources_never_change_even_beside_native_requests():
@@ -203,13 +195,6 @@ def test_without_native_limits_only_mid_resources_are_left_and_again_changes_not
     made = resources.limited(given, "c", native_limits=False)
     assert (made.get("requests"), made.get("limits")) == wanted
     assert resources.limited(made, "c", native_limits=False) == made
-
-
-def test_a_limit_of_one_unit_is_a_limit():
-    limits = {"kubernetes.io/mid-cpu": "1", "kubernetes.io/mid-memory": "1"}
-    containers = [{"name": "a", "resources": {"limits": limits}}]
-    assert list(template.advice({"spec": {"containers": containers}})) == []
-    assert all(resources.states_an_amount({"limits": limits}, pair) for pair in resources.PAIRS)
 
 
 @pytest.mark.parametrize(("memory", "is_limited"), [(2**63 - 1, True), (2**63, False)])

@@ -99,10 +99,6 @@ def test_what_the_rules_cannot_do_is_refused(spec, text):
         template.limited({"spec": {"priorityClassName": "koord-mid", **spec}}, "koord-scheduler")
 
 
-def test_empty_resources_of_the_pod_as_a_whole_are_none():
-    assert template.limited(pod(priority=7000, resources={}))["spec"]["containers"][0]["resources"] == LIMITED
-
-
 def test_advice_names_each_container_that_stays_without_a_limit():
     containers = [
         {"name": "a", "resources": LIMITED},

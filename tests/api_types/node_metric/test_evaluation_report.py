@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from api_types.colocation import controller_config
 from api_types.colocation.controller_config import LONGEST_PREDICTOR_NAME
 from api_types.node_metric import evaluation_report, types
-from api_types.node_metric.evaluation_report import MOST_ENTRIES, Fleet, WireEvaluation, WireScores
+from api_types.node_metric.evaluation_report import Fleet, WireEvaluation, WireScores
 
 
 def entry(predictor="max", forecasts=10.0, violation=0.0, savings=50.0):
@@ -30,10 +30,6 @@ def test_predictors_and_resources_are_apart():
     scores = WireScores(1.0, 0.0, 10.0)
     reports = [[WireEvaluation("max", scores, scores), WireEvaluation("percentile", None, scores)]]
     assert combined(reports).keys() == {("max", "cpu"), ("max", "memory"), ("percentile", "memory")}
-
-
-def test_without_reports_there_is_nothing():
-    assert combined([]) == combined([[]]) == {}
 
 
 @pytest.mark.parametrize(
@@ -92,10 +88,6 @@ def test_an_absent_score_is_zero_and_without_forecasts_there_is_no_score():
     assert combined([msgspec.convert(wires, list[WireEvaluation])]) == {("max", "cpu"): Fleet(1, 10.0, 0.0, 0.0)}
 
 
-def test_seven_predictors_of_a_node_count_the_one_in_force_and_six_others():
-    assert len(combined([[entry(f"acme/p{number}") for number in range(8)]])) == 7
-
-
 SCORES = WireScores(10.0, 0.0, 50.0)
 
 
@@ -110,8 +102,3 @@ def counted(*predictors):
 )
 def test_a_predictor_has_a_name_of_limited_length(length, is_counted):
     assert bool(counted("p" * length)) is is_counted
-
-
-def test_predictors_beyond_the_number_that_an_agent_evaluates_do_not_count():
-    every = [f"p{index}" for index in range(MOST_ENTRIES + 1)]
-    assert counted(*every) == every[:MOST_ENTRIES]

@@ -136,24 +136,6 @@ def test_a_value_that_cannot_be_is_refused_by_name(status, said):
         mid_report.usable_report(report(**status), mid_report.mid_policy(slo.MidColocationPolicy()))
 
 
-def test_a_policy_without_keys_is_the_default():
-    policy = mid_report.mid_policy(slo.MidColocationPolicy())
-    assert policy == mid_report.mid_policy(slo.DEFAULTS)
-    assert (policy.floor, policy.unallocated_percent, policy.static_percent) == (True, 0, None)
-
-
-def test_a_floor_of_none_lets_go():
-    assert mid_report.mid_policy(slo.MidColocationPolicy(mid_floor="none")).floor is False
-
-
-def test_what_a_report_does_not_request_or_had_not_before_is_zero():
-    usable = mid_report.usable_report(report(), policy := mid_report.mid_policy(slo.MidColocationPolicy()))
-    nothing = Requests({}, {})
-    found = mid_report.terms(usable, policy, ALLOCATABLE, CAPACITY, nothing, bound_before={})
-    for each in found.values():
-        assert (each.allocated_prod, each.allocated_mid, each.bound_before) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("is_by_class", [True, False])
 def test_a_node_without_amounts_has_none_to_publish(is_by_class):
     nothing, policy = Requests({}, {}), mid_report.mid_policy(slo.MidColocationPolicy())
@@ -161,7 +143,3 @@ def test_a_node_without_amounts_has_none_to_publish(is_by_class):
     usable = mid_report.UsableReport(peak=None, reclaimable=None, requests=nothing, used=used)
     for each in mid_report.terms(usable, policy, {}, {}, nothing).values():
         assert (each.allocatable, each.capacity, each.unused) == (0, 0, 0)
-
-
-def test_an_amount_of_zero_is_valid():
-    assert mid_report.amounts({"cpu": "0", "memory": 0}, "allocated.prod") == {"cpu": 0, "memory": 0}

@@ -145,46 +145,11 @@ def test_mid_rises_with_each_of_these(name, given_inputs, more):
     assert calculate(raised).value >= calculate(given_inputs).value
 
 
-@given(inputs, amounts)
-def test_mid_falls_with_the_peak(given_inputs, more):
-    raised = given_inputs | {"peak_prod": given_inputs["peak_prod"] + more}
-    assert calculate(raised).value <= calculate(given_inputs).value
-
-
-@given(inputs, amounts)
-def test_mid_rises_with_prod_requests_where_nothing_unallocated_is_given_away(given_inputs, more):
-    before = given_inputs | {"unallocated_percent": 0}
-    after = before | {"allocated_prod": before["allocated_prod"] + more}
-    assert calculate(after).value >= calculate(before).value
-
-
-@given(inputs, amounts, st.integers(min_value=0, max_value=1000))
-def test_mid_rises_with_the_reported_reclaimable_where_there_is_no_peak(given_inputs, reported, more):
-    before = given_inputs | {"peak_prod": None, "reclaimable_reported": reported}
-    after = before | {"reclaimable_reported": reported + more}
-    assert calculate(after).value >= calculate(before).value
-
-
-@pytest.mark.parametrize("name", ["capacity", "static_percent", "threshold_percent", "allocated_mid"])
-@given(given_inputs=inputs, percent=st.integers(0, 200), more=st.integers(min_value=0, max_value=1000))
-def test_in_static_mode_mid_rises_with_each_of_these(name, given_inputs, percent, more):
-    before = given_inputs | {"static_percent": percent}
-    after = before | {name: before[name] + more}
-    assert calculate(after).value >= calculate(before).value
-
-
 @given(inputs, st.integers(0, 200), amounts, amounts)
 def test_in_static_mode_neither_peak_nor_requests_of_prod_count(given_inputs, percent, peak, requested):
     before = given_inputs | {"static_percent": percent}
     after = before | {"peak_prod": peak, "allocated_prod": requested}
     assert calculate(after).value == calculate(before).value
-
-
-@given(inputs, amounts)
-def test_mid_falls_with_prod_requests_where_only_the_unallocated_is_given_away(given_inputs, more):
-    before = given_inputs | {"threshold_percent": 0, "static_percent": None}
-    after = before | {"allocated_prod": before["allocated_prod"] + more}
-    assert calculate(after).value <= calculate(before).value
 
 
 @pytest.mark.parametrize(
@@ -202,8 +167,3 @@ def test_mid_falls_with_prod_requests_where_only_the_unallocated_is_given_away(g
 def test_a_bound_binds_where_it_changes_the_result(name, terms, binds):
     (term,) = (term for term in mid_resource.TERMS if term.name == name)
     assert term.binds(Terms(**terms)) is binds
-
-
-def test_what_is_reclaimable_by_a_fixed_share_is_set_by_its_key():
-    keys = {term.name: term.key for term in mid_resource.described(calculate(NODE | {"static_percent": 9}), "x", "")}
-    assert (keys["reclaimable"], keys["static_percent"]) == ("midStaticMemoryReservedPercent",) * 2

@@ -40,12 +40,6 @@ def test_a_text_that_the_manager_does_not_write_is_no_status(text):
     assert mid_status.decode(text) is None
 
 
-@pytest.mark.parametrize("published", [0, 2**63 - 1])
-def test_what_is_published_may_be_zero_and_as_much_as_kubernetes_counts(published):
-    text = f'{{"time": "a", "reason": "b", "resources": {{"cpu": {{"published": {published}}}}}}}'
-    assert mid_status.decode(text).resources["cpu"].published == published
-
-
 @pytest.mark.parametrize(
     ("fields", "wanted"),
     [

@@ -65,12 +65,6 @@ def test_a_mid_pod_requests_in_its_own_units():
     assert (described.cpu_request_millis, described.memory_request_bytes) == (0, 0)
 
 
-def test_containers_are_known_by_the_ids_in_their_cgroups():
-    wire = {"status": {"containerStatuses": [{"name": "c", "containerID": "containerd://abc"}, {"name": "d"}]}}
-    described = pods_on_node.describe(msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod))
-    assert described.container_ids == {"abc"}
-
-
 def test_sidecars_and_init_containers_are_known_by_their_ids_too():
     wire = {
         "status": {
@@ -177,22 +171,6 @@ def test_the_owner_of_a_uid_gets_it_also_if_it_appears_after_the_claim_and_the_c
     assert table.refused == {}
 
 
-def test_of_two_claims_to_one_static_pod_neither_is_believed():
-    """One is false. Its class (Batch hides usage of Prod) or its requests must not replace those of the other."""
-    table = table_of(mirror("etcd", "u-1", "abc", priority=9500), mirror("false", "u-2", "abc", priority=5500))
-    assert names_by_uid(table) == {"u-1": "etcd", "u-2": "false"}
-    assert table.refused["ns/etcd"].endswith("claims the UID abc of ns/false")
-    assert table.refused["ns/false"].endswith("claims the UID abc of ns/etcd")
-    table.drop("ns", "false")
-    assert names_by_uid(table) == {"abc": "etcd"}
-
-
-def test_a_pod_of_the_same_name_with_another_uid_is_another_pod():
-    table = table_of(pod("victim", "aaaa"), mirror("thief", "cccc", "aaaa"))
-    table.put(pods_on_node.describe(pod("victim", "bbbb"), "n1"))
-    assert names_by_uid(table) == {"bbbb": "victim", "aaaa": "thief"}  # nobody runs under aaaa any more
-
-
 uids = st.sampled_from(["a", "b", "c", "d"])
 claims = st.tuples(st.none() | uids, st.sampled_from(["Running", "Succeeded"]), st.sampled_from([STARTED, None]))
 
@@ -237,20 +215,6 @@ def test_an_annotation_moves_no_usage_out_of_prod_and_makes_nothing_reclaimable(
     assert beside.prod_peak == without.prod_peak
     assert beside.prod_allocated == without.prod_allocated
     assert pods_on_node.describe(thief, "n1").priority_class is PriorityClass.BATCH
-
-
-def test_ended_pods_are_not_active(table):
-    table.put(pods_on_node.describe(pod("b")))
-    table.put(pods_on_node.describe(pod("a", "u-2")))
-    table.put(pods_on_node.describe(pod("c", "u-3", phase="Succeeded")))
-    assert [each.name for each in table.active()] == ["a", "b"]
-    assert table.by_uid().keys() == {"u-1", "u-2"}
-
-
-def test_a_recreated_pod_of_the_same_name_replaces_the_old_one(table):
-    table.put(pods_on_node.describe(pod("a", "old")))
-    table.put(pods_on_node.describe(pod("a", "new")))
-    assert table.by_uid().keys() == {"new"}
 
 
 def test_a_complete_list_drops_what_it_does_not_name_and_marks_the_table_synced(table):

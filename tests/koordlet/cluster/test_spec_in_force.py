@@ -7,7 +7,6 @@ import pytest
 from api_types.colocation.controller_config import MidColocationPolicy, PredictPolicy
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
-from koordlet.prediction.parameters import PredictParameters
 
 
 def policy(**wire):
@@ -36,18 +35,6 @@ def test_windows_of_the_spec_replace_the_defaults_and_always_include_fifteen_min
     assert spec_in_force.aggregate_windows_seconds(given) == [60, 900, 1200]
 
 
-def test_keys_missing_in_the_spec_have_their_defaults():
-    policy = spec_in_force.predict_policy(PredictPolicy(n=3.0))
-    assert (policy.n, policy.predictor, policy.cold_start_period_seconds) == (3.0, "n-sigma-v2", 7200)
-    assert (policy.check_interval_seconds, policy.resource_diff_threshold_percent) == (20, 5)
-    assert spec_in_force.predict_policy(None).cpu_half_life_seconds == 43200
-
-
-REPORT_KEYS = {"resource_diff_threshold_percent", "check_interval_seconds", "force_update_interval_seconds"}
-"""Keys of the policy for the schedule of reports."""
-EVALUATION_KEYS = {"evaluated_predictors"}
-"""The key of the policy for the live evaluation alone; all others are parameters of predictors."""
-
 OTHER_THAN_DEFAULT = {
     "predictor": "max",
     "n": 4.0,
@@ -63,12 +50,6 @@ OTHER_THAN_DEFAULT = {
     "cpu_half_life_seconds": 3600,
     "memory_half_life_seconds": 7201,
 }
-
-
-def test_every_key_of_the_policy_is_used_by_predictors_evaluation_or_report_schedule():
-    parameters = {field.name for field in dataclasses.fields(PredictParameters)}
-    assert parameters == OTHER_THAN_DEFAULT.keys()
-    assert parameters | REPORT_KEYS | EVALUATION_KEYS == PredictPolicy.model_fields.keys()
 
 
 def test_every_parameter_of_the_policy_reaches_the_predictors():
@@ -110,24 +91,9 @@ def test_a_window_has_one_second_to_twelve_hours():
         windows("soon")
 
 
-def test_no_windows_in_the_spec_leave_that_of_the_load_watcher():
-    assert windows() == [900]
-
-
-def test_the_least_interval_and_window_may_be_given():
-    assert spec_in_force.report_interval_seconds(policy(reportIntervalSeconds=30)) == 30
-    assert spec_in_force.report_interval_seconds(policy(reportIntervalSeconds=31)) == 31
-    assert spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=60)) == 60
-    assert spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=61)) == 61
-
-
 @pytest.mark.parametrize(
     ("enable", "given", "wanted"), [(True, 65, 65), (True, None, 0), (True, 0, 0), (False, 65, 0), (None, 65, 0)]
 )
 def test_the_threshold_of_suppression_is_in_force_where_it_is_enabled(enable, given, wanted):
     found = MidColocationPolicy.model_validate({"enable": enable, "midSuppressThresholdPercent": given})
     assert spec_in_force.suppress_threshold_percent(found) == wanted
-
-
-def test_without_a_policy_of_mid_there_is_no_suppression():
-    assert spec_in_force.suppress_threshold_percent(None) == 0

@@ -8,11 +8,8 @@ import contextlib
 import pytest
 
 from apiserver_client import objects
-from apiserver_client import watching as watches
-from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster import view as cluster_view
 from tests.fakes import apiserver, watch_faults
-from tests.koordlet.one_node import bound_pod
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -129,16 +126,6 @@ async def test_an_invalid_window_leaves_the_previous_spec_in_force(duration, pro
             assert view.spec_problem.startswith(wanted)
 
 
-async def test_a_usage_window_of_more_than_12_hours_leaves_the_previous_spec_in_force():
-    async with apiserver.running() as server:
-        broken = node_metric("6", 3, metricCollectPolicy={"aggregateDurationSeconds": 43_201})
-        script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
-        async with watching(server, lambda view: view.spec_problem) as view:
-            assert (view.spec.predict_policy.n, view.generation) == (4, 2)
-            wanted = "spec.metricCollectPolicy.aggregateDurationSeconds: 43201 is too long, want at most 43200"
-            assert view.spec_problem == wanted
-
-
 async def test_the_first_list_of_every_watch_is_served_from_the_cache_of_the_apiserver():
     async with apiserver.running() as server:
         script(server)
@@ -166,14 +153,6 @@ async def test_a_pod_that_cannot_be_decoded_is_named_until_it_can_be_and_stays_b
         script(server, pods_then=[changed("MODIFIED", broken), changed("MODIFIED", fixed)])
         async with watching(server, lambda view: view.watches["pods"].unreadable and not view.unreadable):
             pass
-
-
-def test_a_pod_that_could_not_be_decoded_and_is_gone_from_the_list_is_no_longer_named():
-    view = cluster_view.ClusterView("n1")
-    view._note_unreadable("pods", watches.Unreadable(("ns", "p"), "why"))
-    view._note_unreadable("node", watches.Unreadable(("", "n1"), "why"))
-    view._note_unreadable("pods", watches.Synced(frozenset(), "7"))
-    assert view.unreadable == {("node", "n1"): "why"}
 
 
 async def test_without_a_node_metric_there_is_nothing_to_write_to():
@@ -325,40 +304,6 @@ async def test_pods_of_any_size_and_depth_keep_no_other_pod_of_the_node_unknown(
 # Log lines about the annotation of a Node that reserves resources, and a list in which objects are readable again.
 
 
-async def test_a_problem_of_the_reservation_is_logged_when_it_changes_and_not_when_it_ends(caplog):
-    cpu, memory = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "-1"}}')
-    edits = [changed("MODIFIED", each) for each in (cpu, memory, memory, NODE)]
-    more = {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "3", "memory": "7Gi"}}}
-    async with apiserver.running() as server:
-        script(server, node=cpu, node_then=[*edits, changed("MODIFIED", more)])
-        async with watching(server, lambda view: view.allocatable == (3000, 7 << 30)) as view:
-            assert view.reservation_problem is None
-    logged = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Node n1")]
-    assert ["resources.cpu" in each for each in logged] == [True, False]
-    assert ["resources.memory" in each for each in logged] == [False, True]
-
-
-@pytest.mark.parametrize("missing", ["cpu", "memory"])
-async def test_resources_without_an_amount_of_cpu_or_memory_are_not_known(missing):
-    amounts = {name: amount for name, amount in (("cpu", "4"), ("memory", "8Gi")) if name != missing}
-    without = {**NODE, "status": {"capacity": amounts, "allocatable": amounts}}
-    async with apiserver.running() as server:
-        script(server, node=without)
-        async with watching(server, all_synced) as view:
-            assert (view.capacity, view.allocatable) == (None, None)
-
-
-def test_an_object_that_can_be_read_again_is_no_problem_any_more():
-    view = cluster_view.ClusterView("n1")
-    view._note_unreadable("pods", watches.Unreadable(("ns", "p"), "why"))
-    view._note_unreadable("pods", watches.Unreadable(("ns", "q"), "why"))
-    view._note_unreadable("node", watches.Unreadable(("", "n1"), "why"))
-    view._note_unreadable("pods", watches.Synced(frozenset({("ns", "q")}), "7"))
-    assert view.unreadable == {("node", "n1"): "why", ("pods", "ns/q"): "why"}
-    view._note_unreadable("pods", watches.Deleted(("ns", "q"), None))
-    assert view.unreadable == {("node", "n1"): "why"}
-
-
 def test_a_write_replaces_the_version_that_it_was_sent_with_and_no_newer_one():
     view = cluster_view.ClusterView("n1")
     view.resource_version = "5"
@@ -379,16 +324,3 @@ async def test_a_reset_is_requested_until_its_annotation_is_gone():
             assert view.reset_request == "now"
             view._follow({**annotated, "metadata": {**annotated["metadata"], "annotations": {"other": "x"}}})
             assert view.reset_request == ""
-
-
-def test_a_pod_that_is_missing_in_a_complete_list_is_gone_at_once():
-    table = pods_on_node.PodTable()
-    for name in ("a", "b"):
-        table.put(bound_pod(name))
-    assert len(table.active()) == 2
-    before = table.version
-    table.keep_only([("shop", "a")])
-    assert [pod.name for pod in table.active()] == ["a"]
-    assert table.version != before
-    table.drop("shop", "a")
-    assert table.active() == []

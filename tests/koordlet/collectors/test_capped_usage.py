@@ -66,22 +66,9 @@ def test_memory_usage_is_held_down_while_tasks_wait_for_memory_a_tenth_of_the_ti
     assert expected == [False, False, True, False]
 
 
-def test_the_time_in_which_all_tasks_wait_does_not_count_twice():
-    usage = CappedUsage()
-    usage.resources(0.0, [waited(0.0, "full")], {})
-    assert not usage.resources(30.0, [waited(30.0, "full")], {})
-
-
 def test_a_kernel_without_pressure_files_is_never_short_of_memory():
     usage = CappedUsage()
     assert [usage.resources(now, [], {}) for now in (0.0, 30.0)] == [set(), set()]
-
-
-def test_a_gap_in_the_readings_begins_again():
-    usage = CappedUsage()
-    usage.resources(0.0, [waited(0.0)], {})
-    usage.resources(30.0, [], {})
-    assert not usage.resources(60.0, [waited(60.0)], {})
 
 
 @pytest.mark.parametrize(
@@ -122,18 +109,3 @@ def test_a_mid_pod_that_thrashes_hides_nothing_of_prod_where_the_kernel_counts_t
     for number in range(10):
         mid = waits(mid=20.0 * number, prod=0.0)
         assert not usage.resources(30.0 * number, [waited(20.0 * number), mid], pods)
-
-
-def test_a_new_pod_is_compared_with_its_first_reading():
-    usage, pods = CappedUsage(), usage_of({}, {"new": 1.0})
-    usage.resources(0.0, [waits(old=0.0)], pods)
-    assert not usage.resources(60.0, [waits(old=0.0, new=50.0)], pods)
-    assert usage.resources(120.0, [waits(old=0.0, new=100.0)], pods)
-
-
-@pytest.mark.parametrize(("passed", "is_short"), [(58.9, False), (59.0, True)])
-def test_waits_of_pods_are_compared_after_59_seconds(passed, is_short):
-    usage, pods = CappedUsage(), usage_of({}, {"a": 1.0})
-    usage.resources(100.0, [waits(a=0.0)], pods)
-    found = usage.resources(100.0 + passed, [waits(a=6.0)], pods)
-    assert found == ({Resource.MEMORY} if is_short else set())

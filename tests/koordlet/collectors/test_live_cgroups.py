@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.cgroup.discovery import FULL_SCAN_SECONDS
 from koordlet.collectors.cgroup.files import FEWEST_PERIODS
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
@@ -232,40 +231,6 @@ def test_a_pod_recreated_between_two_ticks_starts_again(host, collector, clock, 
     assert snapshot.pods[UID].cpu_cores == 0.0
 
 
-def test_an_empty_pod_recreated_between_two_ticks_is_followed(host, collector, clock, paths):
-    host.group(paths.pod)
-    tick(collector, clock)
-    assert tick(collector, clock).pods.keys() == {UID}
-    host.remove(paths.pod)
-    host.group(paths.pod)
-    for _ in range(3):
-        snapshot = tick(collector, clock)
-    assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
-
-
-def test_a_container_restarted_between_two_ticks_is_followed(host, collector, clock, paths):
-    host.group(paths.one)
-    tick(collector, clock)
-    tick(collector, clock)
-    host.remove(paths.one)
-    host.group(paths.two)
-    every_turn(collector, clock)  # the old one is found to have ended
-    every_turn(collector, clock)  # first reading of the new one, which has no rate
-    assert every_turn(collector, clock).keys() == {TWO}
-    snapshot = tick(collector, clock)
-    assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
-
-
-def test_a_container_added_to_a_running_pod_is_found_by_the_next_full_scan(host, collector, clock, paths):
-    host.group(paths.one)
-    every_turn(collector, clock)
-    assert every_turn(collector, clock).keys() == {ONE}
-    host.group(paths.two)
-    tick(collector, clock, FULL_SCAN_SECONDS)
-    every_turn(collector, clock)  # its first reading, which has no rate
-    assert every_turn(collector, clock).keys() == {ONE, TWO}
-
-
 def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clock, paths):
     host.group(paths.one)
     process = spin(host, paths.one)
@@ -311,17 +276,6 @@ def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_
     assert snapshot.no_data == ()
 
 
-def test_a_pod_without_a_limit_is_not_throttled_however_much_it_works(host, collector, clock, paths):
-    host.group(paths.one)
-    process = spin(host, paths.one)
-    tick(collector, clock)
-    work(host, process, paths.one, 30 * 10**6)
-    for _ in range(POD_PRESSURE_TICKS):
-        tick(collector, clock)
-    assert collector.statistics.source("pod throttling").supported
-    assert pod_pressure(collector).pods[UID].throttled_ratio is None
-
-
 @pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="needs a kernel with pressure")
 def test_pressure_of_the_machine_is_between_the_kernels_values_before_and_after(host, collector, clock):
     before = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
@@ -332,16 +286,6 @@ def test_pressure_of_the_machine_is_between_the_kernels_values_before_and_after(
     for resource, kinds in found.items():
         assert kinds.keys() == before[resource].keys()
         assert all(before[resource][kind] <= total <= after[resource][kind] for kind, total in kinds.items())
-
-
-@needs_v1
-def test_pods_on_v1_have_no_pressure_and_no_fault(host, collector, clock, paths):
-    host.group(paths.one)
-    tick(collector, clock)
-    snapshot = tick(collector, clock)
-    assert pod_pressure(collector).pods[UID].waited_seconds == {}
-    assert not collector.statistics.source("pod pressure").supported
-    assert snapshot.no_data == ()
 
 
 @needs_v2
@@ -418,27 +362,3 @@ def test_a_pod_whose_memory_group_is_missing_is_named_and_then_costs_the_node_no
     host.group(paths.pod)
     snapshot = tick(collector, clock)
     assert (snapshot.pods.keys(), snapshot.pods_in_system) == ({UID}, frozenset())
-
-
-@needs_v1
-def test_an_orphaned_group_of_an_unbound_pod_is_left_out(host, collector, clock, paths):
-    host.group(paths.pod)
-    host.folder("memory", paths.pod).rmdir()
-    for _ in range(MOST_UNMEASURED_TICKS + 1):
-        clock.advance(1.0)
-        snapshot = collector.collect(1.0, bound_pods=frozenset())
-    assert (snapshot.unmeasured_pods, snapshot.pods_in_system, snapshot.no_data) == (frozenset(), frozenset(), ())
-    assert collector.statistics.orphan_groups == 1
-
-
-@needs_v2
-def test_a_pod_without_the_memory_controller_is_unmeasured_with_the_path(host, collector, clock, paths):
-    host.group(paths.pod)
-    passed_on = host.folder("memory", paths.pod).parent / "cgroup.subtree_control"
-    passed_on.write_text("-memory")
-    tick(collector, clock)
-    snapshot = tick(collector, clock)
-    assert snapshot.unmeasured_pods == {UID}
-    assert [(one.source, one.reason) for one in snapshot.no_data] == [("pod memory", "No such file or directory")]
-    passed_on.write_text("+memory")
-    assert tick(collector, clock).pods.keys() == {UID}

@@ -14,14 +14,10 @@ import pytest
 
 from koordlet.collectors import numa
 from koordlet.collectors.cgroup.files import CgroupVersion
-from koordlet.collectors.numa import NUMA_TICKS
-from koordlet.collectors.snapshot import HostCollector
-from koordlet.samples import SeriesKey, SeriesKind
 from tests.host_trees import live_cgroups
-from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, GroupNames
 from tests.host_trees.live_cgroups import LiveCgroups
-from tests.host_trees.plain_files import TICKS_PER_SECOND, V1
+from tests.host_trees.plain_files import V1
 
 NODES = Path("/sys/devices/system/node")
 CPUS = {int(path.name[4:]): numa.cpus((path / "cpulist").read_bytes()) for path in NODES.glob("node[0-9]*")}
@@ -37,7 +33,6 @@ HOLD_ON = (
     "import mmap,os,sys; os.sched_setaffinity(0, {cpus}); held=mmap.mmap(-1,{bytes}); held.write(b'x'*{bytes}); "
     "print(1,flush=True); sys.stdin.read()"
 )
-SPIN_ON = "import os; os.sched_setaffinity(0, {cpus})\nwhile True: pass"
 PYTHON = ("python3", "-I", "-S", "-c")
 
 
@@ -68,13 +63,6 @@ def used_bytes(host, pod):
     return sum(outside[key] for key in ("inactive_anon", "active_anon", "unevictable"))
 
 
-def worked_seconds(node):
-    """Return the time that the CPUs of a node have worked: user, nice, system, irq and softirq in /proc/stat."""
-    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
-    columns = {name: times for name, *times in lines if name.startswith("cpu")}
-    return sum(int(columns[f"cpu{cpu}"][place]) for cpu in CPUS[node] for place in (0, 1, 2, 5, 6)) / TICKS_PER_SECOND
-
-
 def until(is_so):
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not is_so():
@@ -99,33 +87,3 @@ def test_memory_is_on_the_node_whose_cpus_touched_it(host, group, node):
     hold(host, group, node)
     found = by_node(host, group)
     assert found[node] > 0.9 * sum(found.values())
-
-
-@needs_two
-@pytest.mark.parametrize("busy", sorted(CPUS)[:2])
-def test_a_snapshot_has_the_busy_node_and_its_system_share(host, group, busy):
-    clock = Clock()
-    collector = HostCollector(host.host_root, clock)
-    hold(host, group, busy)
-    collector.collect(0.0)
-    begin = worked_seconds(busy)
-    host.run(str(group.container(UID, "1" * 64)), *PYTHON, SPIN_ON.format(cpus=set(CPUS[busy])))
-    for _ in range(NUMA_TICKS - 1):
-        clock.advance(1.0)
-        collector.collect(0.0)
-    until(lambda: worked_seconds(busy) > begin + 0.8)
-    clock.advance(1.0)
-    snapshot = collector.collect(1.0)
-    collector.close()
-    assert snapshot.no_data == ()
-    series = snapshot.series["NUMA usage"]
-    nodes = {node: series[SeriesKey(SeriesKind.NUMA_NODE, str(node))] for node in CPUS}
-    system = {node: series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(node))] for node in CPUS}
-    idle = next(node for node in CPUS if node != busy)
-    assert nodes[busy].cpu_cores * NUMA_TICKS > 0.79  # seconds, by the same clock ticks
-    assert nodes[busy].cpu_cores > nodes[idle].cpu_cores
-    assert all(system[node].memory_bytes <= nodes[node].memory_bytes for node in CPUS)
-    taken = nodes[busy].memory_bytes - system[busy].memory_bytes
-    assert taken == pytest.approx(by_node(host, group)[busy], rel=0.1)
-    cores = sum(sample.cpu_cores for sample in system.values())
-    assert cores == pytest.approx(snapshot.system.cpu_cores, rel=1e-6)

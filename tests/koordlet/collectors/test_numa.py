@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import psutil
@@ -78,12 +77,6 @@ def test_every_node_has_its_cpus_and_its_memory_and_the_pods_are_summed(machine)
     assert machine.usage.no_data == ()
 
 
-def test_after_a_reset_counter_the_node_is_back_with_the_next_reading(machine):
-    machine.read()
-    assert machine.read({0: -50, 2: 100}).cpu_cores == {1: 0.1}
-    assert machine.read({0: 100, 2: 100}).cpu_cores == {0: 0.1, 1: 0.1}
-
-
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_a_machine_with_one_node_or_no_numa_is_not_read_and_not_a_fault(tmp_path, nodes):
     host, statistics = HostRoot.at(tmp_path), CollectStatistics()
@@ -155,22 +148,6 @@ def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     assert sum(measured.memory_bytes.values()) == pytest.approx(memory.total - memory.available, abs=0.1 * memory.total)
 
 
-def test_a_machine_is_read_from_two_nodes_on(machine):
-    source = machine.statistics.source("NUMA usage")
-    assert set(machine.read().nodes) == {0, 1}
-    assert source.supported is True
-    shutil.rmtree(machine.host.numa_root / "node1")
-    assert machine.read() is None
-    assert source.supported is False
-
-
-@pytest.mark.parametrize("name", ["node", "nodes", "node2x", "2", "0002", "edon2", "has_cpu"])
-def test_other_names_in_the_folder_are_no_nodes(machine, name):
-    (machine.host.numa_root / name).mkdir()
-    assert set(machine.read().nodes) == {0, 1}
-    assert machine.usage.no_data == ()
-
-
 @pytest.mark.parametrize("system", [None, UsageSample(0.75, 5e7)])
 def test_a_node_has_a_system_series_where_the_system_is_known(machine, system):
     machine.read()
@@ -213,29 +190,12 @@ workingset_refault_anon N0=5 N1=6
 """
 
 
-def test_a_node_of_memory_only_has_no_cpus():
-    assert numa.cpus(b"\n") == set()
-    assert numa.cpus(b"0-1,8\n") == {0, 1, 8}
-
-
 def test_busy_ticks_are_all_but_idle_iowait_steal_and_guest():
     assert numa.busy_ticks(STAT) == {0: 10 + 1 + 2 + 3 + 4, 11: 20 + 2 + 1 + 0 + 9}
 
 
-@pytest.mark.parametrize("text", [b"", b"cpu  1 2 3 4 5 6 7 8 9 10\n", b"cpu0 1 2 3\n"])
-def test_without_a_line_of_a_cpu_there_are_no_ticks(text):
-    with pytest.raises(ValueError, match="no line with the times of a single CPU"):
-        numa.busy_ticks(text)
-
-
 def test_used_memory_is_neither_free_nor_cache():
     assert numa.used_bytes(numa_tree.meminfo(1, 123 << 20).encode()) == 123 << 20
-
-
-def test_used_memory_is_never_below_zero():
-    text = numa_tree.meminfo(0, 0).replace(" 30 kB", " 29 kB")
-    assert "29 kB" in text
-    assert numa.used_bytes(text.encode()) == 0
 
 
 @pytest.mark.parametrize("key", ["MemTotal", "MemFree", "Active(file)", "Inactive(file)", "SReclaimable"])
@@ -285,37 +245,6 @@ def test_a_node_uses_what_its_cpus_do_over_the_time_that_passed():
     assert numa.cpu_cores(BEFORE, now, CPUS) == {0: 1.5, 1: 0.1}
 
 
-def test_a_counter_that_went_back_leaves_its_node_without_a_value():
-    now = after(10, cpu0=-1, cpu1=10, cpu2=1)
-    assert numa.cpu_cores(BEFORE, now, CPUS) == {1: 0.1}
-
-
-def test_a_cpu_that_came_online_leaves_its_node_without_a_value():
-    now = after(10, cpu0=1)
-    assert numa.cpu_cores(BEFORE, now, {0: {0, 1}, 1: {2, 3, 4}}) == {0: 0.1}
-
-
-def test_more_than_a_cpu_can_do_is_no_value():
-    assert numa.cpu_cores(BEFORE, after(1, cpu0=100), CPUS) == {1: 0.0}
-
-
-def test_a_node_of_memory_only_uses_no_cpu():
-    assert numa.cpu_cores(BEFORE, after(1), {2: set()}) == {2: 0.0}
-
-
-@pytest.mark.parametrize("now", [after(0), after(-1)])
-def test_without_time_between_the_readings_there_is_no_rate(now):
-    assert numa.cpu_cores(BEFORE, now, CPUS) == {}
-
-
-def test_the_first_reading_gives_no_rate():
-    assert numa.cpu_cores(None, BEFORE, CPUS) == {}
-
-
-def test_an_idle_node_has_an_idle_system():
-    assert numa.system_cpu_cores(0.0, {0: 0.0, 1: 0.0}) == {0: 0.0, 1: 0.0}
-
-
 @given(CORES, st.dictionaries(st.integers(0, 7), st.floats(1e-6, 1e3), min_size=1))
 def test_the_shares_of_the_system_add_up_to_it_and_are_in_proportion(system, of_nodes):
     shares = numa.system_cpu_cores(system, of_nodes)
@@ -326,13 +255,6 @@ def test_the_shares_of_the_system_add_up_to_it_and_are_in_proportion(system, of_
 
 def test_memory_of_pods_is_not_system_memory_and_the_rest_is_never_below_zero():
     assert numa.system_memory_bytes({0: 100, 1: 50, 2: 7}, {0: 30, 1: 60}) == {0: 70, 1: 0, 2: 7}
-
-
-def test_one_node_without_memory_is_left_out_and_the_others_remain():
-    measured = NumaMeasurement({0: 1.0, 1: 3.0}, {0: 100}, {0: 40}, {0, 1})
-    assert numa.samples(measured, UsageSample(2.0, 0.0)) == {
-        0: NumaSample(UsageSample(1.0, 100.0), UsageSample(0.5, 60.0))
-    }
 
 
 @pytest.mark.parametrize(

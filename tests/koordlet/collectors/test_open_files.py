@@ -75,16 +75,6 @@ def test_another_file_under_the_same_path_has_another_inode_when_reopened(tmp_pa
     assert file.inode != before
 
 
-def test_a_file_that_cannot_be_read_is_not_left_open(tmp_path):
-    before = descriptors()
-    budget = DescriptorBudget(1)
-    file = CachedFile(str(tmp_path), budget)
-    for _ in range(2):
-        with pytest.raises(IsADirectoryError):
-            file.read()
-    assert (descriptors(), budget.left, budget.open_files) == (before, 1, 0)
-
-
 INFINITE = resource.RLIM_INFINITY
 
 
@@ -123,9 +113,3 @@ def test_a_limit_is_raised_and_never_lowered(limits, soft, hard, wanted):
     budget = DescriptorBudget.for_process()
     assert changed == wanted
     assert budget.left == (4096 if hard == 4096 else 65536) - 256
-
-
-@pytest.mark.parametrize("problem", [PermissionError(1, "no"), ValueError("no")])
-def test_where_a_sandbox_forbids_it_the_limit_in_force_counts(limits, problem):
-    limits(1024, 4096, problem)
-    assert DescriptorBudget.for_process().left == 1024 - 256

@@ -9,7 +9,6 @@ from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData
 from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.host_trees.ticks import collected
 
@@ -61,18 +60,6 @@ def test_a_pod_is_throttled_as_much_as_the_worst_of_its_groups(host):
     host.set_pod("a", own=(200, 20), container=(60, 11))
     host.tick(POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio == 0.6
-
-
-def test_the_first_reading_has_no_ratio(host):
-    host.set_pod("a", own=(100, 10), container=(50, 5))
-    host.tick()
-    assert host.pressure.pods["a"].throttled_ratio is None
-
-
-def test_a_pod_without_limits_has_no_ratio(host):
-    host.set_pod("a", own=(0, 0), container=(0, 0))
-    host.tick(2 * POD_PRESSURE_TICKS)
-    assert host.pressure.pods["a"].throttled_ratio is None
 
 
 def test_a_group_that_gets_a_limit_has_a_ratio_after_five_turns_at_most(host):
@@ -155,18 +142,6 @@ def test_an_invalid_file_is_no_data_with_its_path(host):
     assert host.statistics.source("pod throttling").failures == 1
 
 
-def test_supported_counters_are_probed_again(host):
-    for file in host.files.cpu_mount.rglob("*.pressure"):
-        file.unlink()
-    host.tick(POD_PRESSURE_TICKS)
-    assert not host.statistics.source("pod pressure").supported
-    host.set_pod("a", own=(1, 1), container=(1, 1))
-    host._limited(host.files.cpu_mount / "kubepods", 0, 0)
-    host.tick(POD_PRESSURE_TICKS)
-    assert host.statistics.source("pod pressure").supported
-    assert host.pressure.pods["a"].waited_seconds["cpu"] == {"some": 2.0}
-
-
 def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
     host = Host(tmp_path, V1)
     bandwidth = host.files.host_root.cgroup_root / "cpu"
@@ -179,25 +154,3 @@ def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
     (bandwidth / host.files.pod("a") / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\nthrottled_time 9\n")
     host.tick(POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio == 0.4
-
-
-def test_a_file_that_cannot_be_read_is_no_data_with_the_reason_of_the_kernel(host):
-    host.set_pod("a", own=(1, 1), container=(1, 1))
-    file = host.files.cpu_mount / host.files.pod("a") / "io.pressure"
-    file.unlink()
-    file.mkdir()
-    assert host.tick() == (NoData("pod pressure", str(file), "Is a directory"),)
-    assert host.pressure.pods["a"].waited_seconds.keys() == {"cpu", "memory"}
-
-
-def test_a_pod_that_is_there_again_begins_without_a_ratio(host):
-    host.set_pod("a", own=(100, 10), container=(50, 5))
-    host.tick()
-    collected(host.pressure)
-    assert host.pressure.pods == {}
-    host.set_pod("a", own=(200, 20), container=(150, 15))
-    host.tick()
-    assert host.pressure.pods["a"].throttled_ratio is None
-    host.set_pod("a", own=(300, 70), container=(250, 25))
-    host.tick(POD_PRESSURE_TICKS)
-    assert host.pressure.pods["a"].throttled_ratio == 0.5

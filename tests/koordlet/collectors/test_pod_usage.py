@@ -145,13 +145,6 @@ def test_a_pod_that_went_away_leaves_the_sum_unknown_for_one_tick(node):
     assert node.tick().are_pods_complete
 
 
-def test_a_node_without_pods_is_measured_completely(node):
-    node.tick()
-    node.host.remove_group(node.host.pod("a"))
-    node.tick()
-    assert node.tick().are_pods_complete
-
-
 def test_a_counter_that_went_back_is_no_sample_with_a_reason(node, version):
     node.tick()
     grow(node, 1.0)
@@ -198,16 +191,6 @@ def test_invalid_memory_is_no_sample_and_never_zero(node, text, reason):
     assert node.statistics.sources["pod memory"].failures == 1
 
 
-def test_a_rate_after_a_failed_memory_read_spans_one_tick(node):
-    node.tick()
-    node.host.write(node.host.pod("a"), "memory.stat", "")
-    grow_cpu_only = {"v1": ("cpuacct.usage", "11000000000\n"), "v2": ("cpu.stat", "usage_usec 11000000\n")}
-    node.host.write(node.host.pod("a"), *grow_cpu_only[node.host.version])
-    node.tick()
-    grow(node, 11.5)
-    assert node.tick().pods["a"].cpu_cores == 0.5
-
-
 def test_a_group_without_the_memory_controller_names_the_missing_file(tmp_path, version):
     node = Node(tmp_path, version, 100)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
@@ -244,15 +227,6 @@ def test_a_pod_that_stays_unreadable_counts_as_system_and_stays_named(node):
     assert (measured.pods.keys(), measured.pods_in_system, measured.are_pods_complete) == ({"a"}, frozenset(), True)
     make_unreadable(node)
     assert node.tick().unmeasured_pods == {"a"}, "the count starts again"
-
-
-def test_an_unreadable_pod_that_goes_away_leaves_no_gap(node):
-    node.tick()
-    make_unreadable(node)
-    for _ in range(MOST_UNMEASURED_TICKS):
-        assert node.tick().pods == {}
-    node.host.remove_group(node.host.pod("a"))
-    assert node.tick().are_pods_complete
 
 
 def without_memory_group(tmp_path):
@@ -309,25 +283,6 @@ def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
     node.usage.close()
 
 
-def test_containers_are_not_measured_unless_somebody_wants_them(tmp_path):
-    node = Node(tmp_path, V2, 100, measures_containers=False)
-    node.host.set_group(node.host.pod("a"), 1.0, MIB)
-    node.host.set_group(node.host.container("a", CID), 1.0, MIB)
-    measured = [node.tick() for _ in range(2 * CONTAINER_TICKS)]
-    assert all(each.containers == {} for each in measured)
-    assert (node.statistics.groups, node.statistics.open_files) == (1, 2)
-    assert node.usage._followed_groups.pods["a"] == (str(node.host.pod("a")), str(node.host.container("a", CID)))
-    node.usage.close()
-
-
-def test_the_fault_of_one_pod_leaves_the_others_measured(node):
-    node.host.set_group(node.host.pod("b"), 1.0, MIB)
-    node.tick()
-    node.host.write(node.host.pod("b"), "memory.stat", "")
-    measured = node.tick()
-    assert (measured.pods.keys(), measured.unmeasured_pods) == ({"a"}, {"b"})
-
-
 def test_only_the_named_containers_are_read(node):
     node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
     node.every_turn(named_containers=frozenset({CID}))
@@ -343,18 +298,6 @@ def test_containers_are_read_by_turns_and_pods_every_tick(node):
     measured = [node.tick() for _ in range(CONTAINER_TICKS)]
     assert [len(one.containers) for one in measured] == [2] * CONTAINER_TICKS
     assert all(one.pods.keys() == {"a"} for one in measured)
-
-
-def test_a_container_with_unreadable_memory_has_a_reason_until_it_is_read_again(node):
-    node.every_turn()
-    node.host.write(node.host.container("a", CID), "memory.stat", "")
-    assert node.every_turn() == {}
-    measured = [node.tick() for _ in range(CONTAINER_TICKS)]
-    assert all(one.are_pods_complete for one in measured), "containers are not part of the sum over pods"
-    assert all(len(one.no_data) == 1 for one in measured)
-    node.host.set_group(node.host.container("a", CID), 9.0, MIB)
-    assert node.every_turn().keys() == {CID}
-    assert node.tick().no_data == ()
 
 
 def test_a_group_recreated_under_the_same_name_starts_again(tmp_path, version):
@@ -384,20 +327,6 @@ def test_a_host_without_cgroups_has_a_reason_and_recovers(tmp_path):
     controllers.write_text(text)
     assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
     assert node.tick().pods.keys() == {"a"}
-
-
-def test_a_controller_that_is_mounted_elsewhere_is_followed_there(tmp_path):
-    node = Node(tmp_path, V1, 10)
-    node.host.set_group(node.host.pod("a"), 10.0, MIB)
-    node.tick()
-    assert node.tick().pods.keys() == {"a"}
-    elsewhere = node.host.host_root.cgroup_root / "cpu,cpuacct"
-    shutil.copytree(node.host.cpu_mount, elsewhere)
-    node.host.cpu_mount.rename(tmp_path / "away")
-    assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
-    (elsewhere / node.host.pod("a") / "cpuacct.usage").write_text("10500000000\n")
-    assert node.tick().pods["a"].cpu_cores == 0.5
-    node.usage.close()
 
 
 def test_descriptors_and_groups_are_counted(tmp_path):

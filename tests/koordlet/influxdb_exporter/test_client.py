@@ -54,14 +54,6 @@ async def test_points_go_in_one_request_with_the_token_in_seconds(target):
     assert request.headers["authorization"] == f"Token {TOKEN}"
 
 
-async def test_requests_share_one_connection(target):
-    async with answering(TAKEN) as server:
-        destination = client.InfluxDb(target(server.url))
-        for _ in range(3):
-            await asyncio.to_thread(destination.write, LINES, 2000)
-        assert (len(server.requests), server.connections) == (3, 1)
-
-
 async def test_a_rotated_token_is_used_from_the_next_write_on(target, tmp_path):
     async with answering(TAKEN) as server:
         destination = client.InfluxDb(target(server.url))
@@ -156,12 +148,6 @@ async def test_tls_is_verified_against_the_ca_file(target, tmp_path):
             assert problem.failure is Failure.UNREACHABLE
             assert "certificate" in str(problem).lower()
         assert len(server.requests) == 1
-
-
-async def test_a_ca_file_that_is_not_there_is_named(target):
-    problem = await failure_of(client.InfluxDb(target("https://127.0.0.1:1", ca_file="/no/ca.crt")))
-    assert problem.failure is Failure.CREDENTIALS
-    assert "/no/ca.crt" in str(problem)
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"two words", b"a\nb", b"\xff\xfe", "schl\u00fcssel".encode()])

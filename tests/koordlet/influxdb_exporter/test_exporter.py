@@ -1,6 +1,5 @@
 """Times of exports, exports of a prediction, and the cost of a disabled exporter."""
 
-import math
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from koordlet.prediction.evaluation import Record, Scores
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
-from koordlet.samples import NODE, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.koordlet.cluster.test_pods import pod
 
@@ -175,18 +174,6 @@ def test_a_pod_without_a_class_counts_as_prod_as_everywhere():
     assert "kind=prod," in exporter.usage("n1", AT, means, by_uid())[0]
 
 
-def test_a_pod_that_is_not_listed_has_no_series_of_its_own():
-    assert exporter.usage("n1", AT, {SeriesKey(SeriesKind.POD, "stranger"): UsageSample(1.0, 1.0)}, by_uid()) == []
-
-
-def test_series_of_the_prediction_alone_are_not_exported():
-    assert exporter.usage("n1", AT, {UNRESERVED_SYSTEM: UsageSample(1.0, 1.0)}, {}) == []
-
-
-def test_without_values_there_is_no_point():
-    assert exporter.usage("n1", AT, {}, by_uid()) == []
-
-
 def test_a_prediction_is_written_in_cores_and_bytes():
     prod, node = exporter.predicted("n1", AT, PREDICTION)
     assert prod == (
@@ -253,33 +240,6 @@ def parsed(line):
         {name: float(value) for name, _, value in (field.partition("=") for field in fields.split(","))},
         int(at),
     )
-
-
-def test_a_point_has_measurement_tags_fields_and_whole_seconds():
-    written = exporter.line("usage", {"node": "n1", "kind": "pod"}, {"cpu_cores": 0.5, "memory": 3}, 1700000000)
-    assert written == "usage,node=n1,kind=pod cpu_cores=0.5,memory=3.0 1700000000"
-
-
-def test_a_whole_number_is_written_as_a_float_so_that_the_type_of_a_field_never_changes():
-    assert exporter.line("m", {}, {"f": 1 << 40}, 1) == "m f=1099511627776.0 1"
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_is_no_field(value):
-    assert exporter.line("m", {}, {"a": value, "b": 2.0}, 1) == "m b=2.0 1"
-    assert exporter.line("m", {}, {"a": value}, 1) is None
-
-
-def test_a_tag_without_a_value_is_left_out():
-    assert exporter.line("m", {"a": "", "b": "x"}, {"f": 1.0}, 1) == "m,b=x f=1.0 1"
-
-
-def test_a_backslash_at_the_end_does_not_swallow_what_follows():
-    assert exporter.line("m", {"a": "x\\"}, {"f": 1.0}, 1) == "m,a=x f=1.0 1"
-
-
-def test_no_name_makes_a_second_line():
-    assert "\n" not in exporter.line("m\nx", {"a": "x\ny"}, {"f": 1.0}, 1)
 
 
 @given(NAMES, NAMES, st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 1 << 33))

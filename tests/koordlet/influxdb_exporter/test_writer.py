@@ -8,10 +8,8 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver_client.backoff import DEFAULT, Backoff
-from koordlet.influxdb_exporter.exporter import InfluxDbExporter
+from apiserver_client.backoff import Backoff
 from koordlet.influxdb_exporter.writer import DropReason, Failure, PointQueue, WriteFailed, Writer
-from koordlet.samples import NODE, UsageSample
 
 AWAY = WriteFailed(Failure.UNREACHABLE, "http://influx cannot be reached")
 
@@ -183,73 +181,7 @@ def test_a_destination_that_never_answers_keeps_neither_adding_nor_the_end_waiti
     release.set()
 
 
-def test_after_a_failure_the_thread_waits_unless_the_agent_ends():
-    attempts, another = [], threading.Event()
-
-    class Away:
-        def write(self, lines, _timeout_ms):
-            attempts.append(list(lines))
-            if len(attempts) > 1:
-                another.set()
-            raise AWAY
-
-    queue, it = writer(Away(), ["a"], backoff=Backoff(1000.0, 1000.0))
-    it.start()
-    assert not another.wait(0.2)
-    it.wake()
-    assert len(attempts) <= 1
-    it.request_drain(10.0)
-    it.join()
-    assert attempts == [["a"], ["a"]]
-    assert queue.dropped[DropReason.SHUTDOWN] == 1
-
-
-def test_after_a_write_that_succeeds_the_pauses_begin_again():
-    destination = Scripted(AWAY, AWAY)
-    _, it = writer(destination, ["a", "b", "c", "d"])
-    pauses = [it.turn() for _ in range(3)]
-    destination.failures = [AWAY]
-    assert [*pauses, it.turn()] == [0.5, 1.0, 0.0, 0.5]
-
-
-def test_nothing_is_written_once_the_time_to_drain_is_over():
-    destination, clock = Scripted(), Clock()
-    _, it = writer(destination, ["a"], monotonic=clock)
-    it.request_drain(3.0)
-    clock.now += 3.0
-    it.drain()
-    assert destination.batches == []
-
-
 REFUSED = WriteFailed(Failure.REFUSED, "a field of another type")
-
-
-def test_an_export_wakes_a_writer_that_found_no_points(monkeypatch):
-    taken, written, batches = threading.Semaphore(0), threading.Semaphore(0), []
-    take = PointQueue.take
-
-    def take_and_signal(queue, most):
-        lines = take(queue, most)
-        taken.release()
-        return lines
-
-    class Destination:
-        def write(self, lines, _timeout_ms):
-            batches.append(list(lines))
-            written.release()
-
-    monkeypatch.setattr(PointQueue, "take", take_and_signal)
-    queue = PointQueue(100)
-    it = Writer(queue, Destination(), batch_points=10, timeout_ms=100, backoff=DEFAULT)
-    exporter = InfluxDbExporter("n1", queue, it, interval_seconds=10, first_seconds=0.0)
-    it.start()
-    assert taken.acquire(timeout=10)
-    exporter.export(7.0, {NODE: UsageSample(1.0, 2.0)}, {}, None)
-    is_written = written.acquire(timeout=5)
-    it.request_drain(10.0)
-    it.join()
-    assert is_written
-    assert batches == [["koordlet_usage,kind=node,node=n1 cpu_cores=1.0,memory_bytes=2.0 7"]]
 
 
 STEPS = st.lists(
@@ -259,56 +191,6 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(["done", "put_back", "refused"]), st.none()),
     )
 )
-
-
-def test_points_leave_in_the_order_they_came():
-    queue = PointQueue(10)
-    queue.add(["a", "b"])
-    queue.add(["c"])
-    assert list(queue.take(2)) == ["a", "b"]
-    queue.done()
-    assert list(queue.take(2)) == ["c"]
-
-
-def test_a_full_queue_drops_the_oldest_and_counts_them():
-    queue = PointQueue(3)
-    queue.add(["a", "b", "c", "d", "e"])
-    assert queue.dropped[DropReason.QUEUE_FULL] == 2
-    assert list(queue.take(9)) == ["c", "d", "e"]
-
-
-def test_points_that_were_not_written_are_the_oldest_again():
-    queue = PointQueue(10)
-    queue.add(["a", "b", "c"])
-    queue.take(2)
-    queue.put_back()
-    assert list(queue.take(9)) == ["a", "b", "c"]
-
-
-def test_points_put_back_into_a_full_queue_give_way_to_newer_ones():
-    queue = PointQueue(3)
-    queue.add(["a", "b", "c"])
-    queue.take(2)
-    queue.add(["d", "e"])
-    queue.put_back()
-    assert queue.dropped[DropReason.QUEUE_FULL] == 2
-    assert list(queue.take(9)) == ["c", "d", "e"]
-
-
-def test_what_the_server_never_takes_is_dropped_under_its_own_reason():
-    queue = PointQueue(3)
-    queue.add(["a", "b", "c"])
-    queue.take(2)
-    queue.refused()
-    assert (queue.dropped[DropReason.REFUSED], queue.depth) == (2, 1)
-
-
-def test_what_is_left_at_the_end_is_counted_also_when_it_is_on_its_way():
-    queue = PointQueue(3)
-    queue.add(["a", "b", "c"])
-    queue.take(1)
-    assert queue.abandon() == 3
-    assert (queue.dropped[DropReason.SHUTDOWN], queue.depth) == (3, 0)
 
 
 @given(st.integers(1, 8), STEPS)

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import UsageStatistic
 from koordlet.metric_cache.interface import TimeWindow, WindowSamples
-from koordlet.samples import NODE, SYSTEM, UsageSample
+from koordlet.samples import NODE, SYSTEM
 
 NAN = math.nan
 RATIOS = [0.5, 0.9, 0.95, 0.99]
@@ -91,15 +91,6 @@ def test_a_span_runs_from_the_oldest_sample_to_the_newest(values, data):
         assert spans[index] == (max(seen) - min(seen) if seen else 0.0)
 
 
-@given(values=series)
-def test_aggregates_leave_their_input_alone(values):
-    before = values.copy()
-    aggregation.percentiles(values, RATIOS)
-    aggregation.average(values)
-    aggregation.standard_deviation(values)
-    assert np.array_equal(values, before, equal_nan=True)
-
-
 def test_32_bit_samples_are_summed_in_64_bits():
     values = np.full(1800, 16_777_217 * 64, np.float32)
     assert aggregation.average(values) == float(values[0])
@@ -119,16 +110,6 @@ def window_samples(cpu, memory, at, seconds=10.0):
     return WindowSamples(TimeWindow(100.0, seconds), (NODE, SYSTEM), np.array(at, float), values)
 
 
-def test_one_call_aggregates_both_resources_of_all_series():
-    samples = window_samples([[1, 2, 3], [NAN, 4, 8]], [[10, 20, 60], [NAN, 40, 80]], [90, 95, 100])
-    found = aggregation.aggregate(samples, [UsageStatistic.AVG, UsageStatistic.P90, UsageStatistic.STD])
-    assert found.usage(UsageStatistic.AVG, NODE) == UsageSample(2.0, 30.0)
-    assert found.usage(UsageStatistic.P90, NODE) == UsageSample(2.0, 20.0)
-    assert found.usage(UsageStatistic.AVG, SYSTEM) == UsageSample(6.0, 60.0)
-    assert found.usage(UsageStatistic.STD, SYSTEM) == UsageSample(2.0, 20.0)
-    assert (found.is_cold(NODE), found.is_cold(SYSTEM)) == (False, False)
-
-
 def test_a_series_that_began_late_in_the_window_is_cold_while_others_are_not():
     samples = window_samples([[1, 2, 3], [NAN, NAN, 8]], [[1, 2, 3], [NAN, NAN, 8]], [90, 95, 100])
     found = aggregation.aggregate(samples, [UsageStatistic.AVG])
@@ -141,10 +122,3 @@ def test_no_samples_are_no_usage_and_cold():
     usage = {statistic: found.usage(statistic, NODE) for statistic in UsageStatistic}
     assert usage == dict.fromkeys(UsageStatistic)
     assert found.is_cold(NODE)
-
-
-def test_the_weighted_average_of_no_sample_is_unknown():
-    values = np.array([[np.nan, np.nan], [np.nan, 3.0]])
-    found = aggregation.average(values, np.array([60.0, 1.0]))
-    assert np.isnan(found[0])
-    assert found[1] == 3.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordlet.metric_cache import aggregation, ring
+from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import UsageStatistic
 from koordlet.metric_cache.interface import MetricCache, TimeWindow
 from koordlet.metric_cache.ring import LongWindowCache, RingCache
@@ -27,17 +27,6 @@ def cpu(cache, key, until, seconds):
     return cache.samples([key], TimeWindow(until, seconds)).values[0, 0].tolist()
 
 
-def test_a_clock_step_before_the_first_sample_computes_with_no_uninitialised_memory(monkeypatch):
-    monkeypatch.setattr(ring.np, "empty", lambda shape, kind: np.full(shape, math.inf, kind))
-    with np.errstate(all="raise"):
-        cache = RingCache()
-        cache.shift(-math.inf)
-    cache = RingCache()
-    cache.shift(-3600.0)
-    cache.append(1.0, {NODE: UsageSample(0.5, 100)})
-    assert cpu(cache, NODE, 1.0, 10.0) == [0.5]
-
-
 def test_samples_come_back_by_resource_series_and_time():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(0.5, 100), pod("a"): UsageSample(0.25, 10)})
@@ -46,20 +35,6 @@ def test_samples_come_back_by_resource_series_and_time():
     assert found.keys == (pod("a"), NODE)
     assert found.at_seconds.tolist() == [1.0, 2.0]
     np.testing.assert_array_equal(found.values, [[[0.25, NAN], [0.5, 1.5]], [[10, NAN], [100, 300]]])
-
-
-def test_a_window_leaves_out_its_beginning_and_includes_its_end():
-    cache = RingCache()
-    for second in range(1, 8):
-        cache.append(float(second), {NODE: UsageSample(second, 0)})
-    assert cpu(cache, NODE, until=6.0, seconds=3.0) == [4, 5, 6]
-
-
-def test_a_series_that_is_not_cached_has_no_samples():
-    cache = RingCache()
-    cache.append(1.0, {NODE: UsageSample(1, 1)})
-    found = cache.samples([pod("x"), NODE], TimeWindow(1.0, 5.0))
-    np.testing.assert_array_equal(found.values, [[[NAN], [1]], [[NAN], [1]]])
 
 
 def test_an_empty_cache_and_an_empty_query_have_empty_results():
@@ -78,13 +53,6 @@ def test_an_invalid_usage_is_no_sample(value):
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
 
 
-def test_the_newest_append_overwrites_the_oldest():
-    cache = RingCache(window_seconds=5)
-    for second in range(1, 13):
-        cache.append(float(second), {NODE: UsageSample(second, 0)})
-    assert cpu(cache, NODE, until=12.0, seconds=100.0) == [8, 9, 10, 11, 12]
-
-
 def test_a_series_that_ended_is_removed_and_its_row_is_clean_for_the_next():
     cache = RingCache(window_seconds=100, max_series=1)
     cache.append(0.0, {pod("old"): UsageSample(7, 7)})
@@ -95,14 +63,6 @@ def test_a_series_that_ended_is_removed_and_its_row_is_clean_for_the_next():
     assert cache.keys() == [pod("new")]
     found = [value for value in cpu(cache, pod("new"), 121.0, 1000.0) if not math.isnan(value)]
     assert found == [1.0]
-
-
-def test_a_series_with_a_sample_in_the_window_keeps_its_row():
-    cache = RingCache(window_seconds=100, max_series=1)
-    cache.append(0.0, {pod("a"): UsageSample(7, 7)})
-    for second in range(1, 120):
-        cache.append(float(second), {pod("a"): UsageSample(7, 7)} if second == 60 else {})
-    assert cache.keys() == [pod("a")]
 
 
 def test_a_pod_that_ended_frees_its_row_long_before_the_window_ends_and_the_node_keeps_its_samples():
@@ -174,33 +134,6 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, 
         np.testing.assert_array_equal(found.values[1, name], 2 * expected)
 
 
-@settings(max_examples=30)
-@given(lives=st.lists(st.integers(0, 6), min_size=20, max_size=80))
-def test_rows_change_hands_without_a_trace(lives):
-    """Pods come and go through two rows; the value of each pod is its own name, so a foreign value would show."""
-    cache = RingCache(window_seconds=8, max_series=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ring, "_EXPIRY_APPENDS", 1)
-        for second, life in enumerate(lives):
-            cache.append(float(second), {pod(life): UsageSample(life, life)})
-            for name in range(7):
-                values = cpu(cache, pod(name), float(second), 100.0)
-                assert {value for value in values if not math.isnan(value)} <= {float(name)}
-
-
-ONE = UsageSample(1.0, 1.0)
-
-
-def test_only_the_kept_series_have_rows():
-    cache = RingCache(max_series=2)
-    cache.append(1.0, {pod("a"): ONE, pod("b"): ONE, NODE: ONE})
-    cache.keep_only([pod("b"), NODE])
-    assert cache.keys() == [pod("b"), NODE]
-    cache.append(2.0, {pod("c"): ONE, pod("d"): ONE})
-    assert cache.keys() == [pod("b"), NODE, pod("c")]
-    assert cache.refused_samples == 1
-
-
 HOUR = 3600
 START = 1.7e9
 
@@ -252,17 +185,6 @@ def test_a_young_cache_answers_a_long_window_from_every_sample():
     found, is_cold = statistics(cache, START + 99, 12 * HOUR)
     assert is_cold
     assert found["avg"].cpu_cores == pytest.approx(49.5)
-
-
-def test_a_new_pod_has_a_mean_from_its_first_sample_on():
-    cache = LongWindowCache(max_series=16)
-    for second in range(1, 2000):
-        new = {pod("new"): UsageSample(3.0, 7.0)} if second >= 1990 else {}
-        cache.append(START + second, {NODE: UsageSample(1.0, 1.0), **new})
-    found = aggregation.aggregate(
-        cache.samples((pod("new"),), TimeWindow(START + 1999, 2 * HOUR)), (UsageStatistic.AVG,)
-    )
-    assert found.usage(UsageStatistic.AVG, pod("new")) == UsageSample(3.0, 7.0)
 
 
 def test_a_pod_that_ended_gives_its_row_back_with_its_row_of_samples():
@@ -326,14 +248,3 @@ def test_whatever_is_appended_a_long_window_is_what_a_list_would_be(long_appends
 def _mean(samples):
     found = {name: [values[name] for _, values in samples if name in values] for name in PODS}
     return {name: sum(values) / len(values) for name, values in found.items() if values}
-
-
-@pytest.mark.parametrize(("seconds", "weights"), [(600, [60.0] * 5), (601, [60.0] * 5 + [1.0])])
-def test_the_minute_that_has_begun_is_a_mean_of_its_own_once_it_has_a_sample(seconds, weights):
-    cache = LongWindowCache(window_seconds=120, max_series=4)
-    for second in range(1, seconds + 1):
-        cache.append(START + second, {NODE: UsageSample(2.0, 1e9)})
-    found = cache.samples((NODE,), TimeWindow(START + seconds, 299))
-    assert found.weights.tolist() == weights
-    assert found.at_seconds[-1] == START + seconds
-    assert np.isfinite(found.values).all()

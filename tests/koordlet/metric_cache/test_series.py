@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series as class_series
@@ -86,11 +84,6 @@ def test_an_unmeasured_pod_leaves_out_its_class_and_the_system_and_nothing_else(
     assert series[SeriesKey(SeriesKind.POD, "p1")] == PODS["p1"]
 
 
-def test_an_unmeasured_pod_of_unknown_class_may_be_prod():
-    series = class_series.snapshot_series(snapshot(system=None, unmeasured_pods=frozenset({"new"})), CLASS_OF, RESERVED)
-    assert classes_in(series) == {"koord-mid", "koord-batch", "koord-free"}
-
-
 def test_an_unmeasured_node_removes_only_node_and_system():
     series = class_series.snapshot_series(snapshot(node=None, system=None), CLASS_OF, RESERVED)
     assert classes_in(series) == {"koord-prod", "koord-mid", "koord-batch", "koord-free"}
@@ -134,13 +127,3 @@ def test_a_node_or_system_whose_value_is_no_usage_is_left_out(value):
     of_system = class_series.snapshot_series(snapshot(system=impossible), CLASS_OF, RESERVED)
     assert of_system[NODE] == (2.5, 215.0)
     assert {SYSTEM, UNRESERVED_SYSTEM, PROD_AND_UNRESERVED_SYSTEM}.isdisjoint(of_system)
-
-
-ANY_SAMPLE = st.builds(UsageSample, st.floats(width=32), st.floats(width=32))
-
-
-@given(st.none() | ANY_SAMPLE, st.none() | ANY_SAMPLE, st.dictionaries(st.sampled_from("abcd"), ANY_SAMPLE))
-def test_only_valid_usages_become_series(node, system, pods):
-    given = snapshot(node=node, system=system, pods=pods, containers={})
-    for usage in class_series.snapshot_series(given, {"a": PriorityClass.MID}, RESERVED).values():
-        assert all(math.isfinite(value) and value >= 0 for value in usage)

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, parser
 
 from api_types.node_metric import types as node_metric
 from apiserver_client.watching import WatchState
-from component_base.version import VERSION
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
@@ -26,7 +25,7 @@ from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, Resource
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
-from tests.koordlet.one_node import START, OneNode, StaticCluster, bound_pod
+from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
 
 # The units and words that promtool's linter refuses in a name.
 NOT_BASE_UNITS = (
@@ -120,32 +119,11 @@ def test_counters_are_zero_at_the_start(page_agent):
         assert found[key] == 0.0, key
 
 
-def test_unmeasured_metrics_have_no_value(page_agent):
-    found = families(page_agent[1])
-    for name in ("koordlet_sample_timestamp_seconds", "koordlet_checkpoint_timestamp_seconds"):
-        assert name not in found
-    for name in ("koordlet_usage_cpu_cores", "koordlet_prod_peak_cpu_cores"):
-        assert found[name].samples == []
-
-
 def test_a_report_without_prediction_is_counted_by_reason(page_agent):
     subject, registry = page_agent
     at_work(subject)
     assert samples(registry)["koordlet_reports_without_prediction_total", "no_current_sample"] == 1.0
     assert samples(registry)["koordlet_prod_pods", "cold"] == 0.0
-
-
-def test_durations_are_counted_as_the_library_counts_them():
-    registry, counted = prometheus_client.CollectorRegistry(), metrics.Durations()
-    bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-    library = prometheus_client.Histogram("koordlet_tick_duration_seconds", "Same.", buckets=bounds, registry=registry)
-    for seconds in (0.0, 0.001, 0.0011, 0.05, 0.7, 1.0, 1.1, 60.0):
-        library.observe(seconds)
-        counted.add(seconds)
-    (wanted,) = registry.collect()
-    found = counted.metric("koordlet_tick_duration_seconds", "Same.")
-    expected = {(one.name, *one.labels.values()): one.value for one in wanted.samples if "_created" not in one.name}
-    assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected
 
 
 @pytest.mark.parametrize(("has_right", "ratio"), [(True, 0.65), (False, 0.0)])
@@ -185,15 +163,6 @@ def value(node):
     return lambda name, **labels: registry.get_sample_value(name, labels)
 
 
-def test_the_time_of_the_newest_sample_is_shown_once_there_is_one(node, value):
-    assert value("koordlet_sample_timestamp_seconds") is None
-    node.run(3)
-    assert value("koordlet_sample_timestamp_seconds") == START + 3
-    (node.host.host_root.proc_root / "stat").unlink()
-    node.observer.observe(node.now + 1, node.cluster)
-    assert value("koordlet_sample_timestamp_seconds") == START + 3
-
-
 @pytest.mark.parametrize(("cold_start_seconds", "history", "other"), [(3600, "cold", "warm"), (0, "warm", "cold")])
 def test_the_predicted_peak_and_its_pods_are_those_of_the_last_prediction(
     node, value, cold_start_seconds, history, other
@@ -231,10 +200,6 @@ def test_usage_and_sources_have_values_after_two_ticks(agent, host, registry):
     assert registry.get_sample_value("koordlet_source_failures_total", source) == 1
     assert registry.get_sample_value("koordlet_source_seconds_total", source) > 0
     assert registry.get_sample_value("koordlet_source_supported", source) == 1
-
-
-def test_the_version_of_the_agent_is_a_metric(agent, registry):
-    assert registry.get_sample_value("koordlet_build_info", {"version": VERSION}) == 1
 
 
 def test_the_mid_resources_of_a_namespace_are_metrics_of_the_agent(agent, registry):
@@ -300,22 +265,6 @@ def test_each_watch_has_its_state_events_reconnects_and_unreadable_objects():
         "watch_reconnects_total": {("pods",): 2.0, ("node",): 1.0},
         "unreadable_objects": {("pods",): 2.0, ("node",): 0.0},
     }
-
-
-def test_a_refused_spec_is_shown_while_it_is_refused():
-    cluster = StaticCluster()
-    page = agent_page(cluster=cluster)
-    assert page.value("spec_refused") == 0.0
-    cluster.spec_problem = "spec.predictPolicy.n is 99: too large"
-    assert page.value("spec_refused") == 1.0
-
-
-def test_the_time_of_the_last_report_is_shown_once_one_is_written():
-    counts = metrics.Counts()
-    page = agent_page(counts=counts)
-    assert page.value("last_report_timestamp_seconds") is None
-    counts.last_report_seconds = 1.7e9
-    assert page.value("last_report_timestamp_seconds") == 1.7e9
 
 
 def test_patches_of_the_suppression_are_counted_by_direction_and_outcome():

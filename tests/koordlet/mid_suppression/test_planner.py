@@ -224,13 +224,6 @@ def test_without_data_nothing_is_lowered_and_after_five_minutes_limits_rise():
     assert node.limits() == [4000]
 
 
-def test_without_the_capacity_of_the_node_nothing_is_lowered():
-    node = SuppressedNode(limited("a", 4000))
-    node.node = None
-    node.use(prod=9.0)
-    assert node.run(100) == []
-
-
 def test_another_agent_goes_on_where_the_last_one_ended():
     node = SuppressedNode(limited("a", 4000, originals=(3000,)))
     node.use(prod=9.0)
@@ -273,14 +266,6 @@ def test_refused_patches_are_tried_again_after_growing_pauses():
     assert set(pauses[6:]) == {300}
 
 
-def test_a_pod_deleted_and_created_again_under_its_name_has_no_history():
-    node = SuppressedNode(limited("a", 4000))
-    node.use(prod=9.0)
-    node.run(6)
-    node.pods["a"] = dataclasses.replace(limited("a", 4000), uid="other")
-    assert [change.pod.uid for change in node.run(1)] == ["other"]
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 50))
 def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, count):
@@ -318,57 +303,6 @@ def test_under_a_steady_load_limits_settle(prod):
     node.use(prod=prod, mid=0.1)
     node.run(900)
     assert node.run(900) == []
-
-
-def fifty_that_are_lowered():
-    node = SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)))
-    node.use(prod=9.0)
-    node.run(200)
-    node.patches.clear()
-    return node
-
-
-def moments(node):
-    return sorted({time for time, _ in node.patches})
-
-
-def test_the_budget_of_twenty_patches_is_free_again_after_a_minute():
-    node = SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)))
-    node.use(prod=9.0)
-    node.run(200)
-    first = moments(node)[0]
-    assert moments(node) == [first, first + 60, first + 120]
-    assert [sum(time == moment for time, _ in node.patches) for moment in moments(node)] == [20, 20, 10]
-
-
-def test_a_rise_is_a_tenth_and_one_more_for_each_half_minute_of_waiting_for_the_budget():
-    """Ten pods a minute rise, from 10 m: the second ten have waited for two more tenths of 100 m, and so on."""
-    node = fifty_that_are_lowered()
-    node.use(prod=0.5)
-    node.run(300)
-    firsts = {}
-    for time, change in node.patches:
-        firsts.setdefault(change.pod.name, (time, change.limits["c0"]))
-    begin = moments(node)[0]
-    assert sorted(firsts.values()) == [
-        (begin + 60 * turn, limit) for turn, limit in enumerate((20, 40, 60, 80, 100)) for _ in range(10)
-    ]
-
-
-def at_limit(name, limit, version="1"):
-    """Return a pod with an original limit of 100 m and another limit now."""
-    pod = limited(name, 100)
-    containers = (dataclasses.replace(pod.mid.containers[0], limit_millis=limit),)
-    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resource_version=version, containers=containers))
-
-
-def test_rises_take_what_reductions_leave_of_the_budget():
-    node = SuppressedNode(*(at_limit(f"low{index}", 10) for index in range(10)))
-    node.run(34)
-    assert node.patches == []
-    node.pods |= {f"high{index:02}": at_limit(f"high{index:02}", 9000) for index in range(15)}
-    changes = node.run(1)
-    assert [change.is_lowering for change in changes] == [True] * 15 + [False] * 5
 
 
 @st.composite
@@ -414,20 +348,3 @@ def test_a_huge_limit_of_mid_cpu_takes_nothing_from_the_others():
     huge = MidContainer("c0", "x", 10**9, 10, 10**9, 10**9, 1)
     assert planner.limits_millis(3000, [*honest, huge]) == [1495, 1495, 10]
     assert planner.limits_millis(6000, [*honest, huge]) == [2000, 2000, 2000]
-
-
-def test_what_is_left_above_all_requests_goes_to_limits_above_them():
-    some = [MidContainer("c0", "x", limit, 10, limit, limit, 1000) for limit in (1000, 4000)]
-    assert planner.limits_millis(1000, some) == [500, 500]
-    assert planner.limits_millis(3000, some) == [1000, 2000]
-
-
-def test_without_requests_all_get_the_same():
-    some = [MidContainer("c0", "x", 1000, 10, own, own, 0) for own in (50, 1000, 1000)]
-    assert planner.limits_millis(450, some) == [50, 200, 200]
-
-
-@given(st.integers(0, 300_000), st.integers(0, 300_000), st.lists(containers(), max_size=20))
-def test_more_for_mid_lowers_no_limit(one, other, some):
-    less, more = (planner.limits_millis(millis, some) for millis in sorted((one, other)))
-    assert all(a <= b for a, b in zip(less, more, strict=True))

@@ -17,7 +17,6 @@ from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.interface import MeasuredValue
 from koordlet.mid_suppression import resize
-from koordlet.mid_suppression.resize import ResizeOutcome
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
@@ -113,16 +112,6 @@ async def test_a_patch_states_limit_uid_version_and_the_writer(server):
         },
     }
     assert node.suppressor.problems() == []
-
-
-async def test_sidecars_are_patched_among_the_init_containers(server):
-    pod = limited("a", 4000)
-    side = dataclasses.replace(pod.mid.containers[0], key="i1", name="side")
-    server.on("PATCH", RESIZE, TAKEN)
-    await Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, containers=(side,)))).run(server, 6)
-    assert patches(server)[0].document["spec"] == {
-        "initContainers": [{"name": "side", "resources": {"limits": {"cpu": "10m"}}}]
-    }
 
 
 async def test_without_the_right_one_patch_in_five_minutes_and_a_condition(server, caplog):
@@ -316,17 +305,6 @@ def test_switched_on_usage_has_to_be_above_the_threshold_for_five_seconds():
     assert [each.limits for each in node.plan(3)] == [{"c0": 10}]
 
 
-def test_switched_on_again_usage_of_the_time_before_does_not_count():
-    node = Node(threshold=65)
-    node.plan(60)
-    node.switch(0)
-    node.use(4.0)
-    assert node.plan(3600) == []
-    node.view.pods.put(limited("a", 8000))
-    node.switch(65)
-    assert node.plan(30) == []
-
-
 @pytest.mark.parametrize("unknown", ["pods", "node_metric"])
 def test_before_the_cluster_is_known_nothing_changes(unknown):
     node = Node(limited("a", 4000))
@@ -335,16 +313,6 @@ def test_before_the_cluster_is_known_nothing_changes(unknown):
     else:
         node.view.watches["node_metric"].synced = False
     assert node.plan(60) == []
-
-
-def test_the_same_sample_does_not_count_twice():
-    """A tick that failed leaves the samples of the last one."""
-    node = Node(limited("a", 4000))
-    node.plan(3)
-    for _ in range(20):
-        node.now += 1
-        assert node.suppressor.plan() == []
-    assert node.suppressor.problems()[0][0] == "NoData"
 
 
 def test_short_pods_one_after_the_other_do_not_switch_suppression_off():
@@ -401,10 +369,6 @@ def test_a_resize_that_the_kubelet_does_not_do_is_stated_and_logged_once(caplog)
     assert len(caplog.records) == 1
 
 
-def counted(node):
-    return {key: count for key, count in node.suppressor.sender.patches.items() if count}
-
-
 async def test_nothing_is_kept_of_a_pod_that_is_gone(server, caplog):
     server.on("PATCH", RESIZE, FENCE)
     node = Node(limited("a", 4000))
@@ -418,41 +382,6 @@ async def test_nothing_is_kept_of_a_pod_that_is_gone(server, caplog):
     assert len(caplog.records) == 2, "it is another pod of that name"
 
 
-async def test_every_patch_is_counted_by_its_direction_and_outcome(server):
-    server.on("PATCH", RESIZE, apiserver.status(409, "Conflict", "modified", name="a"), TAKEN)
-    node = Node(limited("a", 4000))
-    await node.run(server, 20)
-    assert counted(node) == {("down", ResizeOutcome.CONFLICT): 1, ("down", ResizeOutcome.PATCHED): 1}
-
-
-def test_pods_with_a_limit_below_their_original_are_counted():
-    node = Node(half_lowered(), limited("b", 4000))
-    assert (node.suppressor.lowered_pods, node.suppressor.mid_pods) == (0, ()), "before the first plan"
-    node.plan()
-    assert node.suppressor.lowered_pods == 1
-    assert [pod.name for pod in node.suppressor.mid_pods] == ["a", "b"]
-
-
-@pytest.mark.parametrize("unknown", ["capacity", "allocatable"])
-def test_nothing_is_planned_while_the_size_of_the_node_is_unknown(unknown):
-    node = Node(limited("a", 4000))
-    known = getattr(node.view, unknown)
-    setattr(node.view, unknown, None)
-    assert node.plan(20) == []
-    assert [reason for reason, _ in node.suppressor.problems()] == ["NoData"]
-    setattr(node.view, unknown, known)
-    assert node.plan(5) == [], "the time without a size counts as unknown, and 5 s of usage are wanted"
-    assert node.plan(5)
-
-
-@pytest.mark.parametrize(("prod", "is_lowered"), [(6.0, False), (6.01, True)])
-def test_usage_at_the_threshold_is_not_above_it(prod, is_lowered):
-    """Of ten cores, 65 % are 6.5, and the system uses 0.5."""
-    node = Node(limited("a", 4000))
-    node.use(prod)
-    assert bool(node.plan(20)) is is_lowered
-
-
 def test_what_the_node_reserves_is_left_to_the_system():
     """Of 6.5 cores Prod uses 3 and the system reserves 2: 1.5 are left."""
     node = Node(limited("a", 4000))
@@ -460,27 +389,6 @@ def test_what_the_node_reserves_is_left_to_the_system():
     node.use(3.0)
     node.plan(10)
     assert node.suppressor.planner.allowed_millis == 1500
-
-
-async def test_without_the_server_the_rest_of_a_plan_is_not_sent(server):
-    server.on("PATCH", RESIZE, apiserver.status(503, "ServiceUnavailable", "no"), TAKEN)
-    node = Node(limited("a", 4000), limited("b", 2000))
-    await node.run(server, 10)
-    assert len(server.requests) == 1
-
-
-def stuck(name):
-    pod = limited(name, 4000)
-    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible"))
-
-
-@pytest.mark.parametrize(("count", "rest"), [(1, ""), (5, ""), (6, " and 1 more"), (8, " and 3 more")])
-def test_five_pods_are_named_and_the_others_counted(count, rest):
-    node = Node(*(stuck(f"p{number}") for number in range(count)))
-    node.plan(2)
-    message = dict(node.suppressor.problems())["ResizeNotDone"]
-    named = ", ".join(f"shop/p{number} (Infeasible)" for number in range(min(count, 5)))
-    assert message == f"the kubelet does not do the resize of {named}{rest}"
 
 
 @pytest.mark.parametrize("outcome", [resize.ResizeOutcome.CONFLICT, resize.ResizeOutcome.PATCHED])

@@ -171,26 +171,12 @@ def test_a_margin_raises_the_peak_and_a_higher_target_lowers_it():
     assert len(set(peaks)) == 3
 
 
-def test_the_larger_of_both_has_the_level_of_the_calibrated_member():
-    found = known().peak(parameters=PredictParameters(predictor="max", members=("calibrated", "n-sigma-v2")))
-    assert found.peak == known().peak(parameters=PredictParameters()).peak
-    assert found.level == "calibrated"
-
-
 def test_a_restart_changes_no_peak_and_loses_no_forecast():
     whole = Node().run(75)
     restarted = known()
     for _ in range(2 * HOUR):
         assert restarted.step().predict() == whole.step().predict()
     assert labels(restarted) == labels(whole)
-
-
-def test_a_step_of_the_wall_clock_changes_no_peak():
-    steady, stepped = known().step(), known().step()
-    stepped.now += 30 * 86_400
-    for _ in range(3 * HOUR):
-        assert stepped.step().peak().peak == pytest.approx(steady.step().peak().peak)
-    assert labels(stepped) == labels(steady)
 
 
 def test_usage_that_was_held_down_confirms_no_forecast():
@@ -201,38 +187,12 @@ def test_usage_that_was_held_down_confirms_no_forecast():
     assert labels(node)[Resource.MEMORY] == before[Resource.MEMORY] + 10
 
 
-def test_another_horizon_begins_again_and_keeps_the_day():
-    node = known()
-    node.server.configure(PredictParameters(predictor="calibrated", horizon_seconds=900))
-    node.step()
-    assert labels(node) == {Resource.CPU: 0, Resource.MEMORY: 0}
-    node.run(25 / 4)
-    assert labels(node)[Resource.CPU] == 25
-    assert node.peak().level == "max"
-
-
 def test_without_a_sample_of_the_system_nothing_is_recorded():
     node = known()
     before = labels(node)
     node.run(2, system=None)
     node.run(0.5)
     assert labels(node) == before
-
-
-def test_a_capacity_of_0_is_no_unit():
-    server = PredictionServer(CALIBRATED)
-    server.train(START, class_series.snapshot_series(Snapshot(START, SYSTEM, SYSTEM, {}), {}, Reserved(1.0, 4.0 * GIB)))
-    server.calibrate(START, [], WholeAmounts(0, 0))
-    assert server.calibration.export() is None
-    server.calibrate(START, [], CAPACITY)
-    assert server.calibration.export().units[Resource.CPU] == 16.0
-
-
-def test_a_forgotten_history_is_forgotten_here_too():
-    node = known()
-    node.server.forget()
-    assert labels(node.step()) == {Resource.CPU: 0, Resource.MEMORY: 0}
-    assert node.peak().level == "n-sigma-v2"
 
 
 def test_10_000_pods_an_hour_need_no_more_rows_than_run_at_a_time():

@@ -2,12 +2,8 @@
 
 import copy
 import errno
-import json
 import math
 import os
-import subprocess
-import sys
-import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +28,6 @@ from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import (
     NODE,
     PROD_AND_UNRESERVED_SYSTEM,
-    RESOURCES,
     SYSTEM,
     UNRESERVED_SYSTEM,
     Resource,
@@ -126,15 +121,6 @@ def test_a_replaced_file_holds_the_newest_models_and_leaves_no_other_file(tmp_pa
     for rounds in (1, 5):
         assert stored(path, trained_server(rounds), START + 30 * rounds) is None
     assert checkpoint.load(path, NODE_NAME).saved_seconds == START + 150
-    assert names_in(tmp_path) == ["prediction"]
-
-
-def test_a_half_written_file_of_a_crash_is_not_read_and_gets_overwritten(tmp_path):
-    path = tmp_path / "prediction"
-    stored(path, trained_server(2), START + 30)
-    (tmp_path / "prediction.tmp").write_bytes(b"half")
-    assert checkpoint.load(path, NODE_NAME).saved_seconds == START + 30
-    stored(path, trained_server(3), START + 60)
     assert names_in(tmp_path) == ["prediction"]
 
 
@@ -232,24 +218,6 @@ def test_a_clock_that_is_set_back_before_a_save_makes_no_history_weigh_more(tmp_
     assert stored(path, server, START + 3000 - back) is None
 
 
-def test_pods_that_went_do_not_count_as_lost_history(tmp_path):
-    path = tmp_path / "prediction"
-    server = trained_server(10)
-    stored(path, server, START + 300)
-    for step in range(70):
-        train(server, START + 300 + 30 * step, {})
-    assert stored(path, server, START + 2400) is None
-    assert [key for key in checkpoint.load(path, NODE_NAME).models.keys if key.kind == "pod"] == []
-
-
-def test_a_missing_folder_is_reported_and_nothing_is_created(tmp_path):
-    path = tmp_path / "absent" / "prediction"
-    problem = stored(path, trained_server(1), START)
-    assert problem.reason == "NoFolder"
-    assert problem.message.startswith(f"cannot write {path}: No such file or directory; history is kept in memory only")
-    assert not path.parent.exists()
-
-
 def test_a_file_where_the_folder_should_be_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     assert stored(tmp_path / "file" / "x", trained_server(1), START).reason == "NoFolder"
@@ -267,34 +235,6 @@ def test_a_full_disk_is_reported_and_leaves_the_old_checkpoint(tmp_path):
     assert names_in(tmp_path) == ["prediction"]
 
 
-AS_NOBODY = """
-import json, os, sys
-from pathlib import Path
-from koordlet.prediction import checkpoint
-from koordlet.prediction.usage_models import UsageModels
-if os.geteuid() == 0:
-    os.setgid(65532)
-    os.setuid(65532)
-content = checkpoint.Checkpoint("node-1", 1.7e9, UsageModels().export())
-save = checkpoint.save(Path(sys.argv[1]) / "new", content)
-load = checkpoint.load(Path(sys.argv[1]) / "prediction", "node-1")
-print(json.dumps([save.reason, save.message, load.reason]))
-"""
-
-
-def test_a_folder_of_another_user_is_reported():
-    """Run as another user in a process of its own, like the agent; pytest's own folders are closed to it."""
-    with tempfile.TemporaryDirectory() as folder:
-        stored = Path(folder) / "prediction"
-        stored.write_bytes(b"")
-        stored.chmod(0)
-        Path(folder).chmod(0o555)
-        run = subprocess.run([sys.executable, "-c", AS_NOBODY, folder], capture_output=True, text=True, check=True)
-    saved, message, loaded = json.loads(run.stdout)
-    assert (saved, loaded) == ("NoPermission", "NoPermission")
-    assert message.startswith(f"cannot write {folder}/new: Permission denied; history is kept in memory only")
-
-
 @pytest.mark.parametrize(
     ("number", "reason"),
     [(errno.EROFS, "ReadOnlyDisk"), (errno.EDQUOT, "DiskFull"), (errno.EIO, "InputOutputError")],
@@ -303,22 +243,6 @@ def test_errors_of_the_disk_have_a_reason_each(number, reason):
     problem = checkpoint.problem_of_disk(OSError(number, os.strerror(number)), "cannot write /state/prediction")
     assert problem.reason == reason
     assert problem.message.startswith(f"cannot write /state/prediction: {os.strerror(number)}; ")
-
-
-def test_all_series_of_both_resources_are_in_the_file(tmp_path):
-    path = tmp_path / "prediction"
-    stored(path, trained_server(1), START)
-    models = checkpoint.load(path, NODE_NAME).models
-    assert {(key.kind.value, key.identity) for key in models.keys} == {
-        ("node", ""),
-        ("system", ""),
-        ("unreserved-system", ""),
-        ("prod-and-unreserved-system", ""),
-        *(("class", f"koord-{name}") for name in ("prod", "mid", "batch", "free")),
-        ("pod", "a"),
-        ("pod", "b"),
-    }
-    assert tuple(models.banks) == RESOURCES
 
 
 def test_the_file_is_flushed_before_its_name_and_the_folder_after_it(tmp_path, monkeypatch):
@@ -383,7 +307,6 @@ WHOLE = Checkpoint(NODE_NAME, SAVED, MODELS, "mark", EVALUATION, CALIBRATION, {"
 DATA = checkpoint.encode(WHOLE)
 CPU = MODELS.banks[Resource.CPU]
 COLUMNS = ("weight", "mean", "m2", "first", "last", "recorded", "newest")
-CENTURY = 3.2e9
 
 
 def sealed(document):
@@ -403,16 +326,6 @@ def row(number=0, resource=Resource.CPU, **changes):
     for name, value in changes.items():
         columns[COLUMNS.index(name), number] = value
     return bank(resource, columns=columns)
-
-
-def shifted(seconds, saved):
-    """Return the checkpoint of an agent whose clock is ahead, or behind."""
-    banks = {}
-    for resource, stored in MODELS.banks.items():
-        columns = stored.columns.copy()
-        columns[3:5] += seconds
-        banks[resource] = replace(stored, columns=columns, reference_seconds=stored.reference_seconds + seconds)
-    return Checkpoint(NODE_NAME, saved, replace(MODELS, banks=banks))
 
 
 def changed(*path, to):
@@ -509,16 +422,6 @@ def test_everything_survives_a_round_trip_to_the_last_bit():
     assert checkpoint.encode(checkpoint.decode(written, NODE_NAME)) == written
     assert (again.reset_mark, again.evaluation, again.packages) == ("mark", EVALUATION, {"vendor/a": b"state"})
     assert again.models.banks[Resource.CPU].columns.tobytes() == CPU.columns.tobytes()
-
-
-def test_a_clock_far_in_the_future_is_that_of_all_samples():
-    later = SAVED + 2 * CENTURY
-    assert checkpoint.decode(checkpoint.encode(shifted(2 * CENTURY, later)), NODE_NAME).saved_seconds == later
-
-
-def test_models_that_were_never_trained_or_were_reset_are_stored_too():
-    untrained = Checkpoint(NODE_NAME, NOW, PredictionServer(PredictParameters()).export())
-    assert checkpoint.decode(checkpoint.encode(untrained), NODE_NAME).models.keys == ()
 
 
 def test_a_file_larger_than_any_checkpoint_is_not_read_to_its_end(tmp_path):

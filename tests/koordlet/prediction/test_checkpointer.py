@@ -110,16 +110,6 @@ def test_an_unusable_file_starts_without_history_and_is_reported_with_its_path(t
     assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.checkpointer.written_seconds
 
 
-@pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_an_unusable_file_sets_the_condition(tmp_path, content, detail):
-    (tmp_path / FILE).write_bytes(content(tmp_path))
-    (tmp_path / f"{FILE}.tmp").mkdir()  # so that no file can replace it
-    _agent, condition = degraded(tmp_path, tmp_path / "other")
-    assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
-    assert str(tmp_path / FILE) in condition.message
-    assert restored(tmp_path).problem_text.count(detail) == 1
-
-
 def full_disk(folder):
     (folder / f"{FILE}.tmp").symlink_to("/dev/full")
     return folder
@@ -179,11 +169,6 @@ def test_a_folder_of_another_user_is_reported_at_start_with_the_fix(tmp_path):
     assert "give the folder to the agent's user" in problem
 
 
-def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
-    assert restored(tmp_path).problem_text is None
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_unreadable_file_in_an_unwritable_folder_reports_both(tmp_path):
     (tmp_path / FILE).write_bytes(b"hello")
     full_disk(tmp_path)
@@ -218,12 +203,6 @@ def test_a_checkpoint_from_the_future_is_loaded_and_its_samples_keep_their_age(t
     first, last = (float(server.export().banks["cpu"].columns[row, 0]) for row in (3, 4))
     assert last == now
     assert last - first == pytest.approx(99 * 30, abs=31)
-
-
-def test_the_first_start_is_no_problem(tmp_path):
-    saved = restored(tmp_path)
-    assert saved.problem.is_first_start
-    assert saved.problem_text is None
 
 
 async def test_the_last_write_waits_for_a_cancelled_one(tmp_path, monkeypatch):

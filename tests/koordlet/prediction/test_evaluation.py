@@ -2,7 +2,6 @@
 
 import math
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -103,14 +102,6 @@ def test_a_peak_below_usage_is_a_violation_with_its_severity(node):
     }
 
 
-def test_one_sample_above_the_peak_is_enough(node):
-    node.begin()
-    node.observe(UsageSample(0.1, 0), times=50)
-    node.observe(UsageSample(2.1, 0))
-    node.observe(UsageSample(0.1, 0), times=69)
-    assert node.scores().violation_ratio == 1
-
-
 def test_a_forecast_ends_with_its_horizon(node):
     node.begin()
     node.observe(UsageSample(1.0, 0), times=119)
@@ -129,23 +120,6 @@ def test_usage_above_capacity_is_an_error_of_measurement_and_no_violation(node):
 def test_rounding_of_samples_is_no_violation(node):
     node.horizon(UsageSample(2.0 * (1 + 2**-24), 0))
     assert node.scores().violation_ratio == 0
-
-
-def test_predictors_are_compared_with_the_same_usage(node):
-    names = ("n-sigma-v2", "resource-central")
-    node.horizon(UsageSample(1.5, 0), {names[0]: 2000, names[1]: 1000}, plan(*names))
-    assert [node.scores(name).violation_ratio for name in names] == [0, 1]
-    assert [node.scores(name).savings_ratio for name in names] == pytest.approx([0.5, 0.75])
-
-
-def test_usage_above_the_requests_costs_savings(node):
-    node.horizon(UsageSample(1.0, 0), {"n-sigma-v2": 6000})
-    assert node.scores().savings_ratio == pytest.approx(-0.5)
-
-
-def test_a_resource_that_no_pod_requests_is_not_evaluated(node):
-    node.horizon(UsageSample(9.0, 9 * GIB), requested=WholeAmounts(4000, 0))
-    assert node.evaluation.records["n-sigma-v2"].scores.keys() == {Resource.CPU}
 
 
 def test_without_requests_or_predictions_there_is_no_forecast(node):
@@ -187,15 +161,6 @@ def test_a_shorter_gap_is_bridged(node):
     assert node.scores().forecasts == 1
 
 
-def test_the_clock_since_boot_never_runs_backwards(node):
-    node.begin()
-    node.observe(UsageSample(1.0, 0), every=-3000)
-    node.observe(UsageSample(1.0, 0), times=119)
-    assert node.evaluation.forecast is not None
-    node.observe(UsageSample(1.0, 0))
-    assert node.scores().forecasts == 1
-
-
 # Changes of the policy
 
 
@@ -232,14 +197,6 @@ def test_another_horizon_drops_the_forecast_and_begins_new_scores(node):
     node.horizon(UsageSample(1.0, 0), of=plan(horizon=900.0))
     assert (node.scores().forecasts, node.scores().violation_ratio) == (1, 0)
     assert node.evaluation.records["n-sigma-v2"].horizon_seconds == 900
-
-
-def test_a_policy_in_force_for_a_moment_costs_no_scores(node):
-    node.horizon(UsageSample(2.5, 0))
-    node.begin(of=plan(n=3.0))
-    assert node.evaluation.is_due(plan(horizon=900.0))
-    node.horizon(UsageSample(2.5, 0))
-    assert node.scores().forecasts == pytest.approx(2, abs=0.02)
 
 
 # Restarts
@@ -300,21 +257,6 @@ def test_a_reset_discards_everything(node):
     node.evaluation.forget()
     assert (node.evaluation.records, node.evaluation.forecast) == ({}, None)
     assert node.evaluation.dropped[Dropped.RESET] == 1
-
-
-def test_a_parameter_that_an_older_agent_did_not_have_keeps_the_scores(node):
-    node.horizon(UsageSample(2.5, 0))
-    del node.evaluation.records["n-sigma-v2"].parameters["n"]
-    node.horizon(UsageSample(1.0, 0))
-    assert node.scores().forecasts == pytest.approx(2, abs=0.02)
-
-
-def test_memory_is_bounded(node):
-    for _ in range(100):
-        node.horizon(UsageSample(1.0, 0), of=plan(horizon=900.0))
-    assert len(node.evaluation.closed) == 24
-    assert not any(each.pods for each in node.evaluation.closed)
-    assert len(msgspec.msgpack.encode(node.evaluation.export(node.now, node.boot))) < 2000
 
 
 # The stored state

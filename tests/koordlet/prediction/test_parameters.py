@@ -57,9 +57,3 @@ def test_a_number_out_of_range_is_refused_by_name_and_the_boundary_is_not(key, w
     with pytest.raises(InvalidParameters, match=f"{key} is "):
         PredictParameters(**{key: wrong})
     assert getattr(PredictParameters(**{key: boundary}), key) == boundary
-
-
-def test_all_wrong_numbers_are_named_at_once():
-    with pytest.raises(InvalidParameters) as caught:
-        PredictParameters(n=0, percentile=0)
-    assert str(caught.value) == "predict policy: n is 0, want in (0, 20]; percentile is 0, want in (0, 100]"

@@ -81,17 +81,6 @@ def test_a_step_of_the_clock_neither_warms_nor_ages_a_series(step):
     assert machine.wall - since == pytest.approx(undisturbed.wall - since_undisturbed)
 
 
-def test_a_clock_set_back_and_forward_again_makes_nothing_older():
-    machine = Machine()
-    machine.train(130)
-    machine.wall -= HOUR
-    machine.train()
-    machine.wall += HOUR
-    machine.train()
-    assert machine.recorded_seconds == pytest.approx(131 * 30)
-    assert machine.prediction.cold_pods == 1
-
-
 @pytest.mark.parametrize("away_seconds", [3 * HOUR, 90.0])
 def test_a_suspended_machine_records_at_most_one_missed_training(away_seconds):
     """Suspended time is part of both clocks, so it is no step, and the samples are as old as they are."""
@@ -115,18 +104,6 @@ def test_after_a_reboot_with_any_clock_the_history_goes_on_and_ages_by_a_day_at_
     weight = machine.server.export().banks[Resource.CPU]
     newest = 2.0 ** ((machine.wall - weight.reference_seconds) / weight.half_life_seconds)
     assert weight.columns[0].max() / newest >= 2 + 300 / 5  # two half-lives of 12 h leave a quarter
-
-
-def test_a_pod_recreated_under_the_uid_of_a_dropped_series_starts_cold():
-    machine = Machine()
-    machine.train(300)
-    assert machine.prediction.warm_pods == 1
-    for _ in range(61):  # half an hour without the pod: its series is dropped
-        machine.wall, machine.boot = machine.wall + 30, machine.boot + 30
-        machine.server.train(machine.wall, {NODE: UsageSample(1.0, 1.0)}, machine.boot)
-    machine.train(2)
-    assert machine.recorded_seconds == 30.0
-    assert machine.prediction.cold_pods == 1
 
 
 events = st.one_of(

@@ -153,10 +153,6 @@ def test_the_node_counts_the_pods_that_run(pods, last_round, expected):
     assert node_peak(pods, last_round) == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_pod_measured_in_part_does_not_hide_the_others():
-    assert node_peak([Pod("a"), Pod("b"), Pod("c")], resource=Resource.MEMORY) == pytest.approx(GIB + 12.0, abs=0.1)
-
-
 def test_without_a_sample_of_prod_there_is_a_reason_and_no_prediction():
     assert PredictionServer(LONG_MEMORY).predict(NOW, [OLD], ALLOCATABLE) == NoPrediction(
         "the Prod class has no sample yet"
@@ -175,20 +171,6 @@ def test_a_system_not_measured_for_five_minutes_is_no_longer_predicted_from(age,
     assert isinstance(answer, NoPrediction) is not is_answered
     if not is_answered:
         assert answer.reason == "no current cpu sample of prod + unreserved system"
-
-
-def test_a_system_that_was_never_measured_is_named():
-    server = PredictionServer(LONG_MEMORY)
-    key = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
-    server.train(START, {key: UsageSample(1.0, 1.0)})
-    assert server.predict(START, [], ALLOCATABLE).reason == "no current cpu sample of prod + unreserved system"
-
-
-def test_one_resource_without_samples_is_enough_for_no_prediction():
-    server = PredictionServer(LONG_MEMORY)
-    series = class_series.snapshot_series(snapshot(START, {"a": 1.0}), {}, Reserved(0.0, 0.0))
-    server.train(START, {key: UsageSample(usage.cpu_cores, math.nan) for key, usage in series.items()})
-    assert isinstance(server.predict(START, [Pod("a")], ALLOCATABLE), NoPrediction)
 
 
 def test_another_predictor_takes_effect_at_the_next_round_and_keeps_the_history():
@@ -225,18 +207,3 @@ def test_more_usage_never_lowers_the_peak(predictor):
         peaks.append(server.predict(START + 30 * 299, [Pod("a")], ALLOCATABLE).prod[Resource.CPU].peak)
     assert peaks == sorted(peaks)
     assert peaks[0] < peaks[2]
-
-
-def test_a_pod_that_found_no_room_is_charged_its_request():
-    server = trained_server(max_pods=1)
-    assert train(server, NOW + 30, {"old": 1.0, "refused": 9.0}).refused_pods == 1
-    prediction = server.predict(NOW + 30, [OLD, Pod("refused", cpu_request_millis=700)], ALLOCATABLE)
-    assert prediction.prod[Resource.CPU].cold_requests == 0.7
-
-
-def test_after_a_lost_checkpoint_every_pod_is_cold_whatever_its_age():
-    server = PredictionServer(LONG_MEMORY)
-    train(server, NOW, {"old": 3.0})
-    prediction = server.predict(NOW, [OLD], ALLOCATABLE)
-    assert (prediction.warm_pods, prediction.cold_pods) == (0, 1)
-    assert prediction.prod_reclaimable == WholeAmounts(0, 0)

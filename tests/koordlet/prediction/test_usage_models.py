@@ -46,13 +46,6 @@ def test_a_round_adds_one_value_of_each_resource_to_each_series():
     assert mean(models, Resource.MEMORY, pod("a")) == 50.0
 
 
-def test_containers_are_not_modelled():
-    models = UsageModels()
-    container = SeriesKey(SeriesKind.CONTAINER, "c")
-    assert train(models, NOW, {container: (1.0, 1.0)}).trained_series == 0
-    assert container not in models
-
-
 @pytest.mark.parametrize("wrong", [NAN, math.inf, -0.001])
 def test_an_invalid_usage_is_left_out_and_counted(wrong):
     models = UsageModels()
@@ -61,14 +54,6 @@ def test_an_invalid_usage_is_left_out_and_counted(wrong):
     assert done.unusable_values == 1
     assert mean(models, Resource.CPU, NODE) == 1.0
     assert mean(models, Resource.MEMORY, NODE) == pytest.approx(200.0, rel=1e-3)
-
-
-def test_a_series_without_any_usable_value_gets_no_model():
-    models = UsageModels()
-    done = train(models, NOW, {NODE: (NAN, NAN), pod("a"): (NAN, -1.0)})
-    assert (done.trained_series, done.expired_pods, done.unusable_values) == (0, 0, 4)
-    assert NODE not in models
-    assert pod("a") not in models
 
 
 def test_recorded_history_begins_when_all_resources_have_a_sample():
@@ -160,16 +145,6 @@ def test_half_lives_change_in_the_round_and_weigh_only_what_comes():
     assert mean(models, Resource.MEMORY, NODE) == pytest.approx(3 / (1 + 0.5**0.5))
 
 
-def test_a_clock_set_back_costs_no_history():
-    models = UsageModels()
-    train(models, NOW, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=0.0)
-    train(models, NOW + 3600, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=3600.0)
-    in_the_past = NOW - 1e9
-    assert train(models, in_the_past, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)}, boot=3600.0).expired_pods == 0
-    assert in_the_past - models.first_seconds([pod("a")])[0] == 3600
-    assert mean(models, Resource.CPU, NODE) == pytest.approx(4 / 3, rel=0.02)
-
-
 def test_a_clock_set_forward_by_years_makes_no_young_pod_old():
     models = UsageModels()
     train(models, 100.0, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=100.0)
@@ -203,13 +178,6 @@ def test_trained_models_are_not_overwritten_by_a_restore():
     train(models, NOW, {NODE: (1.0, 1.0)})
     with pytest.raises(ValueError, match="cannot restore 1 series into models that have 1 already"):
         models.restore(models.export())
-
-
-def test_nothing_exported_is_nothing_restored():
-    fresh = UsageModels()
-    fresh.restore(UsageModels().export())
-    assert fresh.trained_seconds is None
-    assert train(fresh, NOW, {NODE: (1.0, 1.0)}).trained_series == 1
 
 
 DATABASE = Pod("db", cpu_request_millis=8000, memory_request_bytes=8 * GIB)
@@ -267,20 +235,6 @@ def test_a_pod_that_has_not_started_stays_cold_and_its_record_begins_with_its_st
     assert not (day[0, 26:] < 1).any()
 
 
-def test_usage_of_init_containers_above_the_request_is_still_charged():
-    node = Server()
-    node.train(5, cores=9.0, not_started=["db"])
-    assert node.server.predict(node.now, [DATABASE], CAPACITY).prod[Resource.CPU].cold_requests == pytest.approx(9.0)
-
-
-def test_a_restart_of_the_agent_makes_no_pod_warm_that_has_not_started():
-    node = Server()
-    node.train(5 * HOUR, not_started=["db"])
-    node.restart()
-    node.train(cores=6.0)
-    assert (node.warm, node.recorded_seconds) == (0, 0)
-
-
 def test_what_was_recorded_before_the_state_of_the_pod_was_known_is_discarded():
     node = Server()
     node.train(5 * HOUR)  # the API server is away, or an agent that did not know wrote the checkpoint
@@ -299,25 +253,6 @@ def test_a_pod_that_crash_loops_from_its_start_is_cold_until_it_runs():
     assert node.warm == 0
     node.train(2 * HOUR, cores=6.0)
     assert node.warm == 1
-
-
-def test_a_warm_pod_that_crash_loops_keeps_its_history():
-    node = Server()
-    node.train(3 * HOUR, cores=6.0)
-    node.train(HOUR, waiting=["db"])
-    node.restart()
-    node.train(10, waiting=["db"])
-    assert node.warm == 1
-    mean = node.server._models.statistics(Resource.CPU, [pod_key("db")]).mean()[0]
-    assert mean > 4
-
-
-def test_a_pod_that_has_gone_while_it_waited_leaves_nothing_behind():
-    node = Server()
-    node.train(5, not_started=["db"])
-    node.server.starts.not_started = frozenset(["db"])
-    node.server.train(node.now + 30, {})
-    assert pod_key("db") not in node.server._models
 
 
 @pytest.mark.parametrize("state", [{"has_started": False}, {"is_waiting": True}])

@@ -101,17 +101,6 @@ def test_memory_with_page_cache_counts_for_node_pods_and_prediction(tmp_path):
     node.observer.collector.close()
 
 
-def test_a_change_of_the_memory_policy_is_logged_once(node, caplog):
-    caplog.set_level("INFO")
-    node.run(2)
-    node.cluster.spec = StaticCluster(
-        spec={"metricCollectPolicy": {"nodeMemoryCollectPolicy": "usageWithPageCache"}}
-    ).spec
-    node.run(3)
-    (message,) = [record.message for record in caplog.records if "page cache" in record.message]
-    assert message.startswith("memory is measured with page cache from now on, as metricMemoryCollectPolicy requests")
-
-
 def pod(name, priority_class=PriorityClass.PROD):
     return PodOnNode(
         uid=name,
@@ -147,11 +136,3 @@ def test_prod_pods_throttled_in_a_quarter_of_the_periods_are_named_the_worst_fir
 @pytest.mark.parametrize("other", [PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE])
 def test_throttled_pods_of_other_classes_are_left_out(other, tmp_path):
     assert throttled({"a": 0.9}, [pod("a", other)], tmp_path) == []
-
-
-def test_a_pod_without_a_class_counts_as_prod_as_in_predictions(tmp_path):
-    assert throttled({"a": 0.9}, [pod("a", PriorityClass.NONE)], tmp_path) == ["shop/a"]
-
-
-def test_a_pod_that_is_not_bound_to_the_node_is_left_out(tmp_path):
-    assert throttled({"gone": 0.9}, [], tmp_path) == []

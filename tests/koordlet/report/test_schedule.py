@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from koordlet.report import schedule
 
@@ -29,24 +27,6 @@ def test_a_prediction_that_appears_or_vanishes_is_news():
     assert schedule.has_moved(something, nothing, ALLOCATABLE, 5)
     assert schedule.has_moved(nothing, something, ALLOCATABLE, 5)
     assert not schedule.has_moved(nothing, nothing, ALLOCATABLE, 5)
-
-
-def test_reclaimable_alone_can_be_news():
-    peak = {"cpu": 1000, "memory": 1 << 30}
-    old = schedule.Published(peak, {"cpu": 2000, "memory": 1 << 30})
-    new = schedule.Published(peak, {"cpu": 3000, "memory": 1 << 30})
-    assert schedule.has_moved(new, old, ALLOCATABLE, 5)
-
-
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 99))
-def test_a_larger_threshold_never_makes_more_news(old, new, percent):
-    values = ({"cpu": new}, {"cpu": old}, ALLOCATABLE)
-    assert schedule.moved(*values, percent) >= schedule.moved(*values, percent + 1)
-
-
-def test_the_forced_interval_bounds_the_report_interval():
-    assert schedule.seconds_between_reports(900, 600) == 600
-    assert schedule.seconds_between_reports(60, 600) == 60
 
 
 def test_a_shortened_interval_applies_from_the_next_check():
@@ -111,10 +91,3 @@ def test_after_a_failure_the_pause_is_kept_though_the_report_is_due():
     timer.failed(0.0, pause_seconds=12.0)
     assert timer.is_due(1.0)
     assert [timer.is_check_due(now) for now in (11.9, 12.0)] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("value", "threshold", "has_moved"), [(0, 0, False), (1, 100, True), (0, 100, False), (1, 1e6, True)]
-)
-def test_a_new_resource_is_compared_with_zero(value, threshold, has_moved):
-    assert schedule.moved({"cpu": value}, {}, {}, threshold) is has_moved

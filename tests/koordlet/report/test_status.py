@@ -134,10 +134,6 @@ def wire_bytes(status):
     return len(json.dumps(status.to_wire(), separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def wire_bytes_of(entry):
-    return len(json.dumps(entry.to_wire(), separators=(",", ":"), ensure_ascii=False).encode())
-
-
 def message(status):
     return status.conditions[0].message
 
@@ -182,21 +178,3 @@ def test_no_pod_is_left_out_for_which_there_is_room(rest_bytes):
     entries = [measured_pod(f"{number:04}".ljust(253, "n")) for number in range(2000)]
     fitted = status.fit(report_with(entries, rest_bytes))
     assert 0 <= LIMIT - wire_bytes(fitted) < 2 * 470 + NOTE  # less than the next entry, and the room for the note
-
-
-def test_the_last_pod_may_fill_the_room_to_the_byte():
-    entries = [measured_pod(f"{number:04}") for number in range(1000)]
-    comma = len(",")
-    of_pods = sum(wire_bytes_of(each) + comma for each in entries)
-    full = LIMIT - NOTE - wire_bytes(report_with(None)) - of_pods
-    assert full > 0
-    whole = report_with(entries, full)
-    assert status.fit(whole) is whole
-    assert len(status.fit(report_with(entries, full + 1)).pods_metric) == len(entries) - 1
-
-
-def test_the_same_pods_give_the_same_report_in_the_order_they_came():
-    entries = [measured_pod(f"{number:04}".ljust(253, "n")) for number in range(900)]
-    fitted = status.fit(report_with(entries))
-    assert status.fit(report_with(entries)) == fitted
-    assert [each.name for each in fitted.pods_metric] == [each.name for each in entries[: len(fitted.pods_metric)]]

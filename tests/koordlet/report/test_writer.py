@@ -45,15 +45,6 @@ async def test_after_a_conflict_the_report_goes_over_the_newest_version():
     assert versions == ["7", "9"]
 
 
-async def test_endless_conflicts_end_with_a_problem():
-    async with apiserver.running() as server:
-        server.on("PUT", f"{PATH}/status", refused(409, "Conflict"))
-        server.on("GET", PATH, stored("9"))
-        sent = await send(server)
-    assert sent.outcome is writer.Outcome.CONFLICT
-    assert len(server.asked("PUT")) == 3
-
-
 async def test_a_node_metric_that_is_gone_is_no_failure_of_the_apiserver():
     async with apiserver.running() as server:
         server.on("PUT", f"{PATH}/status", refused(404, "NotFound"))

@@ -7,7 +7,6 @@ import pytest
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.batch import CPU, MEMORY, CgroupBatch, CgroupReader
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.rates import NoRate
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -109,44 +108,6 @@ def test_a_group_that_begins_again_has_none_of_the_memory_of_the_last_one(tmp_pa
     begin(200)
     assert [read(), read()] == [{}, dict.fromkeys("abc", 200.0)]
     batch.keep_only({})
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-def test_groups_that_failed_together_take_different_turns_afterwards(tmp_path, version):
-    host, clock = PlainHost(tmp_path, version), Clock()
-    batch = CgroupBatch(CollectStatistics(), memory_ticks=3)
-    layout = cgroup_layout.probe(host.host_root.cgroup_root)
-
-    def read(mib):
-        for name in "abc":
-            host.set_group(host.pod(name), 1.0, mib * MIB)
-            if not mib:
-                host.write(host.pod(name), "memory.stat", "spoilt\n")
-            if name not in batch.readers:
-                batch.readers[name] = CgroupReader(layout, str(host.pod(name)), DescriptorBudget(0))
-        clock.advance(1.0)
-        return {name: each.memory_bytes / MIB for name, each in batch.usage(batch.cpu_cores(clock, 4), None).items()}
-
-    assert [len(read(mib)) for mib in (100, 100, 0, 0, 0)] == [0, 3, 2, 1, 0]
-    assert read(200) == dict.fromkeys("abc", 200)
-    found = [read(mib) for mib in (300, 400, 500)]
-    assert [sorted(each.values()) for each in found] == [[200, 200, 300], [200, 300, 400], [300, 400, 500]]
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-def test_the_first_reading_and_that_of_another_group_have_their_own_reasons(tmp_path, version):
-    host, clock = PlainHost(tmp_path, version), Clock()
-    host.set_group(host.pod("a"), 1.0, MIB)
-    reader = CgroupReader(cgroup_layout.probe(host.host_root.cgroup_root), str(host.pod("a")), DescriptorBudget(0))
-
-    def read():
-        clock.advance(1.0)
-        return reader.cpu_cores(clock, 4)
-
-    assert [read(), read()] == [NoRate.FIRST_READING, 0.0]
-    (host.cpu_mount / host.pod("a")).rename(tmp_path / "kept")  # keeps the inodes in use
-    host.set_group(host.pod("a"), 1.0, MIB)
-    assert [read(), read()] == [NoRate.OTHER_COUNTER, 0.0]
 
 
 @pytest.mark.parametrize("version", [V1, V2])

@@ -94,13 +94,6 @@ def test_a_container_replaced_between_two_ticks_is_found_after_invalidate(host, 
     assert discovery.refresh(1.0).pods[UID].containers.keys() == {NEW}
 
 
-def test_a_full_scan_repairs_what_link_counts_missed(host, discovery):
-    discovery.refresh(0.0)
-    host.remove_group(host.pod(UID))
-    host.set_group(host.pod("other"), 1.0, 1)
-    assert discovery.refresh(FULL_SCAN_SECONDS + 1).pods.keys() == {"other"}
-
-
 def test_a_kubelet_that_starts_later_is_found_by_the_next_full_scan(tmp_path):
     host = PlainHost(tmp_path)
     kubepods = host.host_root.cgroup_root / "kubepods"
@@ -111,43 +104,9 @@ def test_a_kubelet_that_starts_later_is_found_by_the_next_full_scan(tmp_path):
     assert discovery.refresh(FULL_SCAN_SECONDS + 1).pods == {}
 
 
-def test_a_root_of_pods_that_goes_away_takes_its_pods_with_it(host, discovery, tmp_path):
-    discovery.refresh(0.0)
-    (host.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
-    assert discovery.refresh(1.0).pods == {}
-    assert isinstance(discovery.refresh(FULL_SCAN_SECONDS + 1), NoData)
-
-
 @pytest.fixture
 def two_pods(tmp_path):
     two_pods = PlainHost(tmp_path / "two_pods")
     for name in ("a", "b"):
         two_pods.set_group(two_pods.pod(name), 1.0, 1)
     return two_pods
-
-
-@pytest.fixture
-def two_pods_discovery(two_pods):
-    return CgroupDiscovery(two_pods.host_root.cgroup_root)
-
-
-def take_away(two_pods, tmp_path):
-    (two_pods.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
-
-
-def test_a_root_that_is_there_again_brings_its_pods_back(two_pods, two_pods_discovery, tmp_path):
-    two_pods_discovery.refresh(0.0)
-    take_away(two_pods, tmp_path)
-    two_pods_discovery.refresh(1.0)
-    (tmp_path / "away").rename(two_pods.host_root.cgroup_root / "kubepods")
-    assert two_pods_discovery.refresh(2.0).pods.keys() == {"a", "b"}
-
-
-def test_a_pod_whose_group_failed_is_found_again_with_its_containers(two_pods, two_pods_discovery):
-    container = two_pods.container("a", "c" * 64)
-    two_pods.set_group(container, 1.0, 1)
-    before = two_pods_discovery.refresh(0.0)
-    two_pods_discovery.invalidate(before.pods["a"].path)
-    after = two_pods_discovery.refresh(1.0)
-    assert after.pods.keys() == {"a", "b"}
-    assert after.pods["a"].containers == {"c" * 64: str(container)}

@@ -78,15 +78,6 @@ def test_an_hour_that_was_not_watched_whole_gives_no_label():
     assert node.calibration.scores.labels == seen
 
 
-def test_mostly_cold_pods_give_no_label():
-    node = Node(REQUESTS, capacity=32.0)
-    for step, usage in enumerate(days_and_nights(2).T):
-        if step % 12 == 0:
-            node.replace([0, 1, 2, 3, 4])
-        node.step(usage)
-    assert node.calibration.scores.labels == 0
-
-
 def test_a_pod_that_leaves_counts_nothing_in_the_forecast_under_observation():
     node = grown(2)
     seen = node.calibration.scores.labels
@@ -110,23 +101,6 @@ def test_memory_is_at_least_what_the_largest_rise_would_take_it_to():
     assert node.peak(0.005) >= min(usage.sum() + 3.9, REQUESTS.sum())
 
 
-def test_a_rise_of_eight_days_ago_is_forgotten():
-    node = grown(2, Resource.MEMORY)
-    usage = np.full(6, 0.2)
-    for number in range(12):
-        node.step(usage + (number > 5) * np.eye(6)[3] * 6)
-    for _ in range(STEPS_A_DAY * 8):
-        node.step(usage)
-    assert node.peak(0.005) < usage.sum() + 6
-
-
-@pytest.mark.parametrize("resource", [None, Resource.MEMORY])
-def test_a_higher_target_never_raises_the_peak(resource):
-    node = grown(4, resource)
-    peaks = [node.peak(target) for target in (0.005, 0.01, 0.02, 0.05)]
-    assert peaks == sorted(peaks, reverse=True)
-
-
 @given(
     usage=st.lists(st.floats(0, 40), min_size=6, max_size=6),
     replaced=st.sets(st.integers(0, 5)),
@@ -138,25 +112,6 @@ def test_a_peak_is_never_below_the_usage_now(usage, replaced, is_memory):
     node.replace(sorted(replaced))
     node.step(usage)
     assert node.peak() >= sum(usage) - 1e-9
-
-
-@pytest.mark.parametrize("resource", [None, Resource.MEMORY])
-def test_a_larger_request_of_a_cold_pod_never_lowers_the_peak(resource):
-    node = grown(3, resource)
-    node.replace([1])
-    node.step(days_and_nights(1)[:, -1])
-    peaks = []
-    for request in np.linspace(0, 8, 9):
-        node.requests[1] = request / 32
-        peaks.append(node.peak())
-    assert peaks == sorted(peaks)
-
-
-def test_the_ring_of_256_pods_is_147456_bytes():
-    node = Node(np.ones(256), capacity=256.0)
-    for _ in range(3):
-        node.step(np.ones(256))
-    assert node.calibration.ring.values.nbytes == 256 * 288 * 2
 
 
 # Usage that CPU limits hold down: peaks that it reaches are learned, and it confirms no forecast.
@@ -348,11 +303,6 @@ def after_the_change(change, *, is_replaced=False):
 
 def most(bound, count):
     return bound + 2 * math.sqrt(bound * (1 - bound) / count) + 1 / count
-
-
-def test_before_the_change_the_target_is_kept():
-    short = np.stack([before_the_change(seed)[1][0] for seed in range(NEW_NODES)])[:, 2 * HOURS_A_DAY : -1]
-    assert short.mean() <= TARGET
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,6 @@ def test_an_installed_predictor_is_found_by_the_name_of_its_entry_point(folder, 
     assert log == [f"predictors: installed are {built_in}; from packages vendor/good"]
 
 
-def test_a_call_that_waits_is_not_slow_by_the_clock_of_the_loader(folder, caplog):
-    source = "import time\n" + GOOD.replace("return", "time.sleep(0.03)\n        return")
-    installed_package.write(folder, "waits", {"v/waits": "waits:Good"}, source)
-    found, _log = loaded(caplog)
-    assert [found.by_name["v/waits"].predict(load()) for _ in range(4)] == [1.5] * 4
-
-
 def test_without_a_package_nothing_is_loaded(folder, caplog):
     found, log = loaded(caplog)
     assert (list(found.by_name), found.refused, bool(found), installed.names()) == ([], {}, False, [])
@@ -91,20 +84,6 @@ def test_a_package_that_cannot_be_imported_costs_only_itself(folder, caplog, sou
     found, log = loaded(caplog)
     assert list(found.by_name) == ["v/good"]
     assert log[0].startswith("predictor v/broken is not used: broken (broken:Good) cannot be imported: ")
-
-
-def test_a_constructor_that_exits_is_switched_off_from_the_start(folder, caplog):
-    source = "class Good:\n    def __init__(self):\n        raise SystemExit(2)\n"
-    installed_package.write(folder, "exits", {"v/exits": "exits:Good"}, source)
-    found, log = loaded(caplog)
-    assert found.by_name["v/exits"].off_reason == "it cannot be built: SystemExit: 2"
-    assert log[0].startswith("predictor v/exits is switched off until the agent restarts: it cannot be built")
-
-
-def test_the_interrupt_of_a_user_ends_the_import(folder):
-    installed_package.write(folder, "stops", {"v/stops": "stops:Good"}, "raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        installed.load("n1")
 
 
 def test_the_example_package_works_as_installed_and_passes_its_own_tests(folder, caplog):

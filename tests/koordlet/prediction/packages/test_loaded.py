@@ -35,11 +35,6 @@ class Fixed:
         self.state = state
 
 
-class Stateless:
-    def predict(self, _load):
-        return 1.0
-
-
 def loaded(refused=None, **answers):
     """Return predictors `v/<name>` with these answers, and their objects."""
     built = {f"v/{name}": Fixed(answer) for name, answer in answers.items()}
@@ -99,26 +94,6 @@ def test_the_named_ones_that_learn_get_each_load_that_there_is():
     assert built["v/c"].observed == ["cpu", "memory"]
 
 
-def test_one_that_learns_nothing_costs_no_load():
-    asked = []
-    found = LoadedPredictors("n1", [GuardedPredictor("v/x", Stateless, lambda: 0.0, lambda _text: None)])
-    found.observe(["v/x"], asked.append)
-    assert asked == []
-    assert found.states() == {}
-
-
-def test_each_one_gets_its_own_stored_state_back():
-    found, built = loaded(a=1.0, b=1.0)
-    found.restore({"v/b": b"old", "v/removed": b"x"})
-    assert found.states() == {"v/a": b"new", "v/b": b"old"}
-    assert [each.state for each in built.values()] == [b"new", b"old"]
-
-
-def test_there_are_packages_or_there_are_none():
-    assert loaded(a=1.0)[0]
-    assert not LoadedPredictors("n1", refused={"v/a": "cannot be imported"})
-
-
 def test_a_missing_one_is_reported_with_what_is_installed():
     found, _ = loaded({"v/odd": "odd (odd:Odd) cannot be imported"}, a=1.0, b=1.0)
     installed = found.listing()
@@ -150,10 +125,3 @@ def test_each_evaluated_one_that_is_missing_or_switched_off_is_one_problem():
         "predictor v/off is switched off on node n1 until the agent restarts: predict(cpu) raised ValueError: boom; "
         "only its evaluation ends; fix or remove its package"
     )
-
-
-@pytest.mark.parametrize("in_force", ["v/off", "v/missing"])
-def test_the_one_in_force_is_no_problem_of_the_evaluation(in_force):
-    other = {"v/off": "v/missing", "v/missing": "v/off"}[in_force]
-    (problem,) = switched_off().evaluation_problems(in_force, [in_force, other])
-    assert problem.startswith(f"predictor {other} is ")

@@ -47,15 +47,6 @@ def test_the_margin_raises_everything_but_cold_requests():
     assert n_sigma.v2(load(), parameters).peak == pytest.approx(1.5 * 7.0 + 3.0)
 
 
-def test_n_weighs_the_deviation():
-    assert n_sigma.v1(load(), PredictParameters(n=2.5)).peak == pytest.approx(4.0 + 0.5 + 3.0)
-
-
-def test_without_warm_pods_the_sum_is_the_system_alone():
-    answer = n_sigma.v2(load(warm_pods=PlainStatistics()), DEFAULTS)
-    assert (answer.pod_sum_peak, answer.peak) == pytest.approx((0.0, 8.0))
-
-
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
@@ -113,8 +104,3 @@ def test_divisor_and_margin_are_parameters():
     load = prod_load(unreserved_system=SYSTEM, warm_requests=22.0, cold_requests=4.0)
     answer = n_sigma.borg_default(load, PredictParameters(request_divisor=2, safety_margin_percent=10))
     assert answer.peak == pytest.approx((11.0 + 1.0) * 1.1 + 4.0)
-
-
-def test_without_a_sample_of_the_system_there_is_no_prediction():
-    answer = n_sigma.borg_default(prod_load(warm_requests=22.0), PredictParameters())
-    assert answer == NoPrediction("no current cpu sample of unreserved system")

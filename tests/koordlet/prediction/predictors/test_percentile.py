@@ -88,7 +88,3 @@ def test_percentiles_of_the_pods_and_the_system_add_up():
 def test_percentile_and_margin_are_parameters():
     answer = percentile.resource_central(LOAD, PredictParameters(percentile=50, safety_margin_percent=20))
     assert answer.peak == pytest.approx(2.75 * 1.2 + 4.0)
-
-
-def test_without_a_sample_of_the_system_there_is_no_prediction():
-    assert isinstance(percentile.resource_central(prod_load(), PredictParameters()), NoPrediction)
