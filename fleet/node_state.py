@@ -32,6 +32,11 @@ class Amounts(NamedTuple):
     cpu: int | None = None
     memory: int | None = None
 
+    def minus(self, other: Amounts) -> Amounts:
+        """Return the difference; None where one of both is not known."""
+        pairs = zip(self, other, strict=True)
+        return Amounts(*(None if more is None or less is None else more - less for more, less in pairs))
+
 
 UNKNOWN = Amounts()
 

@@ -31,11 +31,7 @@ class PodState:
     @property
     def slack(self) -> Amounts:
         """Return what is requested and not used; None where one of both is not known."""
-        return Amounts(_minus(self.requests.cpu, self.used.cpu), _minus(self.requests.memory, self.used.memory))
-
-
-def _minus(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one - other
+        return self.requests.minus(self.used)
 
 
 def combine(pod: pods.Pod, used: Amounts) -> PodState:
@@ -119,43 +115,17 @@ class _Sum:
         )
 
 
-class _BandSums:
-    """Sums of one namespace, by class: prod, mid or other."""
-
-    __slots__ = ("mid_held", "requests", "used")
-
-    def __init__(self) -> None:
-        self.mid_held = _Sum()
-        self.requests = {band: _Sum() for band in _BANDS}
-        self.used = {band: _Sum() for band in _BANDS}
-
-    def state(self, name: str, quota: Amounts | None, *, is_default: bool) -> NamespaceState:
-        """Return the sums; a quota is None where it is malformed."""
-        pods = sum(total_of_band.count for total_of_band in self.used.values())
-        return NamespaceState(
-            name=name,
-            pods=pods,
-            unmeasured=pods - sum(total_of_band.measured for total_of_band in self.used.values()),
-            prod_requests=self.requests["prod"].total(),
-            prod_used=self.used["prod"].total(),
-            mid_requests=self.requests["mid"].total(),
-            mid_held=self.mid_held.total(),
-            mid_used=self.used["mid"].total(),
-            other_used=self.used["other"].total(),
-            mid_quota=Amounts(0, 0) if quota is None else quota,
-            is_quota_malformed=quota is None,
-            is_quota_default=is_default,
-        )
-
-
 _BANDS: Final = ("prod", "mid", "other")
+_SUMMED: Final = ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "other_used")
+"""Fields of NamespaceState that are sums."""
 
 
 class NamespaceSums:
     """Sums of the pods of each namespace. Pods and usages are added one by one and not kept."""
 
     def __init__(self) -> None:
-        self._by_namespace: dict[str, _BandSums] = defaultdict(_BandSums)
+        self._by_namespace: dict[str, dict[str, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
+        """Sums by the name of their field."""
         self._unmeasured: dict[int, _Sum] = {}
         """Where the usage of a pod counts, by the hash of its node and name: a fifth of the memory of the names."""
 
@@ -163,14 +133,15 @@ class NamespaceSums:
         """Add a pod with its usage, or with one that is not known yet."""
         band = pod.band if pod.band in _BANDS else "other"
         sums = self._by_namespace[pod.namespace]
-        sums.requests[band].count += 1
-        sums.requests[band].add_known(pod.requests)
-        sums.mid_held.count += 1
-        sums.mid_held.add_known(pod.mid_held)
-        sums.used[band].count += 1
-        sums.used[band].add_known(pod.used)
+        for name, amounts in (
+            (f"{band}_requests", pod.requests),
+            ("mid_held", pod.mid_held),
+            (f"{band}_used", pod.used),
+        ):
+            sums[name].count += 1
+            sums[name].add_known(amounts)
         if pod.used == UNKNOWN:
-            self._unmeasured[hash((pod.node, pod.namespace, pod.name))] = sums.used[band]
+            self._unmeasured[hash((pod.node, pod.namespace, pod.name))] = sums[f"{band}_used"]
 
     def add_usage(self, node: str, namespace: str, name: str, used: Amounts) -> None:
         """Add the usage of a pod that was added without one; that of any other pod is ignored."""
@@ -180,10 +151,22 @@ class NamespaceSums:
 
     def states(self, quotas: Mapping[str, Amounts | None], default: Amounts = UNKNOWN) -> list[NamespaceState]:
         """Return the namespaces in the order of their names; a quota is None where it is malformed."""
-        return [
-            sums.state(name, quotas.get(name, default), is_default=name not in quotas and default != UNKNOWN)
-            for name, sums in sorted(self._by_namespace.items())
-        ]
+        states = []
+        for name, sums in sorted(self._by_namespace.items()):
+            quota, used = quotas.get(name, default), [sums[f"{band}_used"] for band in _BANDS]
+            pods = sum(band.count for band in used)
+            states.append(
+                NamespaceState(
+                    name=name,
+                    pods=pods,
+                    unmeasured=pods - sum(band.measured for band in used),
+                    mid_quota=Amounts(0, 0) if quota is None else quota,
+                    is_quota_malformed=quota is None,
+                    is_quota_default=name not in quotas and default != UNKNOWN,
+                    **{field: sums[field].total() for field in _SUMMED},
+                )
+            )
+        return states
 
 
 def total(summands: Iterable[Amounts]) -> Amounts:

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -106,16 +106,21 @@ async def open_forward(
     """
     process = await _start(to, caller)
     written = bytearray()
-    reading = asyncio.create_task(_keep_last(process, written))
+    reading = asyncio.create_task(_keep_last(process.stderr, written))
     try:
-        with _in_time(to, timeout_seconds, written):
+        try:
             async with asyncio.timeout(timeout_seconds):
                 local_port = await _local_port(process)
                 if local_port is None:
                     await reading
+        except TimeoutError as error:
+            cause = f": {_last_line(written)}" if _last_line(written) else ""
+            raise CannotForward(
+                f"{to}: kubectl port-forward did not begin within {timeout_seconds:g} s{cause}"
+            ) from error
         if local_port is None:
             raise CannotForward(f"{to}: kubectl port-forward ended: {_last_line(written)}{_fix(to, written)}")
-        discarding = asyncio.create_task(_discard(process))
+        discarding = asyncio.create_task(_keep_last(process.stdout, bytearray()))
         try:
             yield Forward(to, local_port, written)
         finally:
@@ -139,17 +144,6 @@ async def _start(to: PodPort, caller: Caller) -> Process:
         ) from error
 
 
-@contextlib.contextmanager
-def _in_time(to: PodPort, seconds: float, written: bytearray) -> Iterator[None]:
-    try:
-        yield
-    except TimeoutError as error:
-        last_line = _last_line(written)
-        raise CannotForward(
-            f"{to}: kubectl port-forward did not begin within {seconds:g} s{last_line and f': {last_line}'}"
-        ) from error
-
-
 async def _local_port(process: Process) -> int | None:
     """Return the local port; None where kubectl ends before."""
     assert process.stdout is not None
@@ -161,15 +155,9 @@ async def _local_port(process: Process) -> int | None:
     return None
 
 
-async def _discard(process: Process) -> None:
-    assert process.stdout is not None
-    while await process.stdout.read(_KEPT_BYTES):
-        pass
-
-
-async def _keep_last(process: Process, written: bytearray) -> None:
-    assert process.stderr is not None
-    while piece := await process.stderr.read(_KEPT_BYTES):
+async def _keep_last(stream: asyncio.StreamReader | None, written: bytearray) -> None:
+    assert stream is not None
+    while piece := await stream.read(_KEPT_BYTES):
         written += piece
         del written[:-_KEPT_BYTES]
 

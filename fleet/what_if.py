@@ -21,8 +21,6 @@ from manager.mid_resource.decision import Action
 from manager.node_metric import spec
 from manager.slo_config.strategy import NodeStrategy
 
-MIDS = (names.MID_CPU, names.MID_MEMORY)
-
 
 class WhatIfOutcome(NamedTuple):
     """Mid resources under one configuration; unknown where the report or its requests are not usable."""
@@ -53,8 +51,7 @@ class NodeChange:
     @property
     def change(self) -> Amounts:
         """Return what the second configuration gives more, negative for less; unknown where a side is."""
-        before, after = self.before.mid, self.after.mid
-        return Amounts(_minus(after.cpu, before.cpu), _minus(after.memory, before.memory))
+        return self.after.mid.minus(self.before.mid)
 
     @property
     def takes(self) -> bool:
@@ -66,10 +63,6 @@ class NodeChange:
         """Check whether the change would leave less than the Mid pods of the node request."""
         pairs = zip(self.after.mid, self.mid_requests, strict=True)
         return self.takes and any(None not in (after, requested) and after < requested for after, requested in pairs)  # type: ignore[operator]
-
-
-def _minus(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one - other
 
 
 def compare(
@@ -138,7 +131,7 @@ def _outcome(
         max_increase_percent=None,
         closed=decision.why_closed(node, strategy),
     )
-    return WhatIfOutcome(Amounts(*(target.values[mid] for mid in MIDS)), reason)
+    return WhatIfOutcome(Amounts(*(target.values[mid] for mid in names.MID_RESOURCES)), reason)
 
 
 def _requests(state: NodeState) -> Requests:

@@ -33,8 +33,7 @@ def context(view: FleetView, query: str, sort: str, page: str, namespace: str) -
     matching = [node for node in nodes if filter_text.lower() in node.name.lower() or filter_text == node.reason]
     order = sort if sort in SORTS else "used"
     ordered = sorted(matching, key=lambda node: (SORTS[order](node), node.name))
-    pages = max(-(-len(ordered) // PAGE_SIZE), 1)
-    number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    chosen = shown.paging(len(ordered), page, PAGE_SIZE)
     attention = view.findings
     return {
         "headline": headline(view),
@@ -43,11 +42,11 @@ def context(view: FleetView, query: str, sort: str, page: str, namespace: str) -
         "more_findings": max(len(attention) - _MOST_FINDINGS, 0),
         "bins": _bins(nodes),
         "limit": view.usage_limit_percent,
-        "rows": _rows(ordered[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]),
-        "first": (number - 1) * PAGE_SIZE + 1,
+        "rows": _rows(ordered[chosen.rows]),
+        "first": chosen.rows.start + 1,
         "matching": len(ordered),
-        "page": number,
-        "pages": pages,
+        "page": chosen.number,
+        "pages": chosen.pages,
         "q": filter_text,
         "sort": order,
         "sorts": list(SORTS),
@@ -105,20 +104,18 @@ def _bins(nodes: Sequence[NodeState]) -> list[int]:
 def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
     mid = shown.column([node.mid.cpu for node in nodes])
     requested = shown.column([node.mid_requests.cpu for node in nodes])
-    return [_row(*cells) for cells in zip(nodes, mid, requested, strict=True)]
-
-
-def _row(node: NodeState, mid: str, requested: str) -> dict[str, Any]:
-    whole = node.allocatable.cpu
-    return {
-        "name": node.name,
-        "bar": shown.usage_bar(node),
-        "used": shown.percent_text(node.used_percent("cpu")),
-        "requests": shown.percent_text(percent(node.prod_requests.cpu, whole)),
-        "peak": shown.percent_text(percent(node.prod_peak.cpu, whole)),
-        "mid": mid,
-        "mid_requests": requested,
-        "memory": shown.percent_text(node.used_percent("memory")),
-        "age": shown.age(node.sample_age_seconds),
-        "sign": shown.mid_sign(node),
-    }
+    return [
+        {
+            "name": node.name,
+            "bar": shown.usage_bar(node),
+            "used": shown.percent_text(node.used_percent("cpu")),
+            "requests": shown.percent_text(percent(node.prod_requests.cpu, node.allocatable.cpu)),
+            "peak": shown.percent_text(percent(node.prod_peak.cpu, node.allocatable.cpu)),
+            "mid": mid[row],
+            "mid_requests": requested[row],
+            "memory": shown.percent_text(node.used_percent("memory")),
+            "age": shown.age(node.sample_age_seconds),
+            "sign": shown.mid_sign(node),
+        }
+        for row, node in enumerate(nodes)
+    ]

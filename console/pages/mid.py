@@ -71,17 +71,14 @@ def _namespaces(namespaces: Sequence[NamespaceState], whole: int | None) -> list
         for name in ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "mid_quota")
     }
     return [
-        {name: column[row] for name, column in columns.items()} | _namespace(state, whole)
+        {
+            **{name: column[row] for name, column in columns.items()},
+            "name": state.name,
+            "pods": f"{state.pods:,}",
+            "unmeasured": f"{state.unmeasured:,}",
+            "part": part("mid-request", 0, percent(state.mid_held.cpu, whole)),
+            "is_default": state.is_quota_default,
+            **({"mid_quota": "malformed"} if state.is_quota_malformed else {}),
+        }
         for row, state in enumerate(namespaces)
     ]
-
-
-def _namespace(state: NamespaceState, whole: int | None) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "pods": f"{state.pods:,}",
-        "unmeasured": f"{state.unmeasured:,}",
-        "part": part("mid-request", 0, percent(state.mid_held.cpu, whole)),
-        "is_default": state.is_quota_default,
-        **({"mid_quota": "malformed"} if state.is_quota_malformed else {}),
-    }

@@ -15,7 +15,7 @@ from console.view import FleetView
 from fleet import findings, node_state
 from fleet.node_state import Amounts, NodeState, TermsByName, native_amounts, percent
 from fleet.pod_state import PodState
-from manager.mid_resource.explanation import Explanation, Term
+from manager.mid_resource.explanation import Explanation
 
 _TERMS: Final[Mapping[str, tuple[str, str]]] = {
     "allocated_prod": ("", "Prod pods request"),
@@ -79,7 +79,7 @@ def context(
         "scores": prediction.node_scores(evaluation_report.pack(report.prediction.evaluation))
         if report.prediction and report.prediction.evaluation
         else [],
-        "pods": _pods(_largest(read.pods or ())),
+        "pods": _pods(read.pods or ()),
         "pod_count": len(read.pods or ()),
         "pods_unread": read.pods is None,
         "unread": [gap for gap in read.unread if gap.is_right],
@@ -141,21 +141,16 @@ def _terms(terms: TermsByName, layers: Mapping[str, str], resource: str, whole: 
     listed = [term for term in terms.values() if term.term in _TERMS]
     amounts = shown.column([term.value for term in listed], resource)
     return [
-        _term(term, amount, whole, node_state.term_origin(term, layers))
+        {
+            "sign": _TERMS[term.term][0],
+            "name": _TERMS[term.term][1],
+            "amount": amount,
+            "part": part(_STYLES.get(term.term, "term"), 0, percent(term.value, whole)),
+            "origin": node_state.term_origin(term, layers),
+            "is_result": term.term == "published",
+        }
         for term, amount in zip(listed, amounts, strict=True)
     ]
-
-
-def _term(term: Term, amount: str, whole: int | None, origin: str) -> dict[str, Any]:
-    share = percent(term.value, whole)
-    return {
-        "sign": _TERMS[term.term][0],
-        "name": _TERMS[term.term][1],
-        "amount": amount,
-        "part": part(_STYLES.get(term.term, "term"), 0, share),
-        "origin": origin,
-        "is_result": term.term == "published",
-    }
 
 
 def _windows(node: NodeState, report: DetailedReport) -> Iterator[tuple[str, list[str]]]:
@@ -178,11 +173,9 @@ def _peak_terms(report: DetailedReport) -> list[tuple[str, str, str]]:
     return list(zip((text for text, _ in reported), cpu, memory, strict=True))
 
 
-def _largest(pods: Sequence[PodState]) -> list[PodState]:
-    return sorted(pods, key=lambda pod: (shown.descending(pod.used.cpu), pod.namespace, pod.name))[:_MOST_PODS]
-
-
 def _pods(pods: Sequence[PodState]) -> list[dict[str, str]]:
+    """Return the pods that use most CPU, the largest first."""
+    pods = sorted(pods, key=lambda pod: (shown.descending(pod.used.cpu), pod.namespace, pod.name))[:_MOST_PODS]
     columns = {
         "requests": shown.column([pod.requests.cpu for pod in pods], least_digits=2),
         "used": shown.column([pod.used.cpu for pod in pods], least_digits=2),

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.node_metric.evaluation_report import Fleet, Packed
+from console.pages import shown
 from console.view import FleetView
 from fleet.node_state import NodeState
 
@@ -69,8 +70,7 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
     in_force = Counter(node.predictor for node in evaluated)
     scores = list(_fleet_scores(view.evaluations, in_force))
     columns = [score.predictor for score in scores if score.resource == names.CPU][:_MOST_COLUMNS]
-    pages = max(-(-len(evaluated) // PAGE_SIZE), 1)
-    number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    chosen = shown.paging(len(evaluated), page, PAGE_SIZE)
     return {
         "recommendation": recommendation(scores, in_force),
         "by_resource": [
@@ -83,12 +83,9 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
         "target": TARGET_PERCENT,
         "scale": _SCALE_PERCENT,
         "columns": columns,
-        "rows": [
-            (node.name, node.predictor, _cells(node, columns))
-            for node in evaluated[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-        ],
-        "page": number,
-        "pages": pages,
+        "rows": [(node.name, node.predictor, _cells(node, columns)) for node in evaluated[chosen.rows]],
+        "page": chosen.number,
+        "pages": chosen.pages,
     }
 
 

@@ -183,24 +183,35 @@ _COMMANDS: Final = ("kubectl ", "koordctl ", "helm ")
 
 def items(findings: Iterable[Finding], namespace: str) -> list[Item]:
     """Return the findings for a page."""
-    return [_item(finding, namespace) for finding in findings]
+    return [
+        Item(
+            *_SIGNS[finding.kind.severity],
+            severity=finding.kind.severity.value,
+            code=finding.kind.code,
+            nodes=finding.objects[:_NAMED_NODES],
+            more=max(len(finding.objects) - _NAMED_NODES, 0),
+            sentence=": ".join(part for part in (finding.kind.sentence, finding.detail) if part),
+            fix=(fix := finding.fix.replace("NAMESPACE", namespace)),
+            is_command=fix.startswith(_COMMANDS),
+            page=finding.kind.page,
+        )
+        for finding in findings
+    ]
 
 
-def _item(finding: Finding, namespace: str) -> Item:
-    style, sign = _SIGNS[finding.kind.severity]
-    fix = finding.fix.replace("NAMESPACE", namespace)
-    return Item(
-        style=style,
-        sign=sign,
-        severity=finding.kind.severity.value,
-        code=finding.kind.code,
-        nodes=finding.objects[:_NAMED_NODES],
-        more=max(len(finding.objects) - _NAMED_NODES, 0),
-        sentence=": ".join(part for part in (finding.kind.sentence, finding.detail) if part),
-        fix=fix,
-        is_command=fix.startswith(_COMMANDS),
-        page=finding.kind.page,
-    )
+class Paging(NamedTuple):
+    """One page of rows, by the number in an address: the nearest that exists, or the first."""
+
+    number: int
+    pages: int
+    rows: slice
+
+
+def paging(count: int, page: str, size: int) -> Paging:
+    """Return the page of so many rows that an address asks for."""
+    pages = max(-(-count // size), 1)
+    number = min(max(int(page), 1), pages) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    return Paging(number, pages, slice((number - 1) * size, number * size))
 
 
 def events(listed: Iterable[wire.WireEvent], now: dt.datetime) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from apiserver_client import decoding, errors, objects, resources, session
 from fleet import port_forward
 from fleet.findings import AGENT, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
+from fleet.reading import WORKLOADS
 
 FOLDER: Final = "koord-bundle"
 MOST_BYTES: Final = 64 * 2**20
@@ -81,15 +82,10 @@ MOST_AGENTS: Final = 5
 MOST_OTHERS: Final = 10
 _LOG_LINES: Final = 3_000
 _LOG_BYTES: Final = 2 * 2**20
-_PAGES: Final = {
-    AGENT: (9316, ("/metrics",)),
-    MANAGER: (9317, ("/metrics",)),
-    SCHEDULER: (10262, ("/metrics",)),
-}
+_PAGES: Final = {AGENT: (9316, ("/metrics",)), MANAGER: (9317, ("/metrics",)), SCHEDULER: (10262, ("/metrics",))}
 """Port and pages of each part."""
 _DECISIONS: Final = (10263, ("/debug/pods/", "/debug/nodes/", "/debug/config"))
 """Port and pages of the scheduler that it serves on its loopback address only: the decision records."""
-_LEASES: Final = (MANAGER, SCHEDULER)
 Pod = Mapping[str, Any]
 Report = Callable[[str, int], None]
 
@@ -110,10 +106,9 @@ class BundleCollector:
         await self._listed("nodemetrics.jsonl", resources.NODE_METRICS)
         for name in config_maps:
             await self._single(f"configmaps/{name}.json", resources.CONFIG_MAPS, name)
-        await self._single(f"workloads/{AGENT}.json", resources.DAEMON_SETS, AGENT)
+        for name, resource in WORKLOADS.items():
+            await self._single(f"workloads/{name}.json", resource, name)
         for name in (MANAGER, SCHEDULER):
-            await self._single(f"workloads/{name}.json", resources.DEPLOYMENTS, name)
-        for name in _LEASES:
             await self._single(f"leases/{name}.json", resources.LEASES, name)
         await self._listed("events.jsonl", resources.EVENTS, self._namespace)
         for part in _PAGES:
@@ -132,12 +127,10 @@ class BundleCollector:
         except (errors.ApiServerError, CannotForward) as error:
             self._archive.missing.append(scrubbed(f"{name}: {error}"))
 
-    def _add(self, name: str, document: Any) -> None:
-        self._archive.add(name, json.dumps(scrubbed_item(document), indent=1))
-
     async def _single(self, file: str, resource: resources.Resource, name: str) -> None:
         with self._attempt(file):
-            self._add(file, await objects.get(self._api, resource, name, namespace=self._namespace))
+            document = await objects.get(self._api, resource, name, namespace=self._namespace)
+            self._archive.add(file, json.dumps(scrubbed_item(document), indent=1))
 
     async def _listed(self, file: str, resource: resources.Resource, namespace: str | None = None) -> None:
         """Add a list, one object in a line, as far as there is room; no more than one object is kept decoded."""
@@ -164,7 +157,7 @@ class BundleCollector:
             listed = await objects.list_all(
                 self._api, resources.PODS, namespace=self._namespace, label_selector=selector
             )
-            self._add(file, listed.items)
+            self._archive.add(file, json.dumps(scrubbed_item(listed.items), indent=1))
             most = MOST_AGENTS if part == AGENT else MOST_OTHERS
             if len(listed.items) > most:
                 left_out = len(listed.items) - most
@@ -189,21 +182,15 @@ class BundleCollector:
     async def _pages(self, part: str, pod: Pod) -> None:
         name = pod["metadata"]["name"]
         for port, paths in (_PAGES[part], *([_DECISIONS] if part == SCHEDULER else [])):
-            await self._port_pages(name, port, paths)
-
-    async def _port_pages(self, name: str, port: int, paths: Iterable[str]) -> None:
-        with self._attempt(f"pages of {name}, port {port}"):
-            async with port_forward.open_forward(PodPort(self._namespace, name, port), self._caller) as forward:
-                for path in paths:
-                    await self._page(forward, name, path)
-
-    async def _page(self, forward: port_forward.Forward, pod: str, path: str) -> None:
-        file = f"pages/{pod}{path.rstrip('/').replace('/', '-')}.txt"
-        page = await forward.get(path)
-        if page.status == 200:
-            self._archive.add(file, scrubbed(page.body.decode("utf-8", "replace")))
-        else:
-            self._archive.missing.append(f"{file}: status {page.status}")
+            with self._attempt(f"pages of {name}, port {port}"):
+                async with port_forward.open_forward(PodPort(self._namespace, name, port), self._caller) as forward:
+                    for path in paths:
+                        file = f"pages/{name}{path.rstrip('/').replace('/', '-')}.txt"
+                        page = await forward.get(path)
+                        if page.status == 200:
+                            self._archive.add(file, scrubbed(page.body.decode("utf-8", "replace")))
+                        else:
+                            self._archive.missing.append(f"{file}: status {page.status}")
 
 
 def _is_ready(pod: Pod) -> bool:

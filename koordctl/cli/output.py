@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Self, TextIO, get_args
 
 import yaml
@@ -125,10 +127,10 @@ def _text(answer: Answer, output: str, to: TextIO, *, headers: bool, style: Styl
 def _csv(table: Table, *, headers: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    shown = [number for number, column in enumerate(table.columns) if not column.is_drawing]
+    is_shown = [not column.is_drawing for column in table.columns]
     if headers:
-        writer.writerow([table.columns[number].title for number in shown])
-    writer.writerows([_csv_cell(row[number]) for number in shown] for row in table.rows)
+        writer.writerow(column.title for column in itertools.compress(table.columns, is_shown))
+    writer.writerows(map(_csv_cell, itertools.compress(row, is_shown)) for row in table.rows)
     return out.getvalue()
 
 
@@ -145,36 +147,33 @@ def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style:
         if lines:
             lines.append("")
         is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
-        shown = _fitting(table, shutil.get_terminal_size().columns, wide=wide) if to.isatty() else table
-        lines += (_plain if is_plain else _drawn)(shown, wide=wide, headers=headers, is_colored=is_colored)
+        shown = _of_columns(table, [wide or not column.wide for column in table.columns])
+        if to.isatty() and _width(shown) > shutil.get_terminal_size().columns:
+            shown = _of_columns(shown, [not column.optional for column in shown.columns])
+        has_titles = headers and any(column.title for column in shown.columns)
+        lines += (_plain if is_plain else _drawn)(shown, has_titles=has_titles, is_colored=is_colored)
         if answer.legend and headers and any(column.optional for column in shown.columns):
             lines.append(answer.legend)
     lines += [printable(line, _LONGEST_LINE) for line in answer.tail]
     return "".join(style.drawn(line.rstrip(), to) + "\n" for line in lines)
 
 
-def _fitting(table: Table, columns: int, *, wide: bool) -> Table:
-    """Return the table without its optional columns, where it is wider than the terminal with them."""
-    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
-    widths = [
-        max(len(table.columns[number].title), *(len(printable(row[number])) for row in table.rows), 0)
-        for number in shown
-    ]
-    if sum(widths) + 2 * len(widths) <= columns:
-        return table
-    needed = [number for number, column in enumerate(table.columns) if not column.optional]
-    rows = [tuple(row[number] for number in needed) for row in table.rows]
-    return Table([table.columns[number] for number in needed], rows, table.styles)
+def _of_columns(table: Table, is_shown: Sequence[bool]) -> Table:
+    """Return a table of some columns, with text that controls no terminal."""
+    rows = [[printable(cell) for cell in itertools.compress(row, is_shown)] for row in table.rows]
+    return Table(list(itertools.compress(table.columns, is_shown)), rows, table.styles)
 
 
-def _plain(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
+def _width(table: Table) -> int:
+    columns = zip([column.title for column in table.columns], *table.rows, strict=True)
+    return sum(max(map(len, cells)) + 2 for cells in columns)
+
+
+def _plain(table: Table, *, has_titles: bool, is_colored: bool) -> list[str]:
     """Return the lines of a table as wide as its content."""
-    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
-    has_titles = headers and any(table.columns[number].title for number in shown)
-    cells = [[table.columns[number].title for number in shown]] if has_titles else []
-    cells += [[printable(row[number]) for number in shown] for row in table.rows]
+    cells = [[column.title for column in table.columns], *table.rows] if has_titles else table.rows
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    pads = [str.rjust if table.columns[number].right else str.ljust for number in shown]
+    pads = [str.rjust if column.right else str.ljust for column in table.columns]
     lines = [
         "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
         for row in cells
@@ -185,26 +184,19 @@ def _plain(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list
     return [f"\x1b[{code}m{line}\x1b[0m" if code else line for line, code in zip(lines, codes, strict=True)]
 
 
-def _drawn(table: Table, *, wide: bool, headers: bool, is_colored: bool) -> list[str]:
+def _drawn(table: Table, *, has_titles: bool, is_colored: bool) -> list[str]:
     """Return the lines of a table as wide as the terminal."""
     from rich.console import Console  # noqa: PLC0415  # slow, and only for a terminal
     from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    shown = [number for number, column in enumerate(table.columns) if wide or not column.wide]
-    has_titles = headers and any(table.columns[number].title for number in shown)
     drawn = RichTable(box=None, pad_edge=False, show_header=has_titles, padding=(0, 2, 0, 0), header_style="bold")
-    for number in shown:
-        column = table.columns[number]
-        drawn.add_column(
-            Text(column.title),
-            justify="right" if column.right else "left",
-            overflow="fold",
-            no_wrap=column.is_drawing,
-        )
+    for column in table.columns:
+        justify: Literal["right", "left"] = "right" if column.right else "left"
+        drawn.add_column(Text(column.title), justify=justify, overflow="fold", no_wrap=column.is_drawing)
     for position, row in enumerate(table.rows):
         style = _STYLES.get(table.styles[position], "") if table.styles else ""
-        drawn.add_row(*(Text(printable(row[number])) for number in shown), style=style)
+        drawn.add_row(*map(Text, row), style=style)
     console = Console(
         file=io.StringIO(),
         width=shutil.get_terminal_size().columns,
