@@ -1,4 +1,7 @@
-"""`python -m console`: serve the pages in the cluster, on the loopback of the pod."""
+"""`python -m console`: pages on the loopback of the pod, probes and metrics on its address, until stopped.
+
+`kubectl port-forward` is the only way to the pages, so the right to it is the login and there is no token.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,89 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from apiserver_client import errors
-from component_base import http_endpoint, logs, settings
-from console import program
+import prometheus_client
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from apiserver_client import credentials, errors, session
+from component_base import clock, http_endpoint, logs, settings
+from component_base.http_endpoint import HttpEndpoint, ProbeResult
+from console.cluster.details import Records
+from console.cluster.poller import Poller
+from console.cluster.reading import NOT_IN_CLUSTER
+from console.history.prometheus import CpuHistory
 from console.settings import ENV_PREFIX, ConsoleSettings
+from console.view import Currency, FleetView
+from console.web import server
+from console.web.app import PagesApp
 
 log = logging.getLogger("console")
+
+
+async def run(chosen: ConsoleSettings) -> None:
+    """Serve until SIGTERM. Raises errors.NoCredentials and listening.CannotListen."""
+    to = credentials.find(chosen.kubeconfig or None, None)
+    poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
+    registry = prometheus_client.CollectorRegistry()
+    ConsoleCollector(registry).view = lambda: poller.view
+    endpoint = HttpEndpoint(
+        chosen.http_address,
+        chosen.http_port,
+        health=lambda: ProbeResult(ok=poller.is_alive(), text="the reads run" if poller.is_alive() else "they ended"),
+        ready=lambda: _readiness(poller),
+        registry=registry,
+    )
+    opened = server.listen(chosen.page_port)
+    history = CpuHistory(chosen.prometheus, chosen.prometheus_selector) if chosen.prometheus else None
+    pages = PagesApp(poller, _no_records, history)
+    endpoint.start()
+    poller.start()
+    log.info("pages on 127.0.0.1:%d: kubectl port-forward reaches them", opened.getsockname()[1])
+    try:
+        await server.server(pages.app("")).serve(sockets=[opened])
+    finally:
+        poller.stop()
+        endpoint.stop()
+
+
+async def _no_records(_api: session.Session, _pod: str) -> Records:
+    return NOT_IN_CLUSTER
+
+
+def _readiness(poller: Poller) -> ProbeResult:
+    view = poller.view
+    currency = view.currency(clock.utc_now())
+    return ProbeResult(
+        ok=currency is Currency.CURRENT, text=f"the snapshot is {currency.value}: {view.error or 'fine'}"
+    )
+
+
+class ConsoleCollector(Collector):
+    """Collector of the age and the size of the newest snapshot; `view` returns it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.view: Callable[[], FleetView] = FleetView
+        registry.register(self)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Describe the newest snapshot; before the first one the time is 0."""
+        view = self.view()
+        time = view.snapshot.time.timestamp() if view.snapshot else 0.0
+        yield GaugeMetricFamily(
+            "koord_console_snapshot_timestamp_seconds", "Unix time of the newest snapshot; 0 before the first.", time
+        )
+        yield GaugeMetricFamily("koord_console_snapshot_nodes", "Nodes in the newest snapshot.", len(view.nodes))
+        yield GaugeMetricFamily(
+            "koord_console_read_duration_seconds", "Time that the newest snapshot took.", view.read_seconds
+        )
+        yield GaugeMetricFamily(
+            "koord_console_read_failed", "Whether the last attempt to read a snapshot failed.", float(bool(view.error))
+        )
+
+
 _WRONG_SETTINGS = 2
 
 
@@ -36,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
     try:
-        asyncio.run(program.run(chosen))
+        asyncio.run(run(chosen))
     except (errors.NoCredentials, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1

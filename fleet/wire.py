@@ -167,15 +167,3 @@ class WireEvent(msgspec.Struct, rename="camel", frozen=True):
     def time(self) -> dt.datetime | None:
         """Return the time of the newest occurrence; None where its author states none."""
         return times.parse_rfc3339_or_none(self.last_timestamp or self.event_time)
-
-
-class PodConditions(msgspec.Struct, frozen=True):
-    """Conditions of a pod."""
-
-    conditions: list[WireCondition] | None = None
-
-
-class ConditionedPod(msgspec.Struct, frozen=True):
-    """A pod's conditions, beside pods.Pod."""
-
-    status: PodConditions = PodConditions()

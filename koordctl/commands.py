@@ -81,7 +81,7 @@ class NotInThisImage(click.ClickException):
 SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
     "usage and faults": (
         _Command("status", "What runs, what is measured, what Mid there is, and what is wrong", "cli.status"),
-        _Command("top", "Usage, requests, predicted peak and Mid of nodes, pods or namespaces", "cli.top_command"),
+        _Command("top", "Usage, requests, predicted peak and Mid of nodes, pods or namespaces", "cli.top"),
         _Command("gain", "What Mid resources brought, by namespace, and what they risked", "gain.command"),
         _Command("console", "Pages about the cluster in your browser, with your own rights", "cli.console_command"),
     ),
@@ -110,7 +110,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
             "Check, render or compare the configuration of Mid resources",
             _Command("check", "Whether a document is right", "configuration.check_command"),
             _Command("render", "The ConfigMap of a preset, for kubectl apply", "configuration.render_command"),
-            _Command("diff", "What a document would give and take, node by node", "configuration.diff_command"),
+            _Command("diff", "What a document would give and take, node by node", "configuration.diff"),
         ),
         _Group(
             "scheduler",

@@ -16,24 +16,18 @@ from fleet.pod_state import PodState
 from manager.mid_resource.explanation import Explanation
 
 
-class PendingPodStatus(wire.PodConditions, frozen=True):
-    """Phase and conditions of a pod."""
+class PendingPodStatus(msgspec.Struct, frozen=True):
+    """Phase and conditions of a pod: PodScheduled has the reasons of kube-scheduler."""
 
+    conditions: list[wire.WireCondition] | None = None
     phase: str = ""
-
-
-class PendingPodSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Node and scheduler of a pod."""
-
-    node_name: str = ""
-    scheduler_name: str = ""
 
 
 class PendingPod(msgspec.Struct, frozen=True):
     """A pod that waits, and why."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
-    spec: PendingPodSpec = PendingPodSpec()
+    spec: pods.PodSpec = pods.PodSpec()
     status: PendingPodStatus = PendingPodStatus()
 
 

@@ -62,32 +62,15 @@ def _unread(snapshot: FleetSnapshot | None) -> list[Any]:
 
 def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:
     workload = installed.workloads.get(name)
+    values = {"title": title, "name": name, "ready": "", "version": "", "more": ""}
     if workload is None:
-        return {
-            "title": title,
-            "name": name,
-            "style": "off",
-            "sign": shown.UNKNOWN,
-            "word": "not found",
-            "ready": "",
-            "version": "",
-            "more": "",
-        }
+        return {**values, "style": "off", "sign": shown.UNKNOWN, "word": "not found"}
     ready, desired = workload.ready, workload.wanted
     style, sign, word = ("ok", "✔", "ready") if 0 < ready == desired else ("bad", "✘", "not ready")
     if 0 < ready < desired and name != AGENT:
         style, sign, word = "warn", "!", "degraded"
-    more = ""
     if name == MANAGER and installed.leader:
         renewed = shown.age((now - installed.renewed).total_seconds()) if installed.renewed else shown.UNKNOWN
-        more = f"leader {installed.leader}, renewed {renewed} ago"
-    return {
-        "title": title,
-        "name": name,
-        "style": style,
-        "sign": sign,
-        "word": word,
-        "ready": f"{ready} of {desired}",
-        "version": installed.versions().get(name, shown.UNKNOWN),
-        "more": more,
-    }
+        values["more"] = f"leader {installed.leader}, renewed {renewed} ago"
+    version = installed.versions().get(name, shown.UNKNOWN)
+    return {**values, "style": style, "sign": sign, "word": word, "ready": f"{ready} of {desired}", "version": version}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, metrics_core
 
 from apiserver_client import watching
 from apiserver_client.backoff import Backoff
-from console.program import ConsoleCollector
+from console.__main__ import ConsoleCollector
 from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent

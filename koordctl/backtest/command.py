@@ -23,11 +23,10 @@ from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import cluster_history, prometheus, report, results, sources
-from koordctl.backtest.candidates import BacktestCandidate, all_candidates
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.report import Backtest, BacktestSettings
-from koordctl.backtest.results import Row, Span
+from koordctl.backtest.results import BacktestCandidate, Row, Span, all_candidates
 from koordctl.backtest.sources import HistorySource, PrometheusSource
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, Answer

@@ -58,14 +58,6 @@ class NodeReplay:
     """Index of the policy, seconds since the first step, reason."""
 
 
-def check_policies(policies: Sequence[PredictParameters]) -> None:
-    """Raise ValueError for policies that cannot share one history."""
-    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
-        raise ValueError("policies of different half-lives need a history each")
-    if len({policy.horizon_seconds for policy in policies}) != 1:
-        raise ValueError("policies of different horizons need a calibration each")
-
-
 def replay(
     node: NodeHistory,
     policies: Sequence[PredictParameters],
@@ -78,7 +70,10 @@ def replay(
     `packages` are the predictors that policies may name beside the built-in ones.
     Raises ValueError for policies that cannot share one history.
     """
-    check_policies(policies)
+    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
+        raise ValueError("policies of different half-lives need a history each")
+    if len({policy.horizon_seconds for policy in policies}) != 1:
+        raise ValueError("policies of different horizons need a calibration each")
     stays = Stays(node.stays)
     server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
     package_names = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]

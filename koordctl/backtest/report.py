@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from koordctl.backtest.candidates import BacktestCandidate
-from koordctl.backtest.results import ORACLE, CandidateSummary, Row
+from koordctl.backtest.results import ORACLE, BacktestCandidate, CandidateSummary, Row
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument, to_wire
 
@@ -154,15 +153,17 @@ def as_json(document: Backtest) -> str:
 
 def _cells(summary: CandidateSummary) -> tuple[str, ...]:
     unit = "cores" if summary.resource == "cpu" else "GiB"
-    is_oracle = summary.candidate == ORACLE
+    violations = (
+        f"{summary.violations_percent:.2f}",
+        f"{summary.violations_percent_p90:.1f}",
+        f"{summary.violations_percent_p99:.1f}",
+        f"{summary.severity_percent:.2f}",
+        f"{summary.episodes_a_week:.2f}",
+    )
     return (
         summary.resource,
         summary.candidate,
-        "-" if is_oracle else f"{summary.violations_percent:.2f}",
-        "-" if is_oracle else f"{summary.violations_percent_p90:.1f}",
-        "-" if is_oracle else f"{summary.violations_percent_p99:.1f}",
-        "-" if is_oracle else f"{summary.severity_percent:.2f}",
-        "-" if is_oracle else f"{summary.episodes_a_week:.2f}",
+        *(["-"] * len(violations) if summary.candidate == ORACLE else violations),
         f"{summary.savings_percent:.1f}",
         f"{summary.mid:.2f} {unit}",
         f"{summary.mid_p10:.2f} {unit}",

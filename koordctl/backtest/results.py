@@ -1,20 +1,112 @@
-"""Results of a back-test: rows of one node, and their summary over the nodes. No I/O."""
+"""Candidates and results of a back-test: rows of one node, and their summary over the nodes. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from api_types.colocation import controller_config, presets
+from api_types.colocation.controller_config import ColocationStrategy
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import Terms
 from koordctl.backtest import scores
-from koordctl.backtest.candidates import BacktestCandidate
 from koordctl.backtest.node_history import GIB, NodeHistory
 from koordctl.backtest.replay import ReplayedForecasts, replay
+from koordlet.cluster import spec_in_force
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
+
+LONGEST_CALIBRATED_SECONDS: Final = 10_800
+DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True)
+class BacktestCandidate:
+    """A policy to replay."""
+
+    name: str
+    parameters: PredictParameters
+    threshold_percent: dict[Resource, int]
+    reclaim_ratio_percent: int
+    unallocated_percent: int
+    snippet: str
+    """JSON of the keys of `clusterStrategy`; empty for a candidate that is compared and not recommended."""
+    keeps_with: str = ""
+    """Another candidate that has to keep the target too, empty for none."""
+
+
+def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
+    """Return every predictor, calibrated with targets of 1 and 2 %, and the presets as they are in force."""
+    candidates = [
+        _candidate(name, PredictParameters(predictor=name), document={"nodePredictPolicy": {"predictor": name}})
+        for name in registry.PREDICTORS
+        if name not in ("calibrated", "max", "percentile")
+    ]
+    # The cold-start period of Koordinator's agent. It charges young pods their requests, which hides how often the
+    # percentile itself is too low: where pods live longer than in the history, less is charged.
+    percentile = PredictParameters(predictor="percentile")
+    cold = dataclasses.replace(percentile, cold_start_period_seconds=DAY_SECONDS)
+    policy = {"predictor": "percentile", "coldStartPeriodSeconds": DAY_SECONDS}
+    candidates += [
+        _candidate("percentile", percentile),
+        _candidate("percentile, cold 24 h", cold, document={"nodePredictPolicy": policy}, keeps_with="percentile"),
+    ]
+    candidates += [
+        _candidate(
+            f"calibrated, {percent} %",
+            PredictParameters(predictor="calibrated", violation_target_percent=float(percent)),
+        )
+        for percent in (1, 2)
+    ]
+    for preset, strategy in presets.PRESETS.items():
+        in_force = presets.behind_gate(spec_in_force.predict_policy(strategy.node_predict_policy))
+        parameters = spec_in_force.predict_parameters(in_force)
+        candidates.append(_candidate(f"preset {preset}", parameters, strategy, {"preset": preset}))
+    watched = min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)
+    return [
+        dataclasses.replace(candidate, parameters=dataclasses.replace(candidate.parameters, horizon_seconds=watched))
+        for candidate in candidates
+        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(candidate.parameters)
+    ]
+
+
+def _is_calibrated(parameters: PredictParameters) -> bool:
+    return parameters.predictor == "calibrated" or "calibrated" in parameters.members
+
+
+def _candidate(
+    name: str,
+    parameters: PredictParameters,
+    strategy: ColocationStrategy | None = None,
+    document: Mapping[str, Any] | None = None,
+    keeps_with: str = "",
+) -> BacktestCandidate:
+    """Return a candidate with the Mid policy of a strategy; `document` has the keys that switch it on."""
+
+    def value(key: str) -> int:
+        chosen = getattr(strategy, key, None)
+        return int(getattr(controller_config.DEFAULTS, key) if chosen is None else chosen)
+
+    return BacktestCandidate(
+        name=name,
+        parameters=parameters,
+        threshold_percent={
+            Resource.CPU: value("mid_cpu_threshold_percent"),
+            Resource.MEMORY: value("mid_memory_threshold_percent"),
+        },
+        reclaim_ratio_percent=value("mid_reclaim_ratio_percent"),
+        unallocated_percent=value("mid_unallocated_percent"),
+        snippet="" if document is None else json.dumps({"enable": True, **document}),
+        keeps_with=keeps_with,
+    )
+
 
 ORACLE: Final = "oracle"
 

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -119,21 +119,6 @@ def _fits(day: NodeDay) -> bool:
         day.usage[resource].shape == (len(day.measured[resource]), steps) and day.node_usage[resource].shape == (steps,)
         for resource in RESOURCES
     )
-
-
-class HistorySource(Protocol):
-    """Nodes with a history."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names, in a fixed order."""
-
-    @property
-    def seconds(self) -> int:
-        """Length of the history."""
-
-    def load(self, node: str) -> NodeHistory:
-        """Return the history of a node."""
 
 
 @dataclass(frozen=True)
@@ -243,3 +228,7 @@ def trace_sources(folder: Path, machines: int, pods: int, mean_life_days: float,
             raise ValueError(f"--traces {file}: {count} series, want at least 2")
         sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, trace.step_seconds))
     return sources
+
+
+HistorySource = PrometheusSource | TraceSource
+"""Nodes with a history, in a fixed order."""

@@ -1,13 +1,20 @@
-"""`koordctl top`: usage, requests, predicted peak and Mid resources of nodes, pods and namespaces. Pure."""
+"""Command `koordctl top`: usage, requests, predicted peak and Mid resources of nodes, pods and namespaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from click import Argument, Option
+from click import Choice as OneOf
 
 from fleet.node_state import NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
+from fleet.reading import Reader
+from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table, age, cores, gib, numbers, share
+from koordctl.cli.command import WrongUsage
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, part
 
 BAR_LENGTH: Final = 20
@@ -54,9 +61,8 @@ def _cell(at: float, used: float, mid: float, requested: float) -> str:
 
 
 T = TypeVar("T")
-_PERCENT: Final = 1.0
-_SECONDS: Final = 1.0
-_COUNT: Final = 1.0
+_ONE: Final = 1.0
+"""Of percents, seconds and counts."""
 _CORES: Final = 1e3
 _GIB: Final = 2.0**30
 
@@ -148,42 +154,31 @@ class SortKey(NamedTuple, Generic[T]):
         return None if value is None else value / self.unit
 
 
-NODE_KEYS: Final[dict[str, SortKey[NodeState]]] = {
+_NODE_KEYS: Final[dict[str, SortKey[NodeState]]] = {
     "name": SortKey(lambda node: node.name),
-    "used": SortKey(lambda node: node.used_percent("cpu"), _PERCENT),
-    "memory": SortKey(lambda node: node.used_percent("memory"), _PERCENT),
-    "peak": SortKey(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _PERCENT),
-    "requests": SortKey(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _PERCENT),
+    "used": SortKey(lambda node: node.used_percent("cpu"), _ONE),
+    "memory": SortKey(lambda node: node.used_percent("memory"), _ONE),
+    "peak": SortKey(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _ONE),
+    "requests": SortKey(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _ONE),
     "mid": SortKey(lambda node: node.mid.cpu, _CORES),
-    "age": SortKey(lambda node: node.sample_age_seconds, _SECONDS),
+    "age": SortKey(lambda node: node.sample_age_seconds, _ONE),
 }
-"""Keys of nodes."""
-POD_KEYS: Final[dict[str, SortKey[PodState]]] = {
+_POD_KEYS: Final[dict[str, SortKey[PodState]]] = {
     "name": SortKey(lambda pod: (pod.namespace, pod.name)),
     "used": SortKey(lambda pod: pod.used.cpu, _CORES),
     "memory": SortKey(lambda pod: pod.used.memory, _GIB),
     "requests": SortKey(lambda pod: pod.requests.cpu, _CORES),
     "slack": SortKey(lambda pod: pod.slack.cpu, _CORES),
 }
-"""Keys of pods."""
-NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
+_NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
     "name": SortKey(lambda namespace: namespace.name),
-    "pods": SortKey(lambda namespace: namespace.pods, _COUNT),
+    "pods": SortKey(lambda namespace: namespace.pods, _ONE),
     "used": SortKey(lambda namespace: namespace.prod_used.cpu, _CORES),
     "requests": SortKey(lambda namespace: namespace.prod_requests.cpu, _CORES),
     "mid": SortKey(lambda namespace: namespace.mid_requests.cpu, _CORES),
     "held": SortKey(lambda namespace: namespace.mid_held.cpu, _CORES),
     "quota": SortKey(lambda namespace: namespace.mid_quota.cpu, _CORES),
 }
-"""Keys of namespaces."""
-
-
-def ordered(rows: Iterable[T], key: SortKey[T], *, descending: bool) -> list[T]:
-    """Sort; what is not known comes last in either direction."""
-    with_value, without = list[T](), list[T]()
-    for row in rows:
-        (without if key.value(row) is None else with_value).append(row)
-    return [*sorted(with_value, key=key.value, reverse=descending), *without]
 
 
 def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
@@ -297,3 +292,107 @@ def _quota(of: NamespaceState) -> str:
     if of.is_quota_malformed:
         return "malformed"
     return cores(of.mid_quota.cpu) + ("*" if of.is_quota_default else "")
+
+
+KEYS: Final[Mapping[str, Mapping[str, SortKey[Any]]]] = {
+    "nodes": _NODE_KEYS, "pods": _POD_KEYS, "namespaces": _NAMESPACE_KEYS,
+}  # fmt: skip
+
+
+class RowChoice(NamedTuple):
+    """Order and limits of the rows, by the flags."""
+
+    key: SortKey[Any]
+    descending: bool
+    above: Sequence[tuple[SortKey[Any], float]]
+    below: Sequence[tuple[SortKey[Any], float]]
+
+    def select(self, rows: Iterable[T]) -> list[T]:
+        """Return the rows to show, in order: what is not known comes last, and is neither above nor below a limit."""
+        rows = [
+            row
+            for row in rows
+            if all((amount := key.amount(row)) is not None and amount > limit for key, limit in self.above)
+            and all((amount := key.amount(row)) is not None and amount < limit for key, limit in self.below)
+        ]
+        unknown = [row for row in rows if self.key.value(row) is None]
+        with_value = (row for row in rows if self.key.value(row) is not None)
+        return [*sorted(with_value, key=self.key.value, reverse=self.descending), *unknown]
+
+
+PARAMETERS: Final = (
+    Argument(["what"], type=OneOf(tuple(KEYS)), help="objects to list"),
+    *flags.READING,
+    *flags.WATCH,
+    Option(["-l", "--selector"], metavar="LABELS", help="label selector of nodes, or of pods"),
+    Option(
+        ["-n", "--namespace"],
+        shell_complete=flags.names_of_cluster("namespaces"),
+        help="namespace of pods (default: all)",
+    ),
+    Option(["-A", "--all-namespaces"], is_flag=True, help="pods of all namespaces (the default)"),
+    flags.SUITE_NAMESPACE,
+    Option(["--node"], metavar="NAME", shell_complete=flags.names_of_cluster("nodes"), help="pods of one node"),
+    Option(
+        ["--sort"],
+        default="name",
+        metavar="KEY[:desc]",
+        help="order: name, used, memory, requests, peak, mid, held, quota, slack, age, pods, where the objects have it",
+    ),
+    *(
+        Option(
+            [f"--{word}"],
+            multiple=True,
+            metavar="KEY=NUMBER",
+            help=f"rows {word} a limit, such as used=80; units as in the table; repeat for several",
+        )
+        for word in ("above", "below")
+    ),
+)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; return the exit code."""
+    choice = _choice(options)
+    return command.run(options, lambda reader, options: _rows(reader, options, choice))
+
+
+async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer:
+    which = options.namespace, options.node, options.selector
+    if options.what == "nodes":
+        states = choice.select(_read_rows(await reader.nodes(options.selector), reader))
+        limit = await reader.usage_limit(options.suite_namespace) if options.output in ("table", "wide") else None
+        return nodes(states, command.notes(reader.unread), limit)
+    if options.what == "pods":
+        running = choice.select(_read_rows(await reader.pods(*which), reader))
+        return pods(running, command.notes(reader.unread))
+    config = await reader.scheduler_config(options.suite_namespace)
+    sums = choice.select(_read_rows(await reader.namespaces(*which, config=config), reader))
+    return namespaces(sums, command.notes(reader.unread))
+
+
+def _read_rows(rows: tuple[T, ...] | None, reader: Reader) -> tuple[T, ...]:
+    """Return what was read. Raises NotRead where nothing could be."""
+    if rows is None:
+        raise command.nothing_read(reader)
+    return rows
+
+
+def _choice(options: Namespace) -> RowChoice:
+    if options.namespace and options.all_namespaces:
+        raise WrongUsage("want one of --namespace and --all-namespaces")
+    keys = KEYS[options.what]
+    name, _, direction = options.sort.partition(":")
+    if name not in keys or direction not in ("", "asc", "desc"):
+        raise WrongUsage(f"--sort {options.sort}: want one of {', '.join(keys)}, and :desc for the largest first")
+    limits = ([_limit(flag, text, keys) for text in getattr(options, flag)] for flag in ("above", "below"))
+    return RowChoice(keys[name], direction == "desc", *limits)
+
+
+def _limit(flag: str, text: str, keys: Mapping[str, SortKey[Any]]) -> tuple[SortKey[Any], float]:
+    name, _, number = text.partition("=")
+    try:
+        return keys[name if keys[name].unit else ""], float(number.removesuffix("%"))
+    except (KeyError, ValueError):
+        units = ", ".join(name for name, key in keys.items() if key.unit)
+        raise WrongUsage(f"--{flag} {text}: want KEY=NUMBER with one of the keys {units}") from None

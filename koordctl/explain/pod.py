@@ -14,7 +14,7 @@ from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
 from fleet.wire import WireCondition
 from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
-from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
+from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from koordctl.explain import misses
 from koordctl.explain.misses import Group
 
@@ -179,13 +179,9 @@ def _group_table(rejections: Sequence[Group]) -> Table:
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
     columns = (Column("NODE"), Column("RESULT"), Column("SCORE", right=True), Column("WHY"))
+    fields = ("node", "result", "score", "sentence")
     rows = [
-        (
-            str(node.get("node")),
-            str(node.get("result")),
-            "-" if node.get("score") is None else str(node.get("score")),
-            str(node.get("sentence")),
-        )
+        ["-" if name == "score" and node.get(name) is None else str(node.get(name)) for name in fields]
         for node in nodes
     ]
     return Table(columns, rows)
@@ -193,14 +189,11 @@ def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
 
 def _document(explained: ExplainedPod, rejections: Sequence[Group], fits: Sequence[str]) -> PodExplanation:
     state = explained.state
-    return PodExplanation(
-        namespace=state.namespace,
-        name=state.name,
-        phase=state.phase,
+    return part(
+        PodExplanation,
+        state,
         node=state.node or None,
-        band=state.band,
         scheduler=explained.pod.spec.scheduler_name,
-        requests=amounts(state.requests),
         mid_requests=amounts(explained.mid_requests),
         rejections=[
             PodRejection(group.nodes, group.reason, group.source, group.nearest.node or None, group.nearest.text)

@@ -80,7 +80,8 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
     name = _name(options.pod, options.namespace or reader.api.namespace)
     raw = await objects.get(reader.api, resources.PODS, name.name, namespace=name.namespace, decode=dict[str, Any])
     try:
-        subject, conditioned = msgspec.convert(raw, pods.Pod), msgspec.convert(raw, wire.ConditionedPod)
+        subject = msgspec.convert(raw, pods.Pod)
+        conditions = msgspec.convert((raw.get("status") or {}).get("conditions") or [], list[wire.WireCondition])
     except msgspec.ValidationError as error:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
     record = await _record(options, reader, name)
@@ -88,7 +89,7 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
     explained = pod.ExplainedPod(
         subject,
         reader.now,
-        conditioned.status.conditions or (),
+        conditions,
         record.decisions,
         nodes or (),
         await _eviction(reader, subject.spec.node_name) if subject.spec.node_name else (),

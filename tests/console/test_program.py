@@ -11,7 +11,6 @@ import httpx2
 import pytest
 
 from console import __main__ as console
-from console import program
 from console.settings import ConsoleSettings
 from tests.console import recorded_servers
 from tests.fakes import apiserver
@@ -60,7 +59,7 @@ async def running(tmp_path, servers, **settings):
         api.on("GET", serving.METRICS, apiserver.Answer(cluster.listing(cluster.metric())))
         file = str(kubeconfig(tmp_path, api.url))
         chosen = ConsoleSettings(page_port=page_port, http_port=http_port, http_address="127.0.0.1", kubeconfig=file)
-        task = asyncio.create_task(program.run(chosen.model_copy(update=settings)))
+        task = asyncio.create_task(console.run(chosen.model_copy(update=settings)))
         clients = [
             httpx2.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}") for port in (page_port, http_port)
         ]

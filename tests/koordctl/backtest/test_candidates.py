@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from koordctl.backtest.candidates import all_candidates
+from koordctl.backtest.results import all_candidates
 from koordlet.samples import Resource
 
 PLAIN = ["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "percentile, cold 24 h"]

@@ -15,10 +15,9 @@ import pytest
 
 from koordctl import __main__ as koordctl
 from koordctl.backtest import command, node_history, report, results, sources
-from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.node_history import SeriesStay
 from koordctl.backtest.report import Backtest, BacktestSettings
-from koordctl.backtest.results import Row, Span
+from koordctl.backtest.results import Row, Span, all_candidates
 from koordlet.samples import Resource
 from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 

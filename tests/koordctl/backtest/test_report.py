@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from koordctl.backtest import report
-from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.report import Backtest, BacktestSettings
-from koordctl.backtest.results import CandidateSummary, Row
+from koordctl.backtest.results import CandidateSummary, Row, all_candidates
 
 CANDIDATES = all_candidates(3600)
 

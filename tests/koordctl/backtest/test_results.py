@@ -7,10 +7,9 @@ import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordctl.backtest import command, replay, results, scores
-from koordctl.backtest.candidates import all_candidates
 from koordctl.backtest.node_history import GIB, BoundPod, NodeHistory, SeriesStay, nodes_of_one_resource
 from koordctl.backtest.replay import ReplayedForecasts
-from koordctl.backtest.results import Row, Span
+from koordctl.backtest.results import Row, Span, all_candidates
 from koordctl.backtest.scores import Stays
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters

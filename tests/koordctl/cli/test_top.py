@@ -4,7 +4,7 @@ import pytest
 
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import NamespaceState, PodState
-from koordctl.cli import command, top, top_command
+from koordctl.cli import command, top
 from tests.koordctl.parsing import parsed
 
 GIB = 2**30
@@ -36,16 +36,16 @@ def test_a_limit_is_in_the_unit_of_the_column(what, key, title):
     (table,) = make([row]).tables
     (cell,) = [cell for column, cell in zip(table.columns, table.rows[0], strict=True) if column.title == title]
     shown = float(cell.rstrip("%s"))
-    assert top_command.KEYS[what][key].amount(row) == pytest.approx(shown)
+    assert top.KEYS[what][key].amount(row) == pytest.approx(shown)
     for flag, shown_with in (("above", [True, False, False]), ("below", [False, False, True])):
         limits = [shown - 0.5, shown, shown + 0.5]
-        choices = [top_command._choice(parsed(["top", what, f"--{flag}", f"{key}={limit}"])) for limit in limits]
+        choices = [top._choice(parsed(["top", what, f"--{flag}", f"{key}={limit}"])) for limit in limits]
         assert [each.select([row]) == [row] for each in choices] == shown_with
 
 
 def test_the_slack_of_a_pod_is_what_it_requests_and_does_not_use():
-    assert top.POD_KEYS["slack"].amount(POD) == 6
-    assert {what: set(keys) - {"name", "slack"} for what, keys in top_command.KEYS.items()} == {
+    assert top.KEYS["pods"]["slack"].amount(POD) == 6
+    assert {what: set(keys) - {"name", "slack"} for what, keys in top.KEYS.items()} == {
         what: set(titles) for what, titles in TITLES.items()
     }
 
@@ -54,18 +54,18 @@ def test_the_slack_of_a_pod_is_what_it_requests_and_does_not_use():
 def test_a_wrong_key_is_answered_by_those_that_there_are(what):
     keys = ["name", *TITLES[what], *(["slack"] if what == "pods" else [])]
     with pytest.raises(command.WrongUsage) as raised:
-        top_command._choice(parsed(["top", what, "--sort", "size"]))
+        top._choice(parsed(["top", what, "--sort", "size"]))
     assert str(raised.value) == f"--sort size: want one of {', '.join(keys)}, and :desc for the largest first"
     for limit in ("name=3", "size=3", "used=x", "used"):
         with pytest.raises(command.WrongUsage) as raised:
-            top_command._choice(parsed(["top", what, "--below", limit]))
+            top._choice(parsed(["top", what, "--below", limit]))
         assert str(raised.value).endswith(f"with one of the keys {', '.join(keys[1:])}")
 
 
 def test_names_of_pods_are_in_the_order_of_their_namespaces():
     names = [("shop", "b"), ("shop", "a"), ("etl", "c")]
     rows = [PodState(namespace, name, "", "prod", "Pending", Amounts(), Amounts()) for namespace, name in names]
-    found = top_command._choice(parsed(["top", "pods"])).select(rows)
+    found = top._choice(parsed(["top", "pods"])).select(rows)
     assert [(each.namespace, each.name) for each in found] == sorted(names)
 
 
@@ -106,7 +106,7 @@ NODES = [
 
 def shown(*, sort="name", above=(), below=()):
     limits = [*(f"--above={limit}" for limit in above), *(f"--below={limit}" for limit in below)]
-    choice = top_command._choice(parsed(["top", "nodes", f"--sort={sort}", *limits]))
+    choice = top._choice(parsed(["top", "nodes", f"--sort={sort}", *limits]))
     return "".join(node.name for node in choice.select(NODES))
 
 
