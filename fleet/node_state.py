@@ -131,29 +131,21 @@ def _report_interval(metric: wire.WireNodeMetric | None) -> float | None:
     return float(seconds) if isinstance(seconds, int | float) else None
 
 
-class _ReasonTexts(NamedTuple):
-    reason: str
-    text: str
-    detail: str
-    status: str
-
-
 def _reason(
     node: store.StoredNode | None, metric: wire.WireNodeMetric | None, written: MidStatus | None, now: dt.datetime
-) -> _ReasonTexts:
-    """Return the reason for the newest report; a calculated one is that of the last write, which has the source."""
+) -> tuple[str, str, str, str]:
+    """Return reason, text, detail and status for the newest report.
+
+    A calculated reason is that of the last write, which has the source.
+    """
     decided = decision.decide_by_spec(node, metric, now) if node else None
-    if decided is None:
-        if written:
-            return _ReasonTexts(written.reason, written.text, written.detail, written.status)
-        return _ReasonTexts("", "", "", "") if node is None else _reason_texts(Reason.NO_CONFIGURATION, "")
-    if written and STATUS[decided.reason] is Status.CALCULATED and written.status == Status.CALCULATED:
-        return _ReasonTexts(written.reason, written.text, written.detail, written.status)
-    return _reason_texts(decided.reason, decided.detail)
-
-
-def _reason_texts(reason: Reason, detail: str) -> _ReasonTexts:
-    return _ReasonTexts(reason.value, TEXTS[reason], detail, STATUS[reason].value)
+    is_calculated = decided is not None and STATUS[decided.reason] is Status.CALCULATED
+    if written and (decided is None or (is_calculated and written.status == Status.CALCULATED)):
+        return written.reason, written.text, written.detail, written.status
+    if node is None:
+        return "", "", "", ""
+    reason, detail = (decided.reason, decided.detail) if decided else (Reason.NO_CONFIGURATION, "")
+    return reason.value, TEXTS[reason], detail, STATUS[reason].value
 
 
 def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondition]:

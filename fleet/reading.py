@@ -40,20 +40,10 @@ class Reader:
         now: dt.datetime,
         on_progress: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> None:
-        self._api = api
-        self._now = now
+        self.api = api
+        self.now = now
         self._on_progress = on_progress
         self.unread: list[Unread] = []
-
-    @property
-    def api(self) -> session.Session:
-        """Return the session, for objects that only one command reads."""
-        return self._api
-
-    @property
-    def now(self) -> dt.datetime:
-        """Return the time of the snapshot."""
-        return self._now
 
     @contextlib.contextmanager
     def attempt(self, what: str, *, is_optional: bool = False) -> Iterator[None]:
@@ -69,7 +59,7 @@ class Reader:
     async def nodes(self, label_selector: str | None = None) -> tuple[NodeState, ...] | None:
         """Return the state of every node that the selector matches; None where neither kind may be read."""
         pairs = self.pairs(label_selector)
-        states = [node_state.combine(name, node, metric, self._now) async for name, node, metric in pairs]
+        states = [node_state.combine(name, node, metric, self.now) async for name, node, metric in pairs]
         if self._is_unread("nodes") and self._is_unread("nodemetrics"):
             return None
         return tuple(sorted(states, key=lambda state: state.name))
@@ -153,18 +143,14 @@ class Reader:
     async def scheduler_config(self, suite_namespace: str) -> SchedulerConfig:
         """Read the configuration of the scheduler plugin: the first ConfigMap that there is."""
         for name in scheduler_config.CONFIG_MAPS:
-            config_map = None
-            with self.attempt(f"configmaps/{name}", is_optional=True):
-                config_map = await objects.get(
-                    self._api, resources.CONFIG_MAPS, name, namespace=suite_namespace, decode=store.ConfigMap
-                )
+            config_map = await self._config_map(suite_namespace, name, is_optional=True)
             if config_map is not None:
                 return scheduler_config.read((config_map.data or {}).get(scheduler_config.KEY, ""))
         return SchedulerConfig()
 
     async def usage_limit(self, suite_namespace: str) -> float | None:
         """Read the CPU usage above which the scheduler places no pod; None, without a note, where it is not known."""
-        config = await Reader(self._api, self._now).scheduler_config(suite_namespace)
+        config = await Reader(self.api, self.now).scheduler_config(suite_namespace)
         return config.usage_limit_percent
 
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
@@ -192,7 +178,7 @@ class Reader:
     async def _reports(self, node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
         """Yield the report of a node, or those of all."""
         if node is not None:
-            yield await objects.get(self._api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
+            yield await objects.get(self.api, resources.NODE_METRICS, node, decode=wire.NodeMetricWithPods)
             return
         async for metric in self._each(resources.NODE_METRICS, wire.NodeMetricWithPods):
             yield metric
@@ -203,10 +189,10 @@ class Reader:
         workloads: dict[str, wire.WireWorkload] = {}
         for name, resource in WORKLOADS.items():
             with self.attempt(f"{resource.plural}/{name}"):
-                workload = await objects.get(self._api, resource, name, namespace=namespace, decode=wire.WireWorkload)
+                workload = await objects.get(self.api, resource, name, namespace=namespace, decode=wire.WireWorkload)
                 workloads[name] = workload
         with self.attempt(f"leases/{MANAGER}"):
-            record = await objects.get(self._api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+            record = await objects.get(self.api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
             holder = record.spec.holder_identity or ""
             renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
         config_map = _config_map_name(workloads.get(MANAGER))
@@ -224,7 +210,7 @@ class Reader:
     async def kubernetes(self) -> str:
         """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""
         with self.attempt("version"):
-            version = decoding.decode(_VERSION, await self._api.send(_VERSION), wire.WireVersion)
+            version = decoding.decode(_VERSION, await self.api.send(_VERSION), wire.WireVersion)
             return version.git_version.removeprefix("v")
         return ""
 
@@ -233,7 +219,7 @@ class Reader:
         config_map = None
         with self.attempt(_MANAGER, is_optional=True):
             config_map = await objects.get(
-                self._api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.WireWorkload
+                self.api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.WireWorkload
             )
         return _config_map_name(config_map)
 
@@ -249,11 +235,9 @@ class Reader:
         before = evaluation.restore(stored.data if stored else None)
         return evaluation.evaluate(before, current.data if current else None, exists=current is not None)
 
-    async def _config_map(self, namespace: str, name: str) -> store.ConfigMap | None:
-        with self.attempt(f"configmaps/{name}"):
-            return await objects.get(
-                self._api, resources.CONFIG_MAPS, name, namespace=namespace, decode=store.ConfigMap
-            )
+    async def _config_map(self, namespace: str, name: str, *, is_optional: bool = False) -> store.ConfigMap | None:
+        with self.attempt(f"configmaps/{name}", is_optional=is_optional):
+            return await objects.get(self.api, resources.CONFIG_MAPS, name, namespace=namespace, decode=store.ConfigMap)
         return None
 
     def _is_unread(self, what: str) -> bool:
@@ -272,7 +256,7 @@ class Reader:
         why = ""
         left_out = list[str]()
         items = objects.list_items(
-            self._api,
+            self.api,
             resource,
             namespace=namespace,
             parameters=parameters or {},

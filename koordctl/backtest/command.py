@@ -70,13 +70,7 @@ PARAMETERS: Final = (
     Option(["--from", "start"], default="14d", metavar="TIME", help="first time, or a duration before now"),
     Option(["--to", "end"], default="now", metavar="TIME", help="last time, or a duration before now"),
     Option(["--step"], default="5m", **_DURATION, help="time between samples, and window of the rate"),
-    Option(
-        ["--selector"],
-        default="",
-        show_default=False,
-        metavar="MATCHERS",
-        help="label matchers of all series, such as cluster='a'",
-    ),
+    flags.selector("--selector", "cluster='a'"),
     Option(["--nodes"], default=".*", metavar="REGEX", help="names of the nodes to read"),
     Option(["--node-label"], default="node", metavar="LABEL", help="label of cAdvisor's series with the node"),
     Option(

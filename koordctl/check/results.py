@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,55 +103,29 @@ def answer(results: Iterable[CheckVerdict], namespace: str, fail_on: str) -> Ans
     """Return the answer: one line for each check, then what to do about those that did not pass."""
     order = list(Category)
     ordered = sorted(results, key=lambda result: order.index(result.kind.category))
-    rows = [
-        (result.kind.category, f"{SIGNS[result.verdict]} {result.verdict}", result.kind.code, result.text)
+    checks = [
+        CheckResult(
+            category=result.kind.category,
+            code=result.kind.code,
+            verdict=result.verdict,
+            text=result.text,
+            fix=result.fix.replace("NAMESPACE", namespace),
+            page=f"{PAGE}#{result.kind.code.lower()}",
+        )
         for result in ordered
     ]
+    rows = [(check.category, f"{SIGNS[check.verdict]} {check.verdict}", check.code, check.text) for check in checks]
     columns = [Column(title) for title in ("CATEGORY", "RESULT", "CHECK", "FOUND")]
-    counts = Counter(result.verdict for result in ordered)
+    counts = Counter(check.verdict for check in checks)
     code = exit_code(ordered, fail_on)
+    tail = []
+    for check in checks:
+        if check.verdict in _STYLES:
+            tail += ["", f"{check.code}: {check.text}", f"  do   {check.fix}", f"  see  {check.page}"]
     return Answer(
-        Check(
-            works=code == FINE,
-            counts={verdict.value: counts[verdict] for verdict in Verdict},
-            checks=[_document(result, namespace) for result in ordered],
-        ),
-        [Table(columns, rows, [_STYLES.get(result.verdict, "") for result in ordered])],
-        [f"check/{result.kind.code}" for result in ordered],
-        tail=[*_details(ordered, namespace), "", _summary(counts)],
+        Check(works=code == FINE, counts={verdict.value: counts[verdict] for verdict in Verdict}, checks=checks),
+        [Table(columns, rows, [_STYLES.get(check.verdict, "") for check in checks])],
+        [f"check/{check.code}" for check in checks],
+        tail=[*tail, "", ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])],
         exit_code=code,
-    )
-
-
-def _summary(counts: Counter[Verdict]) -> str:
-    order = (Verdict.FAILED, Verdict.WARNING, Verdict.PASSED, Verdict.SKIPPED)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
-
-
-def page(kind: FindingKind) -> str:
-    """Return the section of the documentation about a code."""
-    return f"{PAGE}#{kind.code.lower()}"
-
-
-def _details(ordered: Sequence[CheckVerdict], namespace: str) -> list[str]:
-    lines = []
-    for result in ordered:
-        if result.verdict in _STYLES:
-            lines += ["", f"{result.kind.code}: {result.text}"]
-            lines += [f"  do   {_fix(result, namespace)}", f"  see  {page(result.kind)}"]
-    return lines
-
-
-def _fix(result: CheckVerdict, namespace: str) -> str:
-    return result.fix.replace("NAMESPACE", namespace)
-
-
-def _document(result: CheckVerdict, namespace: str) -> CheckResult:
-    return CheckResult(
-        category=result.kind.category,
-        code=result.kind.code,
-        verdict=result.verdict,
-        text=result.text,
-        fix=_fix(result, namespace),
-        page=page(result.kind),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fleet import findings
 from fleet.finding_kinds import Severity
@@ -97,8 +97,30 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     tables = [_parts(installed), _sums(totals)]
     if problems:
         tables.append(_findings(problems, installed.namespace))
+    data = StatusDocument(
+        server=snapshot.server,
+        namespace=installed.namespace,
+        kubernetes=installed.kubernetes,
+        configuration=_configuration(installed),
+        leader=installed.leader,
+        versions=dict(installed.versions()),
+        nodes=len(nodes),
+        measured_nodes=measured,
+        totals=Totals(**{name: amounts(amount) for name, amount in totals.items()}),
+        findings=[
+            StatusFinding(
+                code=problem.kind.code,
+                severity=problem.kind.severity,
+                objects=list(problem.objects),
+                sentence=problem.sentence,
+                fix=_fix(problem, installed.namespace),
+                page=problem.kind.page,
+            )
+            for problem in problems
+        ],
+    )
     return Answer(
-        _document(snapshot, installed, totals, problems),
+        data,
         tables,
         [f"finding/{problem.kind.code}" for problem in problems],
         head,
@@ -156,34 +178,6 @@ def _findings(problems: Sequence[Finding], namespace: str) -> Table:
         rows.append(("", "", f"-> {_fix(problem, namespace)}"))
         styles += [problem.kind.severity.value, ""]
     return Table(columns, rows, styles)
-
-
-def _document(
-    snapshot: FleetSnapshot, installed: Installation, totals: Mapping[str, Amounts], problems: Sequence[Finding]
-) -> StatusDocument:
-    nodes = snapshot.nodes or ()
-    return StatusDocument(
-        server=snapshot.server,
-        namespace=installed.namespace,
-        kubernetes=installed.kubernetes,
-        configuration=_configuration(installed),
-        leader=installed.leader,
-        versions=dict(installed.versions()),
-        nodes=len(nodes),
-        measured_nodes=sum(node.has_report for node in nodes),
-        totals=Totals(**{name: amounts(amount) for name, amount in totals.items()}),
-        findings=[
-            StatusFinding(
-                code=problem.kind.code,
-                severity=problem.kind.severity,
-                objects=list(problem.objects),
-                sentence=problem.sentence,
-                fix=_fix(problem, installed.namespace),
-                page=problem.kind.page,
-            )
-            for problem in problems
-        ],
-    )
 
 
 PARAMETERS = (*flags.READING, *flags.WATCH, flags.NAMESPACE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -38,31 +37,24 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Print the versions; a cluster that cannot be read is a note. Return the exit code."""
-    if options.client:
-        return command.show(options, answer(_client(), {}))
     try:
-        return command.show(options, asyncio.run(_read(options)))
-    except errors.ApiServerError as error:
-        return command.show(options, answer(_client(), {}, [f"not read: {error}"]))
-
-
-def _client() -> str:
-    try:
-        return importlib.metadata.version(_DISTRIBUTION)
+        client = importlib.metadata.version(_DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
-        return UNKNOWN
-
-
-async def _read(options: Namespace) -> Answer:
-    async with command.connected(options) as api:
-        reader = Reader(api, clock.utc_now())
-        installed = await reader.installation(options.suite_namespace)
-    parts = {"kubernetes": installed.kubernetes or UNKNOWN, **installed.versions()}
-    return answer(_client(), parts, command.missing_rights(reader))
-
-
-def answer(client: str, parts: Mapping[str, str], notes: Sequence[str] = ()) -> Answer:
-    """Return the answer."""
+        client = UNKNOWN
+    parts, notes = ({}, []) if options.client else asyncio.run(_parts(options))
     rows = [("koordctl", client), *parts.items()]
     table = Table([Column("PART"), Column("VERSION")], rows)
-    return Answer(Version(client, dict(parts)), [table], [f"part/{name}" for name, _ in rows], notes=notes)
+    return command.show(
+        options, Answer(Version(client, parts), [table], [f"part/{name}" for name, _ in rows], notes=notes)
+    )
+
+
+async def _parts(options: Namespace) -> tuple[dict[str, str], list[str]]:
+    """Return the version of each part, and notes."""
+    try:
+        async with command.connected(options) as api:
+            reader = Reader(api, clock.utc_now())
+            installed = await reader.installation(options.suite_namespace)
+    except errors.ApiServerError as error:
+        return {}, [f"not read: {error}"]
+    return {"kubernetes": installed.kubernetes or UNKNOWN, **installed.versions()}, command.missing_rights(reader)

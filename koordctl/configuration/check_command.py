@@ -53,25 +53,17 @@ def run(options: Namespace) -> int:
 def answer(file: str, reading: colocation_document.Reading) -> Answer:
     """Return the answer: no where a part of the document is refused."""
     is_refused = config_problem.refuses(reading.problems)
-    rows = [
-        (
-            _sign(problem.effect),
-            config_problem.format_path(problem.path),
-            problem.actual,
-            problem.expected,
-            problem.effect.value,
-        )
-        for problem in reading.problems
-    ]
+    rows, styles, problems = [], [], []
+    for problem in reading.problems:
+        sign, style = (WARNING_SIGN, "warning") if problem.effect is Effect.ADVICE else (ERROR_SIGN, "error")
+        key = config_problem.format_path(problem.path)
+        rows.append((sign, key, problem.actual, problem.expected, problem.effect.value))
+        styles.append(style)
+        problems.append(ConfigProblem(key, problem.actual, problem.expected, problem.effect.name))
     columns = [Column(title) for title in ("", "KEY", "SEEN", "WANTED", "EFFECT")]
-    styles = ["warning" if problem.effect is Effect.ADVICE else "error" for problem in reading.problems]
     lines = [colocation_document.unused_text(reading.unused)] if reading.unused else []
     if not is_refused:
         lines.append("the document would be accepted" if reading.problems else "the document is good")
-    problems = [
-        ConfigProblem(config_problem.format_path(problem.path), problem.actual, problem.expected, problem.effect.name)
-        for problem in reading.problems
-    ]
     return Answer(
         ConfigCheck(file, not is_refused, problems, list(reading.unused)),
         [Table(columns, rows, styles)] if rows else [],
@@ -79,7 +71,3 @@ def answer(file: str, reading: colocation_document.Reading) -> Answer:
         [f"{file}: {'; '.join(lines) or 'refused'}"],
         exit_code=NOTHING if is_refused else FINE,
     )
-
-
-def _sign(effect: Effect) -> str:
-    return WARNING_SIGN if effect is Effect.ADVICE else ERROR_SIGN

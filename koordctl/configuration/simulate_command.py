@@ -85,7 +85,9 @@ PARAMETERS: Final = (
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        configurations = {name: _configuration(name) for name in options.config}  # before the cluster is read
+        configurations = {
+            name: None if name == STOCK else loader.load(name) for name in options.config
+        }  # before the cluster is read
         scenario = recorded_cluster.to_scenario(_recording(options), _play(options))
         outcomes = {name: _outcome(scenario, name, loaded, options.seed) for name, loaded in configurations.items()}
     except (
@@ -136,10 +138,6 @@ def _play(options: Namespace) -> Play:
         usage_percent=options.usage_percent,
         usage=usage,
     )
-
-
-def _configuration(name: str) -> PluginConfiguration | None:
-    return None if name == STOCK else loader.load(name)
 
 
 def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None, seed: int) -> ReplayOutcome:

@@ -48,10 +48,6 @@ class _Record(NamedTuple):
     """A line about why there is none."""
 
 
-class _NoRecord(Exception):
-    """The plugin has no record of the pod; the message states why."""
-
-
 PARAMETERS: Final = (
     Argument(
         ["pod"],
@@ -122,7 +118,7 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
         async with port_forward.open_forward(to, command.caller(options)) as forward:
             response = await forward.get(f"/debug/pods/{urllib.parse.quote(f'{name.namespace}/{name.name}')}?nodes=0")
         page = _page(response.status, response.body.decode(errors="replace"), str(to))
-    except (CannotForward, _NoRecord) as error:
+    except CannotForward as error:
         return _Record(lacks=[f"no decision record, only what kube-scheduler wrote to the pod: {error}"])
     decisions, use = page["decisions"], page.get("midOfNamespace")
     is_list = isinstance(decisions, list) and all(isinstance(decision, dict) for decision in decisions)
@@ -130,14 +126,14 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
 
 
 def _page(status: int, body: str, where: str) -> Mapping[str, Any]:
-    """Return the page of a response. Raises _NoRecord."""
+    """Return the page of a response. Raises CannotForward."""
     if status != http.HTTPStatus.OK:
-        raise _NoRecord(body.strip() or f"{where} responded with {status}")
+        raise CannotForward(body.strip() or f"{where} responded with {status}")
     with contextlib.suppress(ValueError, RecursionError):
         page = json.loads(body)
         if isinstance(page, dict) and "decisions" in page:
             return page
-    raise _NoRecord(f"{where} is not the debug-port of this plugin, it responded with {body[:100]!r}")
+    raise CannotForward(f"{where} is not the debug-port of this plugin, it responded with {body[:100]!r}")
 
 
 async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
