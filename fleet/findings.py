@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -128,13 +128,11 @@ def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
     for node in nodes:
         for finding in node_findings(node):
             groups[finding.kind.code].append(finding)
-    return [finding for group in groups.values() for finding in _grouped(group)]
-
-
-def _grouped(group: Sequence[Finding]) -> Sequence[Finding]:
-    if len(group) <= _MOST_OF_A_KIND:
-        return group
-    return [Finding(group[0].kind, tuple(finding.objects[0] for finding in group))]
+    found = []
+    for group in groups.values():
+        together = Finding(group[0].kind, tuple(finding.objects[0] for finding in group))
+        found += group if len(group) <= _MOST_OF_A_KIND else [together]
+    return found
 
 
 def node_findings(node: NodeState) -> Iterator[Finding]:

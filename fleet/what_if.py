@@ -126,16 +126,12 @@ def _outcome(
         node,
         gathered.usable,
         policy,
-        _requests(state),
+        Requests(
+            {names.CPU: state.prod_requests.cpu or 0, names.MEMORY: state.prod_requests.memory or 0},
+            {names.MID_CPU: requested.cpu or 0, names.MID_MEMORY: requested.memory or 0},
+        ),
         sample=gathered.sample_time,
         max_increase_percent=None,
         closed=decision.why_closed(node, strategy),
     )
     return WhatIfOutcome(Amounts(*(target.values[mid] for mid in names.MID_RESOURCES)), reason)
-
-
-def _requests(state: NodeState) -> Requests:
-    return Requests(
-        {names.CPU: state.prod_requests.cpu or 0, names.MEMORY: state.prod_requests.memory or 0},
-        {names.MID_CPU: state.mid_requests.cpu or 0, names.MID_MEMORY: state.mid_requests.memory or 0},
-    )

@@ -67,7 +67,7 @@ class DetailedReport(wire.WireReport, rename="camel", frozen=True):
     prediction: DetailedPrediction | None = None
 
 
-class DetailedNodeMetric(msgspec.Struct, frozen=True):
+class DetailedNodeMetric(wire.WireNodeMetric, frozen=True, gc=False):
     """A NodeMetric with windows, terms and conditions."""
 
     status: DetailedReport | None = None

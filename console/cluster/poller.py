@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -128,14 +129,11 @@ class Poller:
     async def _read(self, api: session.Session) -> float:
         """Read a snapshot; return the pause before the next one."""
         began, now = time.monotonic(), clock.utc_now()
-        before = self.view
         try:
             snapshot, limit = await reading.snapshot(api, self.namespace, now)
         except errors.ApiServerError as error:
             log.warning("no snapshot of %s: %s; trying again", self.server, error)
-            self.view = FleetView(
-                before.snapshot, before.usage_limit_percent, before.read_seconds, before.late_after_seconds, str(error)
-            )
+            self.view = dataclasses.replace(self.view, error=str(error))
             self.first.set()
             return max(self._interval_seconds, error.retry_after_seconds or 0.0)
         took = time.monotonic() - began

@@ -5,7 +5,6 @@ Every function raises errors.ApiServerError where the apiserver does not answer.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import urllib.parse
@@ -50,19 +49,16 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Confi
     `outcome` is the configuration of the snapshot.
     """
     reader = Reader(api, now)
-    report, explanation, node_pods, metric, layers = None, None, None, None, node_state.NO_LAYERS
+    explanation, node_pods, metric, layers = None, None, None, node_state.NO_LAYERS
     with reader.attempt("nodemetrics"):
-        read = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
-        report = read.status
+        metric = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
     with reader.attempt(f"nodes/{name}"):
         with_status = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
-        with contextlib.suppress(errors.Forbidden, errors.NotFound):  # noted above
-            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
         explanation = await mid_explanation.explain(api, with_status, metric, now)
         layers = node_state.mid_layers(outcome, with_status)
     with reader.attempt("pods"):
         node_pods = await reader.pods(None, name)
-    return NodeDetail(explanation, node_pods, report, layers, tuple(reader.unread))
+    return NodeDetail(explanation, node_pods, metric.status if metric else None, layers, tuple(reader.unread))
 
 
 async def by_namespace(api: session.Session, namespace: str, now: dt.datetime) -> Listed[NamespaceState]:

@@ -11,7 +11,7 @@ from console.cluster.details import Listed
 from console.pages import shown
 from console.view import FleetView
 from fleet import wire
-from fleet.findings import AGENT, MANAGER, SCHEDULER, FleetSnapshot, Installation
+from fleet.findings import AGENT, MANAGER, SCHEDULER, Installation
 from manager.slo_config import evaluation
 
 _MOST_EVENTS: Final = 20
@@ -22,17 +22,17 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
     """Return the values of the template."""
     snapshot = view.snapshot
     installed = (snapshot.installation if snapshot else None) or Installation(namespace)
-    attention = view.findings
+    count = len(view.findings)
     return {
-        "headline": _headline(len(attention)),
+        "headline": f"{count} finding{'' if count == 1 else 's'}" if count else "Nothing is wrong in what was read",
         "parts": [_part(installed, name, title, now) for name, title in _PARTS],
         "kubernetes": installed.kubernetes or shown.UNKNOWN,
         "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
         else "not read",
         "document": _document(installed),
-        "findings": shown.items(attention, namespace),
-        "unread": _unread(snapshot),
+        "findings": shown.items(view.findings, namespace),
+        "unread": [gap for gap in (snapshot.unread if snapshot else ()) if gap.is_right or "/" not in gap.what],
         "events": shown.events((events.items or ())[:_MOST_EVENTS], now),
         "events_unread": events.items is None,
         "reports": sum(node.has_report for node in view.nodes),
@@ -50,14 +50,6 @@ def _document(installed: Installation) -> str:
     with contextlib.suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2)
     return text[:_LONGEST_DOCUMENT]
-
-
-def _headline(count: int) -> str:
-    return "Nothing is wrong in what was read" if not count else f"{count} finding{'' if count == 1 else 's'}"
-
-
-def _unread(snapshot: FleetSnapshot | None) -> list[Any]:
-    return [gap for gap in (snapshot.unread if snapshot else ()) if gap.is_right or "/" not in gap.what]
 
 
 def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:

@@ -94,7 +94,10 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
         is_bound=_stacked(info, time_range) > 0,
         measured={resource: [_name(row.labels) for row in rows] for resource, rows in usage.items()},
         usage={resource: _usable(_stacked(rows, time_range)) for resource, rows in usage.items()},
-        node_usage={resource: _usable(_only(rows, time_range)) for resource, rows in root_series.items()},
+        node_usage={
+            resource: _usable(rows[0].values if rows else np.full(time_range.steps, np.nan))
+            for resource, rows in root_series.items()
+        },
         requests=_requests(server, names, node_matcher, time_range),
         capacity=statuses[names.metrics["capacity"]],
         allocatable=statuses[names.metrics["allocatable"]],
@@ -143,10 +146,6 @@ def _name(labels: Mapping[str, str]) -> Name:
 
 def _stacked(rows: list[StepSeries], time_range: TimeRange) -> FloatArray:
     return np.array([row.values for row in rows]).reshape(-1, time_range.steps)
-
-
-def _only(rows: list[StepSeries], time_range: TimeRange) -> FloatArray:
-    return rows[0].values if rows else np.full(time_range.steps, np.nan)
 
 
 def _usable(values: FloatArray) -> FloatArray:

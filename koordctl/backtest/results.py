@@ -73,12 +73,9 @@ def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
     return [
         dataclasses.replace(candidate, parameters=dataclasses.replace(candidate.parameters, horizon_seconds=watched))
         for candidate in candidates
-        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS or not _is_calibrated(candidate.parameters)
+        if horizon_seconds <= LONGEST_CALIBRATED_SECONDS
+        or "calibrated" not in (candidate.parameters.predictor, *candidate.parameters.members)
     ]
-
-
-def _is_calibrated(parameters: PredictParameters) -> bool:
-    return parameters.predictor == "calibrated" or "calibrated" in parameters.members
 
 
 def _candidate(

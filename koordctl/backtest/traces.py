@@ -68,7 +68,8 @@ def read(path: Path) -> Traces:
     if not len(used):
         raise ValueError(f"{path}: no series has a value, want usage as numbers that are not negative")
     values = node_history.without_short_gaps(values[used], node_history.SHORT_GAP_SECONDS // step_seconds)
-    unit = _unit(values)
+    largest = np.nanmax(values)
+    unit = next((unit for unit, limit in _LARGEST.items() if largest <= limit), TraceUnit.OWN_LARGEST)
     own_largest = np.maximum(np.nanmax(values, axis=1, keepdims=True), np.finfo(float).tiny)
     shares = values / (own_largest if unit is TraceUnit.OWN_LARGEST else _DIVISOR[unit])
     return Traces(tuple(names[index] for index in used), step_seconds, shares, unit)
@@ -98,8 +99,3 @@ def _evenly(path: Path, times: np.ndarray) -> tuple[int, np.ndarray]:
     if positions[-1] >= _MOST_MISSING * len(times):
         raise ValueError(f"{path}: {len(times)} rows of {positions[-1] + 1:.0f}, want at least one of {_MOST_MISSING}")
     return round(step), positions.astype(int)
-
-
-def _unit(values: np.ndarray) -> TraceUnit:
-    largest = np.nanmax(values)
-    return next((unit for unit, limit in _LARGEST.items() if largest <= limit), TraceUnit.OWN_LARGEST)

@@ -167,17 +167,15 @@ class BundleCollector:
 
     async def _logs(self, pod: Pod) -> None:
         name = pod["metadata"]["name"]
+        request = objects.call("GET", "get", resources.PODS, name, self._namespace, subresource="log")
         for status in (pod.get("status") or {}).get("containerStatuses") or ():
             for previous in (False, True) if status.get("restartCount") else (False,):
                 file = f"logs/{name}-{status['name']}{'-previous' if previous else ''}.log"
+                limits = {"container": status["name"], "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
+                parameters = {**limits, "timestamps": "true", **({"previous": "true"} if previous else {})}
                 with self._attempt(file):
-                    self._archive.add(file, scrubbed(await self._log(name, status["name"], previous)))
-
-    async def _log(self, pod: str, container: str, previous: bool) -> str:
-        request = objects.call("GET", "get", resources.PODS, pod, self._namespace, subresource="log")
-        limits = {"container": container, "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
-        parameters = {**limits, "timestamps": "true", **({"previous": "true"} if previous else {})}
-        return (await self._api.send(request, parameters=parameters, accept="*/*")).decode("utf-8", "replace")
+                    log = await self._api.send(request, parameters=parameters, accept="*/*")
+                    self._archive.add(file, scrubbed(log.decode("utf-8", "replace")))
 
     async def _pages(self, part: str, pod: Pod) -> None:
         name = pod["metadata"]["name"]

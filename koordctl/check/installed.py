@@ -37,7 +37,10 @@ def results(state: CheckInputs, required: Collection[str], crd_dropped: Sequence
     snapshot = state.snapshot
     installed = snapshot.installation or Installation("")
     yield kubernetes(installed.kubernetes)
-    yield _rights(state, installed.namespace)
+    if state.missing_rights:
+        yield failed("Permissions", f"you may not: {reading.named(state.missing_rights, installed.namespace)}")
+    else:
+        yield passed("Permissions", "you may read everything that the commands show")
     yield from _crd(state, crd_dropped)
     yield from _workloads(snapshot, installed, required)
     if MANAGER in installed.workloads or snapshot.is_unread(f"leases/{MANAGER}"):
@@ -58,12 +61,6 @@ def kubernetes(version: str) -> CheckVerdict:
     if tuple(map(int, numbers)) < OLDEST_KUBERNETES:
         return failed("KubernetesVersion", f"Kubernetes {version}, want {oldest} or newer")
     return passed("KubernetesVersion", f"Kubernetes {version} is {oldest} or newer")
-
-
-def _rights(state: CheckInputs, namespace: str) -> CheckVerdict:
-    if state.missing_rights:
-        return failed("Permissions", f"you may not: {reading.named(state.missing_rights, namespace)}")
-    return passed("Permissions", "you may read everything that the commands show")
 
 
 def _crd(state: CheckInputs, dropped: Sequence[str]) -> Iterator[CheckVerdict]:

@@ -130,7 +130,9 @@ def answer(comparison: Comparison, most_nodes: int, notes: Sequence[str] = ()) -
     if tail and comparison.apply:
         tail.append(f"to apply it: {comparison.apply}")
     if comparison.keys:
-        tables.append(_key_table(comparison.keys))
+        columns = [Column(title) for title in ("KEY", "NOW", "THEN", "FROM")]
+        rows = [(key.key, _text(key.before), _text(key.after), key.layer) for key in comparison.keys]
+        tables.append(Table(columns, rows))
     return Answer(
         _document(comparison),
         [table for table in tables if table.rows] if not is_empty else [],
@@ -153,7 +155,8 @@ def _head(comparison: Comparison) -> Iterator[str]:
         ("CPU", before.cpu, after.cpu, cores, "cores"),
         ("memory", before.memory, after.memory, gib, "GiB"),
     ):
-        yield f"  Mid {name} {shown(old)} -> {shown(new)} {unit}{_share(old, new)}"
+        percent = f" ({100 * (new - old) / old:+.0f} %)" if old and new is not None else ""
+        yield f"  Mid {name} {shown(old)} -> {shown(new)} {unit}{percent}"
     changed = comparison.changed
     losers, short = [node for node in changed if node.takes], [node for node in changed if node.is_short]
     yield f"  {len(changed)} of {len(comparison.nodes)} nodes change, {len(losers)} of them have less"
@@ -164,10 +167,6 @@ def _head(comparison: Comparison) -> Iterator[str]:
         )
     if unknown := [node for node in comparison.nodes if not node.is_known]:
         yield f"  {WARNING_SIGN} left out, because requests or the report are not known: {_named(unknown)}"
-
-
-def _share(old: int | None, new: int | None) -> str:
-    return f" ({100 * (new - old) / old:+.0f} %)" if old and new is not None else ""
 
 
 def _named(nodes: Sequence[NodeChange]) -> str:
@@ -235,11 +234,6 @@ def _word(node: NodeChange) -> str:
 
 def _signed(amount: int | None, unit: int) -> str:
     return UNKNOWN if amount is None else f"{amount / unit:+.1f}"
-
-
-def _key_table(keys: Sequence[KeyChange]) -> Table:
-    columns = (Column("KEY"), Column("NOW"), Column("THEN"), Column("FROM"))
-    return Table(columns, [(key.key, _text(key.before), _text(key.after), key.layer) for key in keys])
 
 
 def _text(value: Any) -> str:

@@ -41,7 +41,7 @@ def documents(text: str) -> list[YamlDocument]:
     try:
         nodes = list(yaml_text.nodes(text))  # before the values: it refuses too many aliases
         values = [value for value in yaml.safe_load_all(text) if value is not None]
-        present = [node for node in nodes if not _is_null(node)]
+        present = [node for node in nodes if node.tag != "tag:yaml.org,2002:null"]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = " ".join(str(error).split())
         raise RulesRefused(f"cannot be read as YAML: {first}; want manifests, templates rendered first") from None
@@ -176,7 +176,3 @@ def _end(node: yaml.Node) -> int:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
     return int(node.end_mark.index)
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return bool(node.tag == "tag:yaml.org,2002:null")

@@ -76,7 +76,8 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
     resource = reason.removeprefix(_INSUFFICIENT)
     if not reason.startswith(_INSUFFICIENT) or resource not in names.MID_RESOURCES:
         return Miss()
-    amounts = [(amount, node.name) for node in nodes if (amount := _left(node, resource)) is not None]
+    left = ((_amount(node.mid.minus(node.mid_requests), resource), node.name) for node in nodes)
+    amounts = [(max(amount, 0), name) for amount, name in left if amount is not None]
     if not amounts:
         return Miss()
     request = _amount(mid, resource) or 0
@@ -94,11 +95,6 @@ def _fits_if(name: str, resource: str, amount: int) -> str:
     tenths = 10 * amount // _SHOWN_UNITS[resource]
     fits = _shown(resource, tenths * _SHOWN_UNITS[resource] / 10)
     return f"the pod requested at most {fits} of {resource} ({name} now)" if tenths > 0 else ""
-
-
-def _left(node: NodeState, resource: str) -> int | None:
-    whole, requested = _amount(node.mid, resource), _amount(node.mid_requests, resource)
-    return None if whole is None or requested is None else max(whole - requested, 0)
 
 
 def _amount(amounts: Amounts, resource: str) -> int | None:

@@ -93,7 +93,9 @@ class ExplainedPod:
 def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain pod`, with at most `most_nodes` nodes of the newest decision; 0: all."""
     rejections = _groups(explained)
-    tables = [_group_table(rejections)] if rejections else []
+    columns = (Column("NODES", right=True), Column("WHY NOT"), Column("NEAREST MISS"), Column("SOURCE"))
+    rows = [(str(group.nodes), group.reason, group.nearest.text, group.source) for group in rejections]
+    tables = [Table(columns, rows)] if rows else []
     nodes = explained.newest.get("nodes") or []
     shown = nodes[: most_nodes or None]
     if shown:
@@ -170,11 +172,6 @@ def _requests(explained: ExplainedPod) -> str:
         return f"{cores(mid.cpu)} cores and {gib(mid.memory)} GiB of Mid"
     requests = explained.state.requests
     return f"{cores(requests.cpu)} cores and {gib(requests.memory)} GiB"
-
-
-def _group_table(rejections: Sequence[Group]) -> Table:
-    columns = (Column("NODES", right=True), Column("WHY NOT"), Column("NEAREST MISS"), Column("SOURCE"))
-    return Table(columns, [(str(group.nodes), group.reason, group.nearest.text, group.source) for group in rejections])
 
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:

@@ -18,7 +18,7 @@ from fleet import node_state, pod_state
 from fleet.node_state import NodeState
 from fleet.reading import Reader
 from koordctl.cli import answer, command, flags
-from koordctl.cli.answer import Answer, Table
+from koordctl.cli.answer import Answer
 from koordctl.gain import gains
 from koordctl.gain.gains import Gain, GainSums, NamespaceMidUse
 from manager.mid_resource.reasons import STATUS, Reason, Status
@@ -154,7 +154,8 @@ def page_text(gain: Gain, written: str) -> str:
         parts += ["<h2>Core-hours a day</h2>", _chart(gain.days)]
     titles = ("By namespace", "Forecasts against usage, now")
     for title, table in zip(titles, answer.tables, strict=False):
-        parts += [f"<h2>{title}</h2>", _table(table)]
+        parts += [f"<h2>{title}</h2>", "<table>", _cells("th", [column.title for column in table.columns])]
+        parts += [*(_cells("td", row) for row in table.rows), "</table>"]
     if gain.missing:
         parts += ["<h2>Not shown</h2>", "<ul>", *(f"<li>{escape(sentence)}</li>" for sentence in gain.missing), "</ul>"]
     head = (
@@ -163,11 +164,6 @@ def page_text(gain: Gain, written: str) -> str:
         f"<title>{escape(gains.title(gain))}</title><style>{_STYLE}</style></head><body>"
     )
     return "\n".join([head, *parts, "</body></html>", ""])
-
-
-def _table(table: Table) -> str:
-    head = _cells("th", [column.title for column in table.columns])
-    return "\n".join(["<table>", head, *(_cells("td", row) for row in table.rows), "</table>"])
 
 
 def _cells(tag: str, cells: Iterable[str]) -> str:
