@@ -5,7 +5,7 @@ import pytest
 
 from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
-from koordctl.backtest import node_day
+from koordctl.backtest import cluster_history
 from koordlet.cluster import pods as pods_on_node
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
 from koordlet.collectors.statistics import CollectStatistics
@@ -100,4 +100,4 @@ def test_trimaran_counts_its_limits_and_no_requests():
 
 
 def test_the_back_test_knows_it_by_its_priority_class():
-    assert node_day.priority_class_by_name(MID_CLASS, {}) is pq.PriorityClass.MID
+    assert cluster_history.priority_class_by_name(MID_CLASS, {}) is pq.PriorityClass.MID

@@ -1,25 +1,208 @@
 """Read the nodes of a cluster from series of cAdvisor and kube-state-metrics, one node and day at a time.
 
 Series of the two Prometheus of an HA pair are merged by their maximum. Counters are read by `rate`, which handles their
-resets. A pod is identified by its UID: one that moves or is created again is another pod.
+resets. A pod is identified by its UID: one that moves or is created again is another pod. Days make one history.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from component_base.prometheus import label_values, selector
-from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest import node_history
+from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay
 from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
+from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import RESOURCES, Resource
+
+
+class Name(NamedTuple):
+    """Namespace and name of a pod; one that is created again has the same."""
+
+    namespace: str
+    pod: str
+
+
+class PodLabels(NamedTuple):
+    """Labels of a pod in the series of kube-state-metrics."""
+
+    name: Name
+    uid: str
+    """Namespace and name where the series have no UID."""
+    priority_class: str
+    """Name of a Kubernetes PriorityClass, empty without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeDay:
+    """Series of one node; arrays have one column for each step, NaN where there is no usable value."""
+
+    time_range: TimeRange
+    pods: Sequence[PodLabels]
+    is_bound: np.ndarray
+    """(pods, steps): whether the pod was on the node."""
+    measured: Mapping[Resource, Sequence[Name]]
+    usage: Mapping[Resource, FloatArray]
+    """(rows of `measured`, steps) in cores and bytes."""
+    node_usage: Mapping[Resource, FloatArray]
+    """(steps,): the root cgroup."""
+    requests: Mapping[str, Mapping[str, float]]
+    """UID -> resource -> sum over the containers."""
+    capacity: Mapping[str, float]
+    allocatable: Mapping[str, float]
+
+
+@dataclass(eq=False)
+class _MeasuredStay:
+    """A pod with usage from one known step to another; values are (2, steps) of CPU and memory."""
+
+    labels: PodLabels
+    start: int
+    values: FloatArray
+
+    @property
+    def end(self) -> int:
+        return self.start + int(self.values.shape[1])
+
+
+def join_days(
+    node: str, time_range: TimeRange, days: Iterable[NodeDay], classes: Mapping[str, PriorityClass]
+) -> NodeHistory:
+    """Return the history of a node from days in ascending order; `bound` is empty where no pod was measured.
+
+    Pods that do not run at the same time share a row, so memory grows with the pods at one time.
+    """
+    steps, step_seconds = time_range.steps, time_range.step_seconds
+    parts: dict[PodLabels, list[tuple[int, FloatArray]]] = {}
+    whole = {resource: np.full(steps, np.nan) for resource in RESOURCES}
+    requests: dict[str, dict[str, float]] = {}
+    capacity: dict[str, float] = {}
+    allocatable: dict[str, float] = {}
+    for day in days:
+        at = (day.time_range.start - time_range.start) // step_seconds
+        begin, end = max(at, 0), min(at + day.time_range.steps, steps)
+        for labels, values in _pod_values(day, begin - at, end - at):
+            parts.setdefault(labels, []).append((begin, values))
+        for resource in RESOURCES:
+            whole[resource][begin:end] = day.node_usage[resource][begin - at : end - at]
+        for uid, amounts in day.requests.items():
+            largest = requests.setdefault(uid, {})
+            for name, value in amounts.items():
+                largest[name] = max(largest.get(name, 0.0), value)
+        capacity |= day.capacity
+        allocatable |= day.allocatable
+    stays = sorted(_stays(parts, step_seconds), key=lambda stay: (stay.start, stay.labels))
+    pods, usage = _packed(stays, steps)
+    is_measured = all(np.isfinite(values).any() for values in whole.values())
+    return NodeHistory(
+        node,
+        step_seconds,
+        [_bound(stay.labels, requests, classes) for stay in stays],
+        pods,
+        usage,
+        {resource: _filled(values, step_seconds) for resource, values in whole.items()} if is_measured else None,
+        _amounts(capacity),
+        _amounts(allocatable) or _amounts(capacity),
+    )
+
+
+def priority_class_by_name(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClass:
+    """Return the class of the name of a Kubernetes PriorityClass; Prod for any other, which errs on the safe side."""
+    if name in classes:
+        return classes[name]
+    suffix = name.removeprefix("koord-").removeprefix("koordinator-")
+    by_suffix = {"mid": PriorityClass.MID, "batch": PriorityClass.BATCH, "free": PriorityClass.FREE}
+    return by_suffix.get(suffix, PriorityClass.PROD)
+
+
+def _pod_values(day: NodeDay, begin: int, end: int) -> Iterable[tuple[PodLabels, FloatArray]]:
+    """Yield CPU and memory of each pod while it is bound, (2, steps); NaN where one of them is missing."""
+    rows = {resource: {name: row for row, name in enumerate(day.measured[resource])} for resource in RESOURCES}
+    for labels, is_bound in zip(day.pods, day.is_bound[:, begin:end], strict=True):
+        numbers = [rows[resource].get(labels.name) for resource in RESOURCES]
+        values: FloatArray = np.full((len(RESOURCES), end - begin), np.nan)
+        if all(row is not None for row in numbers):
+            values[:] = [day.usage[resource][row, begin:end] for resource, row in zip(RESOURCES, numbers, strict=True)]
+            values[:, ~is_bound | ~np.isfinite(values).all(axis=0)] = np.nan
+        yield labels, values
+
+
+def _stays(parts: Mapping[PodLabels, Sequence[tuple[int, FloatArray]]], step_seconds: int) -> Iterable[_MeasuredStay]:
+    """Yield the pods that were measured. One ends where the next of its name begins: both have the same series."""
+    by_name: dict[Name, list[_MeasuredStay]] = {}
+    for labels, pieces in parts.items():
+        first = pieces[0][0]
+        values: FloatArray = np.full((len(RESOURCES), pieces[-1][0] + pieces[-1][1].shape[1] - first), np.nan)
+        for begin, part in pieces:
+            values[:, begin - first : begin - first + part.shape[1]] = part
+        measured = np.flatnonzero(np.isfinite(values[0]))
+        if len(measured):
+            stay = _MeasuredStay(labels, first + int(measured[0]), values[:, measured[0] : measured[-1] + 1].copy())
+            by_name.setdefault(labels.name, []).append(stay)
+    for same in by_name.values():
+        same.sort(key=lambda stay: (stay.start, stay.labels.uid))
+        for stay, following in zip(same, [*same[1:], None], strict=True):
+            if following is not None:
+                stay.values = stay.values[:, : max(following.start - stay.start, 0)]
+            if stay.values.shape[1]:
+                stay.values = np.array([_filled(values, step_seconds) for values in stay.values])
+                yield stay
+
+
+def _packed(stays: Sequence[_MeasuredStay], steps: int) -> tuple[list[SeriesStay], dict[Resource, FloatArray]]:
+    """Return the stays, which are in the order of their start, and their usage in as few rows as possible."""
+    pods: list[SeriesStay] = []
+    free: list[tuple[int, int]] = []
+    rows = 0
+    for stay in stays:
+        if free and free[0][0] <= stay.start:
+            row = heapq.heappop(free)[1]
+        else:
+            row, rows = rows, rows + 1
+        heapq.heappush(free, (stay.end, row))
+        pods.append(SeriesStay(row, stay.start, stay.end))
+    usage = {resource: np.full((rows, steps), np.nan) for resource in RESOURCES}
+    for stay, pod in zip(stays, pods, strict=True):
+        for resource, values in zip(RESOURCES, stay.values, strict=True):
+            usage[resource][pod.series, pod.start : pod.end] = values
+    return pods, usage
+
+
+def _bound(
+    labels: PodLabels, requests: Mapping[str, Mapping[str, float]], classes: Mapping[str, PriorityClass]
+) -> BoundPod:
+    requested = requests.get(labels.uid) or requests.get("/".join(labels.name), {})
+    return BoundPod(
+        uid=labels.uid,
+        priority_class=priority_class_by_name(labels.priority_class, classes),
+        cpu_request_millis=round(1000 * requested.get("cpu", 0.0)),
+        memory_request_bytes=round(requested.get("memory", 0.0)),
+        mid_cpu_request_millis=round(requested.get("kubernetes_io_mid_cpu", 0.0)),
+        mid_memory_request_bytes=round(requested.get("kubernetes_io_mid_memory", 0.0)),
+    )
+
+
+def _amounts(values: Mapping[str, float]) -> WholeAmounts | None:
+    if not {"cpu", "memory"} <= values.keys():
+        return None
+    return WholeAmounts(round(1000 * values["cpu"]), round(values["memory"]))
+
+
+def _filled(values: FloatArray, step_seconds: int) -> FloatArray:
+    filled: FloatArray = node_history.without_short_gaps(
+        values[np.newaxis], node_history.SHORT_GAP_SECONDS // step_seconds
+    )[0]
+    return filled
+
 
 METRICS: Final[Mapping[str, str]] = {
     "cpu": "container_cpu_usage_seconds_total",

@@ -19,9 +19,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from koordctl.backtest import cluster_history, node_day, node_history, prometheus, traces
-from koordctl.backtest.cluster_history import Names, NoSeries
-from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest import cluster_history, node_history, prometheus, traces
+from koordctl.backtest.cluster_history import Name, Names, NodeDay, NoSeries, PodLabels
 from koordctl.backtest.node_history import NodeHistory
 from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
 from koordlet.samples import RESOURCES, Resource
@@ -142,7 +141,7 @@ class PrometheusSource:
         client = Prometheus(self.server)
         try:
             days = (self._day(client, node, day) for day in prometheus.split_days(self.time_range, self.now_seconds))
-            history = node_day.join_days(node, self.time_range, days, self.names.classes)
+            history = cluster_history.join_days(node, self.time_range, days, self.names.classes)
         finally:
             client.close()
         if not history.bound:

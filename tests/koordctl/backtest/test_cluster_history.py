@@ -16,8 +16,7 @@ from e2e.thirdparty.prometheus.backfill import Sample
 from e2e.thirdparty.prometheus.server import Prometheus
 from koordctl import __main__ as koordctl
 from koordctl.backtest import cluster_history, node_history, replay, results
-from koordctl.backtest.cluster_history import METRICS, Names, NoSeries
-from koordctl.backtest.node_day import Name, PodLabels
+from koordctl.backtest.cluster_history import METRICS, Name, Names, NoSeries, PodLabels
 from koordctl.backtest.prometheus import Prometheus as Client
 from koordctl.backtest.prometheus import Server, TimeRange
 from koordctl.backtest.results import Span, all_candidates

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import node_day
-from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest import cluster_history
+from koordctl.backtest.cluster_history import Name, NodeDay, PodLabels
 from koordctl.backtest.prometheus import TimeRange
 from koordlet.samples import RESOURCES, Resource
 
@@ -39,7 +39,7 @@ def day(pods, usage, at=RANGE, **options):
 
 
 def history(*days, over=RANGE, classes=None):
-    return node_day.join_days("n", over, days, classes or {})
+    return cluster_history.join_days("n", over, days, classes or {})
 
 
 def usage_of(found, uid, resource=Resource.CPU):

@@ -14,7 +14,7 @@ import pytest
 
 from koordctl import __main__ as koordctl
 from koordctl.backtest import command, sources
-from koordctl.backtest.node_day import Name, NodeDay, PodLabels
+from koordctl.backtest.cluster_history import Name, NodeDay, PodLabels
 from koordctl.backtest.prometheus import TimeRange
 from koordlet.samples import RESOURCES
 from tests.koordctl.backtest.conftest import DAY, DAYS, NODES, START, STEP

@@ -13,8 +13,8 @@ from apiserver_client.connection import Connection
 from component_base import clock
 from fleet.port_forward import Caller
 from koordctl import __main__ as koordctl
-from koordctl.bundle import collecting
-from koordctl.bundle.collecting import Archive, BundleCollector
+from koordctl.bundle import command
+from koordctl.bundle.command import Archive, BundleCollector
 from tests.fakes import apiserver, fake_kubectl
 from tests.fleet import cluster
 from tests.koordctl.serving import healthy, kubeconfig_of
@@ -122,9 +122,9 @@ def test_what_is_too_much_is_named(tmp_path, monkeypatch):
         server.on("GET", f"{SUITE}/pods", apiserver.Answer(cluster.listing(*named)))
         server.on("GET", "/api/v1/nodes", apiserver.Answer(cluster.listing(cluster.node("a"), cluster.node("b"))))
 
-    monkeypatch.setattr(collecting, "MOST_OTHERS", 2)
+    monkeypatch.setattr(command, "MOST_OTHERS", 2)
     line = len(json.dumps(cluster.node("a"))) + 1
-    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", line + 1)
+    monkeypatch.setattr(command, "LARGEST_FILE_BYTES", line + 1)
     _, _, file = bundle(tmp_path, many)
     found = parts(file)
     assert [json.loads(line)["metadata"]["name"] for line in found["nodes.jsonl"].splitlines()] == ["a"]
@@ -193,10 +193,10 @@ def content_of(path):
     ("largest", "most", "kept"), [(12, 100, b"second\nthird"), (11, 100, b"third"), (100, 11, b"third")]
 )
 def test_of_a_text_that_is_too_large_the_last_whole_lines_are_kept(tmp_path, monkeypatch, largest, most, kept):
-    monkeypatch.setattr(collecting, "LARGEST_FILE_BYTES", largest)
-    monkeypatch.setattr(collecting, "MOST_BYTES", most)
+    monkeypatch.setattr(command, "LARGEST_FILE_BYTES", largest)
+    monkeypatch.setattr(command, "MOST_BYTES", most)
     text = "second\nthird" if largest == 12 else "first\nsecond\nthird"
-    with collecting.Archive(tmp_path / "a.tgz", 7.9) as made:
+    with command.Archive(tmp_path / "a.tgz", 7.9) as made:
         made.add("log", text)
     found = content_of(tmp_path / "a.tgz")
     assert found["log"] == kept
@@ -206,8 +206,8 @@ def test_of_a_text_that_is_too_large_the_last_whole_lines_are_kept(tmp_path, mon
 
 
 def test_all_files_together_are_limited_and_an_empty_one_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "MOST_BYTES", 20)
-    with collecting.Archive(tmp_path / "a.tgz", 0.0) as made:
+    monkeypatch.setattr(command, "MOST_BYTES", 20)
+    with command.Archive(tmp_path / "a.tgz", 0.0) as made:
         for name, text in (("a", "x" * 12), ("empty", ""), ("b", "y" * 8), ("c", "z")):
             made.add(name, text)
     assert content_of(tmp_path / "a.tgz") == {
@@ -221,7 +221,7 @@ def test_after_an_error_no_file_is_left(tmp_path):
         pass
 
     def stopped(*, after_removal):
-        with collecting.Archive(tmp_path / "a.tgz", 0.0) as made:
+        with command.Archive(tmp_path / "a.tgz", 0.0) as made:
             made.add("a", "x")
             if after_removal:
                 (tmp_path / "a.tgz").unlink()
@@ -318,3 +318,72 @@ def test_the_decision_records_of_a_scheduler_are_pages_of_their_own(tmp_path, mo
         "-metrics.txt": "/metrics", "-debug-pods.txt": "/debug/pods/", "-debug-nodes.txt": "/debug/nodes/",
         "-debug-config.txt": "/debug/config",
     }  # fmt: skip
+
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
+
+PLANTED = [
+    {"spec": {"containers": [{"env": [{"name": "INFLUX", "value": SECRET}]}]}},
+    {"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": f'{{"value":"{SECRET}"}}'}}},
+    {"metadata": {"managedFields": [{"x": SECRET}]}},
+    {"spec": {"containers": [{"args": [f"--influxdb-token={SECRET}"]}]}},
+    {"spec": {"containers": [{"command": ["sh", "-c", f"PASSWORD={SECRET} run"]}]}},
+    {"data": {"config": f'{{"provider": {{"token": "{SECRET}", "url": "x"}}}}'}},
+    {"data": {"config.yaml": f"provider:\n  password: {SECRET}\n"}},
+    {"data": {"url": f"https://user:{SECRET}@influx:8086/x"}},
+    {"message": f"401 for Authorization: Bearer {SECRET}"},
+    {"token": SECRET},
+    {"nested": [{"clientSecret": SECRET}]},
+]
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: json.dumps(each)[:40])
+def test_a_planted_secret_is_taken_out_of_an_object(planted):
+    assert SECRET in json.dumps(planted)
+    assert SECRET not in json.dumps(command.scrubbed_item(planted))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Authorization: Bearer {SECRET}",
+        f"requested with token={SECRET}&x=1",
+        f'{{"password": "{SECRET}"}}',
+        f"using https://admin:{SECRET}@proxy:3128",
+        f"api-key: {SECRET}",
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+    ],
+)
+def test_a_planted_secret_is_taken_out_of_a_log(line):
+    assert SECRET not in command.scrubbed(f"before\n{line}\nafter")
+
+
+def test_tokens_of_service_accounts_are_taken_out():
+    assert JWT not in command.scrubbed(f"sent {JWT} to it")
+
+
+def test_what_an_issue_needs_stays():
+    pod = {
+        "metadata": {
+            "name": "koordlet-x",
+            "annotations": {"koordinator.sh/mid-resource-status": '{"reason":"Shadow"}'},
+        },
+        "spec": {
+            "containers": [
+                {
+                    "args": ["run", "--http-port=9316"],
+                    "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "influx", "key": "t"}}}],
+                }
+            ]
+        },
+        "status": {"usage": {"cpu": "3", "memory": "4Gi"}, "ready": True, "count": 5},
+    }
+    assert command.scrubbed_item(pod) == pod
+    log = "2026-11-24T10:00:00Z WARNING GET https://10.0.0.1:443/api/v1/nodes: 403 Forbidden: cannot list nodes"
+    assert command.scrubbed(log) == log
+
+
+def test_a_long_hostile_text_takes_no_long_time():
+    for part in ("token", "a://", "eyJ-", "eyJ.", "-", "password=", 'token="', "bearer ", "-----BEGIN A-----", " "):
+        command.scrubbed(part * 50_000)

@@ -4,7 +4,7 @@ import pytest
 
 from api_types import names
 from fleet.node_state import Amounts, NodeState
-from koordctl.explain import misses
+from koordctl.explain import pod
 
 GIB = 2**30
 
@@ -25,7 +25,7 @@ def node(name, mid=10_000, requested=0, memory=8 * GIB):
 def found(message="", rejected=(), mid=WANTED, nodes=(), estimate=None):
     return [
         (each.nodes, each.reason, each.nearest.text, each.source)
-        for each in misses.groups(message, rejected, estimate or {}, mid, nodes)
+        for each in pod.groups(message, rejected, estimate or {}, mid, nodes)
     ]
 
 
@@ -104,7 +104,7 @@ OVERUSED = "node(s) usage exceed threshold"
 
 
 def of_scheduler(message, *nodes, wanted=WANTED):
-    (group,) = misses.groups(message, [], {}, wanted, nodes)
+    (group,) = pod.groups(message, [], {}, wanted, nodes)
     return group.nearest
 
 
@@ -124,7 +124,7 @@ def of_record(plugin, reason, inputs, estimate=None, wanted=NOTHING):
          "reportAgeSeconds": 5.0}
         for name, each in zip("abc", inputs, strict=False)
     ]  # fmt: skip
-    (group,) = misses.groups("", rejected, estimate or {}, wanted, [])
+    (group,) = pod.groups("", rejected, estimate or {}, wanted, [])
     return group.nearest
 
 
@@ -146,7 +146,7 @@ def short_of_mid(*left, wanted):
 )
 def test_only_a_mid_resource_that_is_insufficient_has_a_nearest_miss(reason):
     node = NodeState("a", mid=Amounts(20_000, GIB), mid_requests=Amounts(0, 0))
-    assert of_scheduler(f"0/9 nodes are available: 9 {reason}.", node) == misses.Miss()
+    assert of_scheduler(f"0/9 nodes are available: 9 {reason}.", node) == pod.Miss()
 
 
 @pytest.mark.parametrize(
@@ -171,17 +171,17 @@ def test_what_fits_of_the_memory_is_rounded_down(left, shown, fits):
 
 def test_the_resource_that_is_most_above_its_limit_is_named():
     found = over_limit(load({"cpu": 70, "memory": 80}, {"cpu": 100, "memory": 100}, {"cpu": 65, "memory": 60}))
-    assert found == misses.Miss("a", "a: memory 80 % with the pod, limit 60 %", "a used 20 % less of its memory")
+    assert found == pod.Miss("a", "a: memory 80 % with the pod, limit 60 %", "a used 20 % less of its memory")
 
 
 def test_the_node_that_is_least_above_its_own_limit_is_the_nearest():
     found = over_limit(load({"cpu": 70}, {"cpu": 100}, {"cpu": 50}), load({"cpu": 90}, {"cpu": 100}, {"cpu": 85}))
-    assert found == misses.Miss("b", "b: cpu 90 % with the pod, limit 85 %", "b used 5 % less of its cpu")
+    assert found == pod.Miss("b", "b: cpu 90 % with the pod, limit 85 %", "b used 5 % less of its cpu")
 
 
 def test_the_mid_resource_with_the_largest_missing_share_is_named():
     found = short_of_mid((5_000, 6 * GIB), wanted=Amounts(10_000, 8 * GIB))  # a half and a quarter are missing
-    assert found == misses.Miss(
+    assert found == pod.Miss(
         "a",
         "a has 5.0 cores left by its newest report, short by 5.0 cores",
         "the pod requested at most 5.0 cores of kubernetes.io/mid-cpu (a now)",
