@@ -24,15 +24,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpcore2
 
-from apiserver_client import (
-    authentication,
-    certificates,
-    chunked,
-    connection,
-    credentials,
-    errors,
-    sockets,
-)
+from apiserver_client import authentication, certificates, connection, credentials, errors, sockets
 
 logger = logging.getLogger(__name__)
 
@@ -344,14 +336,14 @@ async def _body(call: errors.Call, answer: httpcore2.Response, most_bytes: float
 async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> AsyncIterator[bytes]:
     """Yield the body directly from the connection, all available bytes at once: a further chunk is almost free."""
     stream: sockets.Stream = answer.extensions["network_stream"]
-    body = chunked.Body()
+    body = connection.Body()
     while not body.ended:
         received = await stream.read(_MOST_BYTES_AT_ONCE, silence_seconds)
         if not received:
             raise httpcore2.RemoteProtocolError("the connection was closed before the answer was complete")
         try:
             piece = body.decode(received)
-        except chunked.MalformedChunk as error:
+        except connection.MalformedChunk as error:
             raise httpcore2.RemoteProtocolError(error) from error
         if piece:
             yield piece

@@ -11,6 +11,14 @@ The stream guarantees:
   like a broken connection, and show in `WatchState`, which metrics, readiness and liveness read.
 
 A dead peer is detected by its silence: an apiserver sends bookmarks about once a minute.
+
+After a failed watch it resumes or lists again, after a delay:
+
+| failure | next |
+|---|---|
+| connection lost, TLS, token or permission refused, 429, 5xx | resume from the last version, which is still valid |
+| 410, or the apiserver rejects the request itself (other 4xx) | list again |
+| silence, or malformed lines | resume; the second time in a row the version is suspect: list again |
 """
 
 from __future__ import annotations
@@ -28,7 +36,31 @@ from typing import Any, Generic
 import msgspec
 from typing_extensions import TypeVar
 
-from apiserver_client import backoff, decoding, errors, objects, resources, session, watch_recovery
+from apiserver_client import backoff, decoding, errors, objects, resources, session
+
+_UNRELATED_TO_THE_VERSION = (errors.Unauthorized, errors.Forbidden, errors.Throttled, errors.ServerError)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The next step: `seconds` to wait, then a list or the same watch again."""
+
+    list_again: bool
+    seconds: float
+
+
+def after(
+    error: errors.ApiServerError, failures: int, *, wait: backoff.Backoff, uniform: Callable[[], float]
+) -> Recovery:
+    """Return the next step after `error`, when `failures` steps in a row failed before it."""
+    seconds = wait.seconds(failures, uniform)
+    if not isinstance(error, errors.StatusError):
+        in_doubt = isinstance(error, errors.WatchTimeout | errors.DecodeError)
+        return Recovery(in_doubt and failures > 0, seconds)
+    if error.retry_after_seconds is not None:
+        seconds = max(seconds, error.retry_after_seconds)
+    return Recovery(not isinstance(error, _UNRELATED_TO_THE_VERSION), seconds)
+
 
 logger = logging.getLogger(__name__)
 
@@ -319,7 +351,7 @@ class _Watch(Generic[T]):
     def failed(self, error: errors.ApiServerError) -> float:
         """Record a failure and decide the next step. Return the seconds to wait before it."""
         self._reset_failures(error)
-        recovery = watch_recovery.after(error, self.failures, wait=self.wait, uniform=self.uniform)
+        recovery = after(error, self.failures, wait=self.wait, uniform=self.uniform)
         self._log(error)
         if recovery.list_again:
             self.version = None

@@ -21,7 +21,7 @@ import msgspec
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
-from koordlet.prediction import buckets, checkpoint
+from koordlet.prediction import checkpoint, histogram_bank
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Plan
 from koordlet.prediction.parameters import PredictParameters
@@ -60,7 +60,7 @@ RATIOS = (0.5, 0.9, 0.95, 0.99)
 class ObjectHistogram:
     """One decaying histogram as an object with a list of weights, the usual implementation."""
 
-    def __init__(self, scheme: buckets.ExponentialBuckets, half_life_seconds: float) -> None:
+    def __init__(self, scheme: histogram_bank.ExponentialBuckets, half_life_seconds: float) -> None:
         self.scheme, self.half_life_seconds = scheme, half_life_seconds
         self.starts = scheme.starts.tolist()
         self.log_ratio = math.log(scheme.ratio)
@@ -114,7 +114,7 @@ def bench_histograms(keys: list[SeriesKey], repeat: int) -> None:
     rng = random.Random(3)
     rounds = [usage(keys, rng) for _ in range(16)]
     models = UsageModels(max_pods=len(keys))
-    schemes = {Resource.CPU: buckets.CPU_CORES, Resource.MEMORY: buckets.MEMORY_BYTES}
+    schemes = {Resource.CPU: histogram_bank.CPU_CORES, Resource.MEMORY: histogram_bank.MEMORY_BYTES}
     objects = {key: [ObjectHistogram(schemes[each], HALF_LIVES[each]) for each in RESOURCES] for key in keys}
     clock = iter(range(10**9))
 

@@ -23,14 +23,13 @@ from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.metrics import agent as agent_metrics
-from koordlet.metrics import evaluation as evaluation_metrics
-from koordlet.metrics import mid_namespaces
+from koordlet.metrics import node as node_metrics
 from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
-from koordlet.report import schedule, writer
+from koordlet.report import sending
 from koordlet.report.builder import Forecast, ReportBuilder
 from koordlet.samples import PROD_AND_UNRESERVED_SYSTEM
 from koordlet.settings import KoordletSettings
@@ -60,12 +59,12 @@ class Agent:
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
         self._tick_times = agent_metrics.TickTimes()
-        self._peak_comparison = evaluation_metrics.PeakComparison()
-        self._published: schedule.Published | None = None
+        self._peak_comparison = node_metrics.PeakComparison()
+        self._published: sending.Published | None = None
         self._last_tick = time.monotonic()
-        self._schedule = schedule.ReportSchedule()
+        self._schedule = sending.ReportSchedule()
         self._failures = 0
-        self._last_outcome: writer.Outcome | None = None
+        self._last_outcome: sending.Outcome | None = None
         self.exporter = exporter.start(settings)
         build_info.register(registry, "koordlet")
         registry.register(
@@ -78,10 +77,10 @@ class Agent:
                 cluster=self.view,
             )
         )
-        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
-        registry.register(mid_namespaces.SuppressionCollector(self.suppressor))
-        registry.register(evaluation_metrics.NodeResourcesCollector(observer, self.view, self._peak_comparison))
-        registry.register(mid_namespaces.MidNamespacesCollector(observer))
+        registry.register(node_metrics.EvaluationCollector(observer.evaluation, observer.server))
+        registry.register(node_metrics.SuppressionCollector(self.suppressor))
+        registry.register(node_metrics.NodeResourcesCollector(observer, self.view, self._peak_comparison))
+        registry.register(node_metrics.MidNamespacesCollector(observer))
         if self.exporter is not None:
             registry.register(agent_metrics.ExporterCollector(self.exporter))
 
@@ -225,7 +224,7 @@ class Agent:
             return
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         interval_in_spec = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
-        interval = schedule.seconds_between_reports(interval_in_spec, policy.force_update_interval_seconds or 0)
+        interval = sending.seconds_between_reports(interval_in_spec, policy.force_update_interval_seconds or 0)
         self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
         forecast = self.reports.predict(time.time(), self.view, policy)
         if forecast is None:
@@ -236,21 +235,21 @@ class Agent:
         self.reports.suppression_problems = self.suppressor.problems()
         status = self.reports.build(forecast, self.view, self.checkpointer.problem_text)
         version = self.view.resource_version
-        sent = await writer.send(api, self.settings.node_name, status, version)
-        if sent.resource_version is not None or sent.outcome is writer.Outcome.NO_NODE_METRIC:
+        sent = await sending.send(api, self.settings.node_name, status, version)
+        if sent.resource_version is not None or sent.outcome is sending.Outcome.NO_NODE_METRIC:
             self.view.note_write(version, sent.resource_version)
         self._note(sent, forecast, status, now, interval)
-        self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
+        self.counts.early_reports += is_early and sent.outcome is sending.Outcome.WRITTEN
 
     def _has_moved(self, forecast: Forecast, threshold_percent: float) -> bool:
         allocatable = forecast.allocatable
         if self._published is None or allocatable is None:
             return True
-        return schedule.has_moved(forecast.publishes, self._published, allocatable, threshold_percent)
+        return sending.has_moved(forecast.publishes, self._published, allocatable, threshold_percent)
 
     def _note(
         self,
-        sent: writer.Sent,
+        sent: sending.Sent,
         forecast: Forecast,
         status: node_metric.NodeMetricStatus,
         now: float,
@@ -259,14 +258,14 @@ class Agent:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
-                logging.INFO if sent.outcome is writer.Outcome.WRITTEN else logging.WARNING,
+                logging.INFO if sent.outcome is sending.Outcome.WRITTEN else logging.WARNING,
                 "report to NodeMetric %s: %s%s",
                 self.settings.node_name,
                 sent.outcome,
                 f": {sent.problem}" if sent.problem else "",
             )
             self._last_outcome = sent.outcome
-        if sent.outcome is not writer.Outcome.WRITTEN or sent.resource_version is None:
+        if sent.outcome is not sending.Outcome.WRITTEN or sent.resource_version is None:
             pause = max(backoff.DEFAULT.seconds(self._failures, random.random), sent.retry_after_seconds)
             self._failures += 1
             self._schedule.failed(now, pause)

@@ -18,7 +18,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import ClusterState, PodOnNode, PodTable
 from koordlet.collectors.capped_usage import CappedUsage
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import HostRoot
 from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import series
 from koordlet.metric_cache.interface import TimeWindow

@@ -7,8 +7,8 @@ from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
 from koordctl.backtest import cluster_history
 from koordlet.cluster import pods as pods_on_node
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.report import builder
 from manager.mid_resource import target
 from scheduler_plugin.state import pod_info

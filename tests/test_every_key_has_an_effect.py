@@ -22,7 +22,7 @@ from apiserver_client import session
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.report import writer
+from koordlet.report import sending
 from koordlet.samples import UsageSample
 from koordlet.settings import KoordletSettings
 from tests.fakes import cluster
@@ -30,7 +30,7 @@ from tests.koordlet.fed_node import FedNode
 from tests.koordlet.mid_suppression import test_suppressor
 from tests.koordlet.mid_suppression.suppressed_node import limited
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
-from tests.koordlet.prediction import test_calibrated_server
+from tests.koordlet.prediction.calibration import test_node_calibration
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
 from tests.manager.evictions import Short
 
@@ -191,11 +191,11 @@ async def agent_history(
     agent.view = node.cluster  # type: ignore[assignment]
     written: list[tuple[int, dict[str, Any]]] = []
 
-    async def send(_api: object, _name: str, status: Any, _version: str) -> writer.Sent:
+    async def send(_api: object, _name: str, status: Any, _version: str) -> sending.Sent:
         written.append((node.seconds, status.to_wire()))
-        return writer.Sent(writer.Outcome.WRITTEN, "2")
+        return sending.Sent(sending.Outcome.WRITTEN, "2")
 
-    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(sending, "send", send)
     monkeypatch.setattr(agent_module, "time", types.SimpleNamespace(time=lambda: node.now, monotonic=lambda: 0.0))
     monkeypatch.setattr(agent_module.random, "random", lambda: 0.5)
     for second in range(200):
@@ -311,7 +311,7 @@ async def test_a_key_of_the_calibration_changes_the_peak(path):
         _, spec = await manager_history(document)
         policy = spec_in_force.predict_policy(slo.PredictPolicy.model_validate(spec["predictPolicy"]))
         parameters = spec_in_force.predict_parameters(policy).for_predictor("calibrated")
-        peaks.append(test_calibrated_server.known().peak(parameters=parameters).peak)
+        peaks.append(test_node_calibration.known().peak(parameters=parameters).peak)
     assert peaks[0] > peaks[1]
 
 

@@ -14,9 +14,8 @@ from typing import Any, Final
 from api_types import names
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass
 from api_types.mid_pods import profile as profiles
-from api_types.mid_pods.documents import RulesRefused
 from api_types.mid_pods.profile import Profile
-from api_types.mid_pods.resources import LIMITS, PAIRS, REQUESTS, ResourcePair
+from api_types.mid_pods.resources import LIMITS, PAIRS, REQUESTS, ResourcePair, RulesRefused
 from api_types.mid_pods.template import DEFAULT_SCHEDULER
 
 GROUP: Final = "admissionregistration.k8s.io"

@@ -17,7 +17,7 @@ from api_types import names
 from api_types.colocation import selector as selectors
 from api_types.colocation.selector import NodeSelector
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.mid_pods.documents import RulesRefused, mapping, text
+from api_types.mid_pods.resources import RulesRefused, mapping, text
 
 API_VERSION: Final = "config.koordinator.sh/v1alpha1"
 KIND: Final = "ClusterColocationProfile"

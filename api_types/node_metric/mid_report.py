@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -250,3 +250,20 @@ def terms(
         )
         for native, mid in MID_OF_NATIVE.items()
     }
+
+
+class Metadata(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Identity of a NodeMetric; owner references exactly as received, because the manager writes them back."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    owner_references: list[dict[str, Any]] | None = None
+
+
+class NodeMetric(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Identity and status of a NodeMetric; usage is left to readers that need it."""
+
+    metadata: Metadata = Metadata()
+    status: MidReport | None = None

@@ -21,7 +21,7 @@ from koordctl.backtest import node_history
 from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay
 from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import RESOURCES, Resource
 
 

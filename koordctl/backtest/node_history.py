@@ -11,7 +11,7 @@ import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import Resource
 
 REQUESTS_CORES = (1, 2, 4, 8)

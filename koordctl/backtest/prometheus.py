@@ -16,7 +16,7 @@ import numpy as np
 from component_base import http_client, prometheus
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, Labels, PrometheusClient
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 
 DAY_SECONDS: Final = 86_400
 _LATEST_SAMPLE_SECONDS: Final = 3600

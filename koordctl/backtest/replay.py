@@ -20,7 +20,7 @@ from koordctl.backtest.scores import Stays
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.buckets import FloatArray, IntArray
+from koordlet.prediction.histogram_bank import FloatArray, IntArray
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction

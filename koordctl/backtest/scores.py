@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from koordctl.backtest.node_history import SeriesStay
-from koordlet.prediction.buckets import FloatArray, IntArray
+from koordlet.prediction.histogram_bank import FloatArray, IntArray
 
 
 class Stays:

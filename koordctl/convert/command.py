@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TextIO
 from click import Argument, Choice, Option
 
 from api_types.mid_pods import policy, template
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 from koordctl.cli import flags, output
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options

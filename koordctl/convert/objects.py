@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.mid_pods import policy, profile, template
-from api_types.mid_pods.documents import RulesRefused, mapping, sequence
+from api_types.mid_pods.resources import RulesRefused, mapping, sequence
 
 _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": (),

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from api_types.kubernetes import yaml_text
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 
 _STEP: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9./-]*|[0-9]+(\.[0-9]+)?([numkMGTP]|[KMGTPE]i)")

@@ -17,7 +17,7 @@ from component_base import prometheus
 from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
 from koordctl.gain import gains
 from koordctl.gain.gains import DayGain, Gain, GainSums, NamespaceMidUse, PeakExceeded, PredictorGain
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 
 _STEPS: Final = 2_000
 _LEAST_STEP_SECONDS: Final = 60

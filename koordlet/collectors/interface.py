@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
 from koordlet.collectors.cgroup.discovery import FollowedGroups
-from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.statistics import CollectStatistics
+from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 RESOURCES: Final = ("cpu", "memory", "io")

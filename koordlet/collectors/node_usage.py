@@ -20,10 +20,10 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 import psutil
 
 from koordlet.collectors import rates
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.rates import CpuReading, NoRate
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _SOURCE = "node usage"

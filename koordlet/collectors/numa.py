@@ -40,10 +40,9 @@ from api_types.kubernetes import cpu_list
 from koordlet.collectors import rates as counter_rates
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, RingShape, Tick
 from koordlet.collectors.rates import CpuReading, NoRate
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, NumaSample, SeriesKey, SeriesKind, UsageSample
 
 

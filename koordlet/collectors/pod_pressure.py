@@ -18,9 +18,9 @@ from koordlet.collectors import node_pressure
 from koordlet.collectors.cgroup import files
 from koordlet.collectors.cgroup.files import CpuPeriods
 from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _T = TypeVar("_T")

@@ -23,9 +23,9 @@ from koordlet.collectors.cgroup import batch as cgroup_batch
 from koordlet.collectors.cgroup.batch import CgroupBatch, CgroupReader
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 CONTAINER_TICKS = 5

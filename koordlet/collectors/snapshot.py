@@ -7,14 +7,13 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from koordlet.collectors import node_usage
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import Collector, Host, Tick
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.node_usage import MachineFacts, NodeUsageCollector
 from koordlet.collectors.numa import NumaCollector
 from koordlet.collectors.pod_pressure import PodPressure
 from koordlet.collectors.pod_usage import PodUsageCollector
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import Snapshot
 
 COLLECTORS: Final[tuple[type[Collector], ...]] = (

@@ -18,7 +18,7 @@ from koordlet.cluster.pods import ClusterState
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder
-from koordlet.report.writer import Outcome
+from koordlet.report.sending import Outcome
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
 
 _KINDS = {

@@ -6,13 +6,18 @@ limit is lowered, a tick costs a comparison.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import enum
+import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods import cpu_limits
-from apiserver_client import session
+from apiserver_client import cluster_events, errors, objects, resources, session
+from apiserver_client.decoding import Envelope
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
 from koordlet.cluster.view import ClusterView
@@ -21,8 +26,194 @@ from koordlet.metric_cache import series
 from koordlet.mid_suppression import node_usage
 from koordlet.mid_suppression.node_usage import CpuWaits, RecentUsage, SuppressionPods
 from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
-from koordlet.mid_suppression.resize import NOT_PERMITTED, ResizeOutcome, Sender
 from koordlet.node_observer import NodeObserver
+
+log = logging.getLogger(__name__)
+
+REPORTER: Final = "koordlet"
+TIMEOUT_SECONDS: Final = 5.0
+BLOCKED_SECONDS: Final = 300.0
+"""Pause after an answer that holds for every pod: the agent has no right."""
+UNREACHABLE_SECONDS: Final = 10.0
+PLAN_SECONDS: Final = 10.0
+"""Age from which the rest of a plan is dropped."""
+_MANY_CONFLICTS: Final = 3
+"""Conflicts in a row that are a problem: a pod may change once in a while."""
+NOT_PERMITTED: Final = "the agent may not patch pods/resize: set the chart value koordlet.suppression.enabled"
+_WITHOUT_RIGHT: Final = 'cannot patch resource "pods/resize"'
+
+
+class ResizeOutcome(enum.StrEnum):
+    """ResizeOutcome of a patch; the label of the counter."""
+
+    PATCHED = "patched"
+    CONFLICT = "conflict"
+    GONE = "gone"
+    QUOTA = "quota"
+    REFUSED = "refused"
+    NOT_PERMITTED = "not_permitted"
+    UNREACHABLE = "unreachable"
+
+
+_OUTCOMES: Final = (
+    (errors.NotFound, ResizeOutcome.GONE),
+    (errors.Conflict, ResizeOutcome.CONFLICT),
+    (errors.ServerError, ResizeOutcome.UNREACHABLE),
+    (errors.Throttled, ResizeOutcome.UNREACHABLE),
+    (errors.StatusError, ResizeOutcome.REFUSED),
+)
+"""ResizeOutcome of an error: that of the first kind that it is."""
+
+
+class SentResize(NamedTuple):
+    """ResizeOutcome of one patch."""
+
+    outcome: ResizeOutcome
+    problem: str = ""
+    quota: str = ""
+    """Name of the ResourceQuota that refused it."""
+    retry_after_seconds: float = 0.0
+
+
+async def send(api: session.Session, change: Change) -> SentResize:
+    """Patch the limits of one pod."""
+    pod = change.pod
+    assert pod.mid is not None
+    manager = cpu_limits.field_manager(pod.mid.containers)
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await objects.resize(
+                api,
+                pod.name,
+                cpu_limits.patch(pod.uid, pod.mid, change.limits),
+                namespace=pod.namespace,
+                field_manager=manager,
+                decode=Envelope,
+            )
+    except TimeoutError:
+        return SentResize(
+            ResizeOutcome.UNREACHABLE, f"no answer to the resize of {pod.namespace}/{pod.name} in {TIMEOUT_SECONDS:g} s"
+        )
+    except errors.ApiServerError as error:
+        return _refused(error)
+    return SentResize(ResizeOutcome.PATCHED)
+
+
+def _refused(error: errors.ApiServerError) -> SentResize:
+    problem = str(error)
+    match error:
+        case errors.Forbidden() if quota := cpu_limits.refusing_quota(error.server_message):
+            return SentResize(ResizeOutcome.QUOTA, problem, quota)
+        case errors.Forbidden() if _WITHOUT_RIGHT in error.server_message:
+            return SentResize(ResizeOutcome.NOT_PERMITTED, problem)
+        case errors.Invalid() if any(cause.field == "metadata.uid" for cause in error.causes):
+            return SentResize(ResizeOutcome.CONFLICT, problem)
+    outcome = next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), ResizeOutcome.UNREACHABLE)
+    return SentResize(outcome, problem, retry_after_seconds=error.retry_after_seconds or 0.0)
+
+
+class Sender:
+    """Sends the plans of one node, one after the other. Not thread-safe. Times are of a monotonic clock."""
+
+    def __init__(self, planner: Planner, monotonic: Callable[[], float], utc_now: Callable[[], dt.datetime]) -> None:
+        self._planner = planner
+        self._monotonic = monotonic
+        self._utc_now = utc_now
+        self.patches = {(direction, outcome): 0 for direction in ("down", "up") for outcome in ResizeOutcome}
+        """Patches since the agent started, by direction and outcome."""
+        self.is_permitted = True
+        """False after an answer that the agent has no right, until the next patch that succeeds."""
+        self.refusals: dict[str, tuple[ResizeOutcome, str]] = {}
+        """UID of a pod -> why the API server refused its newest patch."""
+        self._is_sending = False
+        self._blocked_until = 0.0
+        self._logged: set[tuple[str, str]] = set()
+        self._autoscaled: set[str] = set()
+        """UIDs of pods with an Event that names their autoscaler."""
+
+    def is_ready(self, now: float) -> bool:
+        """Return whether a plan may be sent now: none is being sent, and no pause holds for all pods."""
+        return not self._is_sending and now >= self._blocked_until
+
+    async def send(self, api: session.Session, changes: Sequence[Change], may_lower: Callable[[], bool]) -> None:
+        """Send a plan. Stops where the rest would be answered alike, is out of date, or limits may not be lowered."""
+        self._is_sending = True
+        try:
+            begin = self._monotonic()
+            for change in changes:
+                now = self._monotonic()
+                if now - begin >= PLAN_SECONDS or (change.is_lowering and not may_lower()):
+                    return
+                await self._send_one(api, change, now)
+                if self._monotonic() < self._blocked_until:
+                    return
+        finally:
+            self._is_sending = False
+
+    def keep_only(self, uids: AbstractSet[str]) -> None:
+        """Drop what is kept of other pods."""
+        self.refusals = {uid: refusal for uid, refusal in self.refusals.items() if uid in uids}
+        self._autoscaled &= uids
+        self._logged = {(uid, text) for uid, text in self._logged if uid in uids or not uid}
+
+    def log_once(self, uid: str, text: str) -> None:
+        """Log a problem of a pod, or of all pods with an empty UID, unless the same was logged before."""
+        if (uid, text) not in self._logged:
+            self._logged.add((uid, text))
+            log.warning("%s", text)
+
+    async def _send_one(self, api: session.Session, change: Change, now: float) -> None:
+        pod = change.pod
+        self._planner.sent(now, change)
+        sent = await send(api, change)
+        self._record_outcome(self._monotonic(), change, sent)
+        if sent.outcome is ResizeOutcome.QUOTA:
+            await self._post_event(
+                api, pod, cpu_limits.NOT_RESTORED, cpu_limits.quota_advice(sent.quota, pod.namespace)
+            )
+        if pod.mid is not None and pod.mid.autoscaler and pod.uid not in self._autoscaled:
+            self._autoscaled.add(pod.uid)
+            await self._post_event(api, pod, cpu_limits.AUTOSCALED, cpu_limits.autoscaler_advice(pod.mid.autoscaler))
+
+    def _record_outcome(self, now: float, change: Change, sent: SentResize) -> None:
+        pod, outcome = change.pod, sent.outcome
+        self.patches["down" if change.is_lowering else "up", outcome] += 1
+        if outcome is ResizeOutcome.PATCHED:
+            self._planner.done(change)
+            self.refusals.pop(pod.uid, None)
+            self.is_permitted = True
+        elif outcome is ResizeOutcome.NOT_PERMITTED:
+            self.is_permitted, self._blocked_until = False, now + BLOCKED_SECONDS
+            self.log_once("", f"suppression of Mid pods: {NOT_PERMITTED}: {sent.problem}")
+        elif outcome is ResizeOutcome.UNREACHABLE:
+            self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
+        else:
+            in_a_row = self._planner.failed(now, change)
+            problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
+            if outcome in (ResizeOutcome.CONFLICT, ResizeOutcome.GONE):
+                if in_a_row < _MANY_CONFLICTS:
+                    return
+                outcome, problem = ResizeOutcome.REFUSED, f"the pod changes before each patch of it arrives: {problem}"
+            self.refusals[pod.uid] = outcome, problem
+            self.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize refused: {problem}; trying again")
+
+    async def _post_event(self, api: session.Session, pod: PodOnNode, reason: str, message: str) -> None:
+        """Post an Event on a pod. An equal one of the last hour, or a missing right, is no fault."""
+        event = cluster_events.body(
+            cluster_events.Subject(resources.PODS, pod.name, pod.uid, pod.namespace),
+            severity="Warning",
+            reason=reason,
+            message=message,
+            reporter=REPORTER,
+            now=self._utc_now(),
+        )
+        try:
+            await objects.create(api, resources.EVENTS, event, namespace=pod.namespace)
+        except errors.AlreadyExists:
+            pass
+        except errors.ApiServerError as error:
+            log.debug("Event on pod %s/%s is not recorded: %s", pod.namespace, pod.name, error)
+
 
 _WAITS_SECONDS: Final = 5.0
 _MOST_NAMED: Final = 5

@@ -15,7 +15,7 @@ import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import Resource
 
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.

@@ -28,10 +28,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.node_calibration import NodeCalibrationState
 from koordlet.prediction.evaluation import EvaluationState
-from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, BankState
+from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, BankState, FloatArray
 from koordlet.prediction.packages.guard import MOST_STATE_BYTES
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
 from koordlet.samples import RESOURCES, Resource, SeriesKind

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, WholeAmounts
-from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.node_calibration import Calibrated
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.usage_models import SeriesStatistics
 from koordlet.samples import Resource
 

@@ -15,14 +15,20 @@ from typing import Final
 
 import numpy as np
 
-from koordlet.prediction import buckets
-from koordlet.prediction.buckets import ExponentialBuckets, FloatArray, IntArray
-from koordlet.prediction.histogram_bank import BankState, HistogramBank, SeriesRows
+from koordlet.prediction import histogram_bank
+from koordlet.prediction.histogram_bank import (
+    BankState,
+    ExponentialBuckets,
+    FloatArray,
+    HistogramBank,
+    IntArray,
+    SeriesRows,
+)
 from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind, UsageSample, pod_key
 
 BUCKETS: Final[Mapping[Resource, ExponentialBuckets]] = {
-    Resource.CPU: buckets.CPU_CORES,
-    Resource.MEMORY: buckets.MEMORY_BYTES,
+    Resource.CPU: histogram_bank.CPU_CORES,
+    Resource.MEMORY: histogram_bank.MEMORY_BYTES,
 }
 _POD: Final = SeriesKind.POD  # resolving a member of an enum costs more than the comparison, 500 times a training
 _CONTAINER: Final = SeriesKind.CONTAINER

@@ -23,7 +23,7 @@ from koordlet.node_observer import NodeObserver
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import Prediction
-from koordlet.report import conditions, schedule, status, usage_windows
+from koordlet.report import conditions, sending, status, usage_windows
 from koordlet.report import prediction as predicted
 
 _FRESH_SECONDS: Final = 60.0
@@ -40,7 +40,7 @@ class Forecast:
     bound: Sequence[PodOnNode] | None
     """Pods bound to the node; None until they are known."""
     result: Prediction | NoPrediction
-    publishes: schedule.Published
+    publishes: sending.Published
     allocatable: Mapping[str, int] | None
 
 
@@ -77,7 +77,7 @@ class ReportBuilder:
             policy,
             bound,
             result,
-            publishes=schedule.Published(
+            publishes=sending.Published(
                 predicted.units(peak.prod_peak) if peak else None,
                 predicted.units(peak.prod_reclaimable) if peak else None,
             ),

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import kopf
 
-from apiserver_client import connection, errors, exec_program
+from apiserver_client import authentication, connection, errors
 from component_base import clock
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ async def _with_credential(to: connection.Connection, info: kopf.ConnectionInfo)
     """Return the connection with what its credential program prints now. Raises errors.NoCredentials."""
     if to.exec_command is None:
         return info
-    credential = (await exec_program.run(to.exec_command)).credential
+    credential = (await authentication.run_program(to.exec_command)).credential
     info = dataclasses.replace(info, token=(credential.header or "").removeprefix("Bearer ") or None)
     if (pem := credential.certificate) is None:
         return info

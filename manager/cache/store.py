@@ -19,7 +19,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, times
-from api_types.node_metric import evaluation_report, mid_status, reader
+from api_types.node_metric import evaluation_report, mid_report, mid_status
 from api_types.node_metric.evaluation_report import Packed, WirePrediction
 from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
@@ -56,7 +56,7 @@ class ManagedFields(msgspec.Struct, frozen=True, gc=False):
     time: str | None = None
 
 
-class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False):
+class NodeMetricMetadata(mid_report.Metadata, rename="camel", frozen=True, gc=False):
     """Identity of a NodeMetric, and the clients that wrote it."""
 
     managed_fields: list[ManagedFields] | None = None
@@ -69,7 +69,7 @@ class StoredReport(MidReport, rename="camel", frozen=True):
     """Decoded, and packed as the NodeMetric enters the store, where this is None."""
 
 
-class StoredNodeMetric(reader.NodeMetric, frozen=True, gc=False):
+class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
     metadata: NodeMetricMetadata = NodeMetricMetadata()

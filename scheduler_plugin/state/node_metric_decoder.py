@@ -15,7 +15,7 @@ import pydantic
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
-from api_types.node_metric import mid_report, reader
+from api_types.node_metric import mid_report
 from scheduler_plugin.state import node_report, vectors
 from scheduler_plugin.state.node_report import NodeReport, StatisticsByWindow, VectorTable
 from scheduler_plugin.state.vectors import Vector
@@ -82,7 +82,7 @@ class Spec(_Wire, frozen=True, gc=False):
     """As written (this suite's extension)."""
 
 
-class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
+class NodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that scheduling reads."""
 
     spec: Spec = Spec()

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from api_types.kubernetes import times
-from apiserver_client import authentication, connection, errors, exec_program, objects, resources
+from apiserver_client import authentication, connection, errors, objects, resources
 from tests.fakes import apiserver
 
 NODE = "/api/v1/nodes/n"
@@ -208,7 +208,7 @@ async def test_a_hanging_program_is_killed_with_its_children_at_its_deadline(pro
     command = program(script)
     for seconds in (0.5, 4.0, 32.0):  # on a busy machine the program is killed before it has begun
         with pytest.raises(errors.NoCredentials, match=f"/login did not end within {seconds:g} s and was killed"):
-            await exec_program.run(command, longest_seconds=seconds)
+            await authentication.run_program(command, longest_seconds=seconds)
         if written_by(command):
             break
     await all_gone(await started_by(command))
@@ -235,7 +235,7 @@ async def test_a_request_that_is_cancelled_while_its_program_starts_leaves_none_
         return started
 
     monkeypatch.setattr(loop, "subprocess_exec", slowly)
-    asked = asyncio.create_task(exec_program.run(command))
+    asked = asyncio.create_task(authentication.run_program(command))
     pids = await started_by(command)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -244,7 +244,7 @@ async def test_a_request_that_is_cancelled_while_its_program_starts_leaves_none_
 
 
 async def test_a_watch_behind_a_hanging_program_fails_and_names_it(server, program, monkeypatch):
-    monkeypatch.setattr(exec_program.run, "__defaults__", (0.2,))
+    monkeypatch.setattr(authentication.run_program, "__defaults__", (0.2,))
     call = objects.call("GET", "watch", resources.NODES, None, None)
     async with server.session(exec_command=program(HANGING)) as api:
         with pytest.raises(errors.NoCredentials, match="/login did not end within"):
@@ -256,18 +256,18 @@ async def test_a_program_that_leaves_its_output_to_a_child_is_ended_at_its_deadl
     command = program('sleep 600 & echo $! > "$0.pids"; exit 0')
     for seconds in (0.5, 4.0, 32.0):
         with pytest.raises(errors.NoCredentials, match="did not end within"):
-            await exec_program.run(command, longest_seconds=seconds)
+            await authentication.run_program(command, longest_seconds=seconds)
         if written_by(command):
             break
     await all_gone(await started_by(command))
 
 
 def printed(token, lifetime_seconds):
-    return exec_program.Printed(connection.Credential(f"Bearer {token}"), lifetime_seconds)
+    return authentication.Printed(connection.Credential(f"Bearer {token}"), lifetime_seconds)
 
 
 class Program:
-    """Stands in for `exec_program.run`: results in order."""
+    """Stands in for `authentication.run_program`: results in order."""
 
     def __init__(self, *results):
         self.results = list(results)
@@ -285,7 +285,7 @@ class Program:
 def exec_auth(monkeypatch):
     def make(*results):
         runs, clock = Program(*results), Clock()
-        monkeypatch.setattr(exec_program, "run", runs)
+        monkeypatch.setattr(authentication, "run_program", runs)
         return authentication.ExecAuth(connection.ExecCommand("v1", ("login",)), clock), clock, runs
 
     return make
@@ -328,6 +328,6 @@ async def test_a_request_that_is_cancelled_in_a_renewal_lets_the_next_one_use_th
 async def test_the_time_of_expiry_is_read_from_what_the_program_prints(program):
     at = times.format_epoch(time.time() + 3600)
     text = json.dumps({"status": {"token": "t", "expirationTimestamp": at}})
-    assert 3500 < (await exec_program.run(program(f"echo '{text}'"))).lifetime_seconds <= 3600
+    assert 3500 < (await authentication.run_program(program(f"echo '{text}'"))).lifetime_seconds <= 3600
     without = json.dumps({"status": {"token": "t", "expirationTimestamp": None}})
-    assert (await exec_program.run(program(f"echo '{without}'"))).lifetime_seconds is None
+    assert (await authentication.run_program(program(f"echo '{without}'"))).lifetime_seconds is None

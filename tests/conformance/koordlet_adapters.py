@@ -23,9 +23,9 @@ from koordlet.cluster import spec_in_force
 from koordlet.collectors import node_usage, rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
-from koordlet.prediction import buckets
+from koordlet.prediction import histogram_bank
 from koordlet.prediction.histogram_bank import HistogramBank
-from koordlet.report import status, writer
+from koordlet.report import sending, status
 from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
@@ -33,7 +33,7 @@ from tests.fakes import apiserver
 from tests.koordlet.prediction.linear_buckets import LinearBuckets
 
 ROW = np.array([0])
-_FAILURES = (writer.Outcome.CONFLICT, writer.Outcome.REFUSED, writer.Outcome.UNREACHABLE)
+_FAILURES = (sending.Outcome.CONFLICT, sending.Outcome.REFUSED, sending.Outcome.UNREACHABLE)
 
 
 def _units(resources: Mapping[str, Any] | None) -> dict[str, int]:
@@ -120,7 +120,7 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
     """Compare everything but `devices`: GPUs are not measured."""
     if "avg" not in case:
         sent = asyncio.run(_report_without_a_node_metric())
-        came = {"status_update": sent.outcome is writer.Outcome.WRITTEN, "error": sent.outcome in _FAILURES}
+        came = {"status_update": sent.outcome is sending.Outcome.WRITTEN, "error": sent.outcome in _FAILURES}
         return None if expected.items() <= came.items() else f"expected {expected}, came {came}"
     usages = {name: UsageSample(**usage) for name, usage in case["avg"].items()}
     reported = []
@@ -142,13 +142,13 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
     return "; ".join(wrong) or None
 
 
-async def _report_without_a_node_metric() -> writer.Sent:
+async def _report_without_a_node_metric() -> sending.Sent:
     """Report to an apiserver that does not have the NodeMetric."""
     async with apiserver.running() as server:
         path = f"/apis/{names.GROUP}/v1alpha1/{names.NODE_METRIC_PLURAL}/node/status"
         server.on("PUT", path, apiserver.status(404, "NotFound", name="node"))
         async with server.session() as api:
-            return await writer.send(api, "node", node_metric.NodeMetricStatus(), "1")
+            return await sending.send(api, "node", node_metric.NodeMetricStatus(), "1")
 
 
 def _without_devices(value: Any) -> Any:
@@ -275,10 +275,10 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
 # Histograms
 
 
-def _buckets(options: Mapping[str, Any]) -> buckets.ExponentialBuckets | LinearBuckets:
+def _buckets(options: Mapping[str, Any]) -> histogram_bank.ExponentialBuckets | LinearBuckets:
     if options.get("kind") == "linear" or "bucket_size" in options:
         return LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
-    return buckets.ExponentialBuckets(
+    return histogram_bank.ExponentialBuckets(
         options["max_value"], options["first_bucket_size"], options["ratio"], options["epsilon"]
     )
 
@@ -335,7 +335,7 @@ def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
     return "; ".join(wrong) or None
 
 
-def _check_default(made: buckets.ExponentialBuckets | LinearBuckets, values: str) -> Any:
+def _check_default(made: histogram_bank.ExponentialBuckets | LinearBuckets, values: str) -> Any:
     def check(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
         bank = HistogramBank(made)
         for value, weight in zip(case[values], case["weights"], strict=True):
@@ -420,8 +420,8 @@ CHECKS = {
     "ExponentialHistogramOptions": check_options,
     "Histogram.Percentile": check_percentiles,
     "DecayingHistogram.Percentile": check_percentiles,
-    "defaultCPUHistogram percentile bounds": _check_default(buckets.CPU_CORES, "samples_cores"),
-    "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
+    "defaultCPUHistogram percentile bounds": _check_default(histogram_bank.CPU_CORES, "samples_cores"),
+    "defaultMemoryHistogram percentile bounds": _check_default(histogram_bank.MEMORY_BYTES, "samples_bytes"),
 }
 _ABOUT_A_POD = (
     "priority class (raw)", "priority class with default (cpu in milli)",

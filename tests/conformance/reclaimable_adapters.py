@@ -17,7 +17,7 @@ import numpy as np
 from api_types.kubernetes import pods
 from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster.pods import PodOnNode
-from koordlet.prediction import allocation, buckets
+from koordlet.prediction import allocation, histogram_bank
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, ProdLoad
@@ -68,12 +68,12 @@ class GivenPercentiles:
     resource: Resource
     outputs: tuple[Mapping[str, Any], ...]
 
-    def mean(self) -> buckets.FloatArray:
+    def mean(self) -> histogram_bank.FloatArray:
         raise NotImplementedError
 
     stdev = mean
 
-    def percentile(self, percent: float) -> buckets.FloatArray:
+    def percentile(self, percent: float) -> histogram_bank.FloatArray:
         """Return cores and bytes slightly above the stated value, which Koordinator obtained by truncation."""
         name, unit = ("cpu_milli", 1000) if self.resource is Resource.CPU else ("memory_bytes", 1)
         values = [float(output[f"p{percent:g}"][name]) / unit for output in self.outputs]

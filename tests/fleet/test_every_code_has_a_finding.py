@@ -27,7 +27,7 @@ WELL = {"Reporting", "Warm", "AllSourcesRead", "Predicting", "NotThrottled", "Su
 """Reasons of conditions that state no fault."""
 EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(")
 REASONS_BY_NAME = {"manager/slo_config/controller.py", "manager/mid_resource/controller.py"}
-REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/resize.py"}
+REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/suppressor.py"}
 REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events.py"}
 REASONS_BY_NAME |= {"manager/mid_resource/eviction/records.py"}
 """Modules that record Events whose codes are constants of SOURCES."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import HostRoot
 from tests.host_trees.plain_files import V1, V2
 
 _MOUNT = Path("/sys/fs/cgroup")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import HostRoot
 
 KIB = 1024
 CACHES = {"MemFree": 4 * KIB, "Active(file)": 8 * KIB, "Inactive(file)": 16 * KIB, "SReclaimable": 2 * KIB}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import HostRoot
 from tests.host_trees.group_names import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, GroupNames
 
 __all__ = ["BESTEFFORT", "BURSTABLE", "CGROUPFS", "GUARANTEED", "HYBRID", "SYSTEMD", "V1", "V2", "PlainHost"]

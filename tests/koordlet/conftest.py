@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from koordlet.report import writer
+from koordlet.report import sending
 from tests.koordlet.idle_agent import idle_agent
 
 
@@ -25,7 +25,7 @@ def sent(monkeypatch):
 
     async def send(_api, _name, status, version):
         reports.append(status)
-        return writer.Sent(writer.Outcome.WRITTEN, version)
+        return sending.Sent(sending.Outcome.WRITTEN, version)
 
-    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(sending, "send", send)
     return reports

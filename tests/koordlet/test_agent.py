@@ -21,20 +21,22 @@ from koordlet import agent as program
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.collectors.snapshot import HostCollector
+from koordlet.influxdb_exporter import exporter
 from koordlet.mid_suppression.planner import Change
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import FILE_NAME
-from koordlet.report import schedule, writer
-from koordlet.report.writer import Outcome
+from koordlet.report import sending
+from koordlet.report.sending import Outcome
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
+from tests.fakes import apiserver
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
-from tests.koordlet.test_agent_process import learnt_before
+from tests.koordlet.test_agent_process import NODE_METRICS, learnt_before, node_metric, scripted
 
 
 async def test_after_a_refusal_the_next_report_waits_as_long_as_the_apiserver_asks(tmp_path):
@@ -42,7 +44,9 @@ async def test_after_a_refusal_the_next_report_waits_as_long_as_the_apiserver_as
     host.set_node(1000, 1 << 30)
     settings = KoordletSettings(node_name="n1", state_dir="")
     agent = Agent(settings, NodeObserver(Path(tmp_path / "host"), 64), CollectorRegistry())
-    agent._note(writer.Sent(writer.Outcome.REFUSED, problem="429", retry_after_seconds=50.0), None, None, 1000.0, 60.0)
+    agent._note(
+        sending.Sent(sending.Outcome.REFUSED, problem="429", retry_after_seconds=50.0), None, None, 1000.0, 60.0
+    )
     assert not agent._schedule.is_check_due(1049.9)
     assert agent._schedule.is_check_due(1050.1)
     agent.observer.collector.close()
@@ -66,8 +70,8 @@ def test_a_tick_compares_the_usage_of_prod_with_the_peak_in_force(tmp_path):
     agent.observer.collector.close()
 
 
-WRITTEN = writer.Sent(writer.Outcome.WRITTEN, "10")
-NOT_FOUND = writer.Sent(writer.Outcome.NO_NODE_METRIC, problem="not found")
+WRITTEN = sending.Sent(sending.Outcome.WRITTEN, "10")
+NOT_FOUND = sending.Sent(sending.Outcome.NO_NODE_METRIC, problem="not found")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ NOT_FOUND = writer.Sent(writer.Outcome.NO_NODE_METRIC, problem="not found")
         ("12", WRITTEN, "12", 65),  # deleted and created again
         ("9", NOT_FOUND, None, 0),  # deleted before the write
         ("12", NOT_FOUND, "12", 65),
-        ("9", writer.Sent(writer.Outcome.UNREACHABLE, problem="timeout"), "9", 65),
+        ("9", sending.Sent(sending.Outcome.UNREACHABLE, problem="timeout"), "9", 65),
     ],
 )
 async def test_what_the_watch_brings_during_a_report_is_newer_than_its_answer(
@@ -101,7 +105,7 @@ async def test_what_the_watch_brings_during_a_report_is_newer_than_its_answer(
         view.resource_version = meanwhile
         return answer
 
-    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(sending, "send", send)
     await agent._report_if_due(None, 1000.0)
     assert (view.resource_version, agent.suppressor.threshold_percent()) == (version, threshold)
     agent.observer.collector.close()
@@ -182,11 +186,11 @@ async def test_a_report_before_its_time_needs_a_peak_that_moved(
     predict = agent.reports.predict
 
     def moved(*given):
-        publishes = schedule.Published({"cpu": 1000 + moved_cpu_millis, "memory": GIB}, None)
+        publishes = sending.Published({"cpu": 1000 + moved_cpu_millis, "memory": GIB}, None)
         return dataclasses.replace(predict(*given), publishes=publishes)
 
     agent.reports.predict = moved
-    agent._published = schedule.Published({"cpu": 1000, "memory": GIB}, None)
+    agent._published = sending.Published({"cpu": 1000, "memory": GIB}, None)
     monkeypatch.setattr(agent._schedule, "is_due", lambda _now: is_due)
     sent.clear()
     before = registry.get_sample_value("koordlet_early_reports_total")
@@ -296,9 +300,9 @@ def report(followed_agent, monkeypatch):
         async def send(_api, _name, _status, version):
             problem = "" if outcome is Outcome.WRITTEN else "the reason"
             version = version if outcome is Outcome.WRITTEN else None
-            return writer.Sent(outcome, version, problem=problem, retry_after_seconds=retry_after_seconds)
+            return sending.Sent(outcome, version, problem=problem, retry_after_seconds=retry_after_seconds)
 
-        monkeypatch.setattr(writer, "send", send)
+        monkeypatch.setattr(sending, "send", send)
         await followed_agent._report_if_due(None, now.seconds)
         return next(
             tenths / 10 for tenths in range(1000) if followed_agent._schedule.is_check_due(now.seconds + tenths / 10)
@@ -471,3 +475,72 @@ async def test_a_request_without_an_answer_does_not_hold_up_the_end(agent, monke
         group.create_task(agent._tick_until_stopped(None, group))
         await asked.wait()
         agent.stop.set()
+
+
+WRITE = "/api/v2/write"
+
+
+@pytest.fixture
+async def server():
+    async with apiserver.running() as running:
+        scripted(running, node_metric(), apiserver.Answer(node_metric()))
+        running.on("POST", WRITE, apiserver.Answer(b"", 204))
+        yield running
+
+
+@pytest.fixture
+def agent_with_history(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "TICK_SECONDS", 0.02)
+    host = PlainHost(tmp_path / "host")
+    host.set_node(1000, 1 << 30)
+    (tmp_path / "token").write_text("secret")
+
+    def made(server, interval_seconds, share_before_the_first):
+        monkeypatch.setattr(exporter, "random", types.SimpleNamespace(random=lambda: share_before_the_first))
+        registry = prometheus_client.CollectorRegistry()
+        settings = KoordletSettings(
+            node_name=NODE_NAME,
+            state_dir="",
+            influxdb_url=server.url,
+            influxdb_interval_seconds=interval_seconds,
+            influxdb_org="o",
+            influxdb_bucket="b",
+            influxdb_token_file=str(tmp_path / "token"),
+        )
+        return Agent(settings, NodeObserver(tmp_path / "host", 64), registry), registry
+
+    return made
+
+
+@contextlib.asynccontextmanager
+async def running(agent, server):
+    async with asyncio.timeout(20), server.session() as api:
+        task = asyncio.create_task(agent.run(api))
+        try:
+            yield
+        finally:
+            agent.stop.set()
+            await task
+
+
+def points(server):
+    return [line for request in server.asked("POST", WRITE) for line in request.body.decode().splitlines()]
+
+
+async def test_the_usage_of_the_node_is_written_and_counted(server, agent_with_history):
+    agent, registry = agent_with_history(server, 1, 0.1)
+    async with running(agent, server):
+        await server.until(lambda: server.asked("POST", WRITE))
+    assert any(line.startswith(f"koordlet_usage,kind=node,node={NODE_NAME} ") for line in points(server))
+    assert registry.get_sample_value("koordlet_influxdb_written_points_total") == len(points(server))
+
+
+async def test_points_that_wait_at_the_end_are_written_before_it(server, agent_with_history, caplog):
+    agent, _registry = agent_with_history(server, 600, 0.9)
+    async with running(agent, server):
+        await server.until(lambda: server.asked("PUT", f"{NODE_METRICS}/{NODE_NAME}/status"))
+        assert points(server) == []
+        agent.exporter.queue.add([f"m,node={NODE_NAME} f=1.0 1"])
+    assert points(server) == [f"m,node={NODE_NAME} f=1.0 1"]
+    assert "not written" not in caplog.text
+    assert not agent.exporter.writer._thread.is_alive()

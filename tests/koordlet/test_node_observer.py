@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import dataclasses
 import json
+import math
+import random
+import shutil
+import time
+from dataclasses import replace
 
+import prometheus_client
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.colocation import controller_config
+from api_types.kubernetes import quantities
+from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from api_types.node_metric import types as node_metric
+from koordlet import agent as agents
+from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.pods import PodTable
-from koordlet.collectors.pod_usage import CONTAINER_TICKS
+from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS
+from koordlet.metric_cache.series import PROD
 from koordlet.metrics import debug_pages
-from koordlet.prediction import evaluation
+from koordlet.metrics.node import EvaluationCollector
+from koordlet.node_observer import NodeObserver
+from koordlet.prediction import allocation, checkpointer, evaluation
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.prediction.evaluation import Dropped, Plan
 from koordlet.prediction.peaks import NoPrediction
-from koordlet.samples import SYSTEM, Resource, UsageSample
-from tests.host_trees.plain_files import V2
+from koordlet.prediction.server import Prediction, PredictionServer
+from koordlet.report.builder import ReportBuilder
+from koordlet.samples import (
+    NODE,
+    PROD_AND_UNRESERVED_SYSTEM,
+    SYSTEM,
+    UNRESERVED_SYSTEM,
+    Resource,
+    SeriesKind,
+    UsageSample,
+    pod_key,
+)
+from koordlet.settings import KoordletSettings
+from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.koordlet.collectors.test_capped_usage import throttled
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
@@ -243,3 +277,513 @@ def test_packages_get_samples_once_pods_and_spec_are_known(has_packages, generat
     cluster = node.cluster
     wanted = (node.now, cluster.pods.active(), cluster.capacity, plan.predictors), {"unmeasured": frozenset()}
     assert seen == [wanted] * (has_packages and generation is not None and synced)
+
+
+BATCH_UID, PROD_UID = "a" * 32, "b" * 32
+POLICY = spec_in_force.predict_policy(None).model_copy(update={"cold_start_period_seconds": 0})
+
+
+def described(uid, priority_class=PriorityClass.PROD, **changes):
+    made = PodOnNode(
+        uid=uid,
+        namespace="shop",
+        name=uid,
+        priority_class=priority_class,
+        qos_class=QoSClass.LS,
+        cpu_request_millis=1000,
+        memory_request_bytes=1 << 30,
+        mid_cpu_request_millis=0,
+        mid_memory_request_bytes=0,
+        is_terminated=False,
+        is_admitted=True,
+        cpu_limit_millis=None,
+        container_ids=frozenset(),
+    )
+    return replace(made, **changes)
+
+
+class Machine:
+    """A host of four CPUs with two busy pods, its cluster, and the parts of the agent that predict."""
+
+    def __init__(self, root):
+        self.files = PlainHost(root)
+        self.observer = NodeObserver(root, 1500, monotonic_ns=lambda: int(self.at_seconds * 1e9))
+        self.reports = ReportBuilder(self.observer)
+        self.pods = PodTable()
+        self.spec = node_metric.NodeMetricSpec()
+        self.generation = None
+        self.may_lack_pods = False
+        self.reservation_problem = self.spec_problem = None
+        self.unreadable = {}
+        self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
+        self.at_seconds = 1000.0
+
+    def run(self, seconds):
+        for _ in range(seconds):
+            self.at_seconds += 1
+            passed = self.at_seconds - 1000
+            self.files.set_node(round(350 * passed), 8 << 30)
+            self.files.set_group(self.files.pod(PROD_UID), 0.5 * passed, 1 << 30)
+            self.files.set_group(self.files.pod(BATCH_UID), 2.5 * passed, 2 << 30)
+            self.observer.observe(self.at_seconds, self)
+
+    def train(self):
+        self.observer.train(self.at_seconds, spec_in_force.predict_parameters(POLICY))
+
+    def build(self):
+        return self.reports.build(self.reports.predict(self.at_seconds, self, POLICY), self, None)
+
+    def bind(self, *bound):
+        for each in bound:
+            self.pods.put(each)
+        self.pods.keep_only([("shop", each.name) for each in bound])
+
+
+@pytest.fixture
+def machine(tmp_path):
+    made = Machine(tmp_path)
+    yield made
+    made.observer.collector.close()
+
+
+def test_before_the_first_list_no_class_is_recorded_and_after_it_batch_never_counted_as_prod(machine):
+    machine.run(40)
+    machine.train()
+    kinds = {key.kind for key in machine.observer.newest}
+    assert kinds == {SeriesKind.NODE, SeriesKind.SYSTEM, SeriesKind.POD}
+    machine.bind(described(PROD_UID), described(BATCH_UID, PriorityClass.BATCH))
+    machine.run(40)
+    machine.train()
+    assert {NODE, SYSTEM} <= machine.observer.newest.keys()
+    peak = quantities.cpu_millis(machine.build().prod_peak_metric.resource.resources["cpu"])
+    assert peak == pytest.approx(1000, abs=30)  # Prod uses 0.5, the system 0.5; Batch would add 2.5
+
+
+BIG = {"cpu_request_millis": 9000, "memory_request_bytes": 1 << 40}
+
+
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_allocated_is_what_the_prediction_subtracts_from_and_only_of_admitted_pods(machine, is_predicted):
+    mid = {"mid_cpu_request_millis": 700, "mid_memory_request_bytes": 5}
+    machine.bind(
+        described(PROD_UID, PriorityClass.NONE),
+        described(BATCH_UID, PriorityClass.BATCH),
+        described("waiting", is_admitted=False, **BIG),
+        described("mid", PriorityClass.MID, cpu_request_millis=0, memory_request_bytes=0, **mid),
+        described("mid-waiting", PriorityClass.MID, is_admitted=False, **mid),
+    )
+    machine.run(40)
+    if is_predicted:
+        machine.train()
+    status = machine.build()
+    assert (status.prediction is not None) is is_predicted
+    assert status.allocated.prod == {"cpu": "1", "memory": str(1 << 30)}
+    assert status.allocated.mid == {"kubernetes.io/mid-cpu": "700", "kubernetes.io/mid-memory": "5"}
+    if is_predicted:
+        peak = status.prod_peak_metric.resource.resources
+        reclaimable = status.prod_reclaimable_metric.resource.resources
+        assert quantities.cpu_millis(reclaimable["cpu"]) == max(0, 1000 - quantities.cpu_millis(peak["cpu"]))
+
+
+any_pod = st.builds(
+    described,
+    st.sampled_from("abcd"),
+    st.sampled_from(PriorityClass),
+    is_admitted=st.booleans(),
+    cpu_request_millis=st.integers(0, 10**9),
+    memory_request_bytes=st.integers(0, 2**60),
+    mid_cpu_request_millis=st.integers(0, 10**9),
+    mid_memory_request_bytes=st.integers(0, 2**60),
+)
+
+
+@given(st.lists(any_pod, max_size=6, unique_by=lambda pod: pod.uid))
+def test_every_admitted_pod_is_allocated_once_and_no_other(bound):
+    """Prod and the other classes add up to all admitted pods; a pod that is listed twice counts once."""
+    prod = allocation.allocated_to_prod([*bound, *bound])
+    admitted = [pod for pod in bound if pod.is_admitted]
+    others = [p for p in admitted if p.priority_class not in (PriorityClass.PROD, PriorityClass.NONE)]
+    assert prod.cpu_millis == sum(p.cpu_request_millis for p in admitted) - sum(p.cpu_request_millis for p in others)
+    assert prod == allocation.requested_by(allocation.charged_to_prod(bound))
+    assert allocation.allocated_to_mid([*bound, *bound]) == (
+        sum(p.mid_cpu_request_millis for p in admitted),
+        sum(p.mid_memory_request_bytes for p in admitted),
+    )
+
+
+def test_the_agent_trains_by_the_clock_that_cannot_be_set(machine, monkeypatch, tmp_path):
+    settings = KoordletSettings(node_name="n1", state_dir="")
+    agent = agents.Agent(settings, machine.observer, prometheus_client.CollectorRegistry())
+    seen = []
+    monkeypatch.setattr(
+        PredictionServer,
+        "train",
+        lambda _self, now, samples, boot: seen.append((now, boot)) or (_ for _ in ()).throw(KeyError),
+    )
+    agent._train()
+    ((now, boot),) = seen
+    assert abs(now - time.time()) < 60
+    assert abs(boot - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+pytestmark = pytest.mark.slow
+
+SUMS = {PROD, SYSTEM, UNRESERVED_SYSTEM, PROD_AND_UNRESERVED_SYSTEM}
+WARM_AT_ONCE = {"predictPolicy": {"coldStartPeriodSeconds": 0}}
+
+
+def started(tmp_path, version, *names):
+    cluster = StaticCluster(bound_pod("a"), bound_pod("b"), spec=WARM_AT_ONCE)
+    node = OneNode(tmp_path, cluster, version)
+    node.pod_cores = dict.fromkeys(names, 0.5)
+    node.run(90)
+    return node
+
+
+def test_an_orphaned_group_of_one_hierarchy_changes_nothing(tmp_path):
+    """A group of a pod that ended stays in cpuacct and not in memory: an ordinary leak of cgroups v1."""
+    node = started(tmp_path, V1, "a", "b")
+    before = node.report()
+    node.host.set_group(node.host.pod("dead"), 0.0, 0)
+    shutil.rmtree(node.host.memory_mount / node.host.pod("dead"))
+    node.run(330)
+    after = node.report()
+    assert node.observer.newest.keys() >= SUMS
+    assert after["prodPeakMetric"] == before["prodPeakMetric"]
+    assert node.condition("SourceDegraded")["status"] == "False"
+    assert node.condition("PredictionDegraded")["reason"] == "Predicting"
+    assert node.observer.collector.statistics.orphan_groups == 1
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_bound_pod_that_stays_unreadable_is_charged_its_request_and_named(tmp_path, version):
+    node = started(tmp_path, version, "a", "b")
+    before = node.report()["prediction"]
+    assert (before["warmPods"], before["coldPods"]) == (2, 0)
+
+    def spoil():
+        node.host.write(node.host.pod("b"), "memory.stat", "nonsense\n")
+
+    node.run(330, spoil)
+    assert node.observer.newest.keys() >= SUMS
+    report = node.report()
+    assert (report["prediction"]["warmPods"], report["prediction"]["coldPods"]) == (1, 1)
+    assert report["prediction"]["prod"]["coldRequests"] == {"cpu": "1", "memory": str(GIB)}
+    assert report["usage"]["system"]["cpu"] == "3500m", "its half core is part of the system"
+    condition = node.condition("SourceDegraded")
+    assert (condition["status"], condition["reason"]) == ("True", "NoData")
+    assert "1 pods cannot be measured" in condition["message"]
+    assert f"{node.host.pod('b')}/memory.stat" in condition["message"]
+    node.run(2)
+    assert node.report()["prediction"]["coldPods"] == 0, "readable again: warm by what was recorded before"
+    assert node.condition("SourceDegraded")["status"] == "False"
+
+
+def test_a_new_pod_hides_the_system_for_one_tick_and_is_never_named(tmp_path):
+    node = started(tmp_path, V1, "a")
+    assert SYSTEM in node.observer.newest
+    node.pod_cores["b"] = 0.5
+    node.run(1)
+    assert SYSTEM not in node.observer.newest
+    assert node.condition("SourceDegraded")["status"] == "False"
+    node.run(1)
+    assert SYSTEM in node.observer.newest
+    assert not node.observer.pods_in_system
+
+
+def test_pods_that_start_one_after_the_other_hide_the_system_for_a_few_ticks_only(tmp_path):
+    """Each is unmeasured for one tick only, however many there are."""
+    node = started(tmp_path, V1, "a")
+    for number in range(3 * MOST_UNMEASURED_TICKS):
+        node.pod_cores[f"job-{number}"] = 0.01
+        node.run(1)
+        assert not node.observer.pods_in_system
+        assert (SYSTEM in node.observer.newest) == (number >= MOST_UNMEASURED_TICKS)
+    assert node.observer.newest.keys() >= SUMS
+    node.run(1)
+    node.pod_cores["last"] = 0.01
+    node.run(1)
+    assert SYSTEM not in node.observer.newest
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("pause", [0, 1])
+def test_short_pods_one_after_the_other_do_not_end_the_prediction(tmp_path, version, pause):
+    node = started(tmp_path, version, "a")
+    before = node.report()["prodPeakMetric"]
+    for number in range(400 // (1 + pause)):
+        name = f"job-{number}"
+        node.pod_cores[name], node.pod_bytes[name] = 0.01, 0
+        node.run(1)
+        del node.pod_cores[name]
+        node.host.remove_group(node.host.pod(name))
+        node.run(pause)
+    assert node.condition("PredictionDegraded")["reason"] == "Predicting"
+    assert node.report()["prodPeakMetric"] == before
+
+
+def test_a_pod_that_cannot_be_read_for_a_moment_counts_as_system_as_late_beside_short_pods_as_without(tmp_path):
+    node = started(tmp_path, V2, "a", "b")
+
+    def spoil():
+        node.host.write(node.host.pod("b"), "cpu.stat", "nonsense\n")
+
+    for number in range(3 * MOST_UNMEASURED_TICKS):
+        node.pod_cores[f"job-{number}"] = 0.01
+        is_spoilt = number >= 2 * MOST_UNMEASURED_TICKS
+        node.run(1, *([spoil] if is_spoilt else []))
+        assert (SYSTEM in node.observer.newest) == (number >= MOST_UNMEASURED_TICKS and not is_spoilt)
+
+
+HORIZON = 900
+COMPARED = ["n-sigma-v2", "resource-central", "borg-default"]
+HALF_LIFE = 7 * 86_400
+
+
+def node_with(*pods, **policy):
+    policy = {
+        "coldStartPeriodSeconds": 300,
+        "horizonSeconds": HORIZON,
+        "evaluatedPredictors": COMPARED,
+        **policy,
+    }
+    return FedNode(StaticCluster(*pods, spec={"predictPolicy": policy}))
+
+
+def bursts(step):
+    """Return the usage of two Prod pods, one of which ends, a Batch pod, and a system beyond its reservation."""
+    pods = {
+        "steady": UsageSample(0.4, 0.5 * GIB),
+        "bursty": UsageSample(1.9 if step % 97 < 6 else 0.2, 0.2 * GIB + 2**20 * (step % 13)),
+        "batch": UsageSample(3.0, GIB),
+    }
+    if step > 130:
+        del pods["bursty"]
+    if step > 60:
+        pods["younger"] = UsageSample(2.5, 2 * GIB)
+    return pods, UsageSample(0.7 + 0.1 * (step % 3), 1.25 * GIB)
+
+
+def cluster_pods():
+    return bound_pod("steady"), bound_pod("bursty"), bound_pod("batch", PriorityClass.BATCH)
+
+
+def p90(values):
+    return sorted(values)[max(int(len(values) * 0.9) - 1, 0)]
+
+
+def recorded_usage(node, uids, until, resource):
+    """Return the p90 of pods + S over the samples of the last 30 s."""
+    cached = node.observer.cache.cached(node.now)
+    row = list(Resource).index(resource)
+    series = {key: cached.values[row, index].tolist() for index, key in enumerate(cached.keys)}
+    sums = []
+    for column, at in enumerate(cached.at_seconds.tolist()):
+        if until - 30 < at <= until and not math.isnan(series[UNRESERVED_SYSTEM][column]):
+            usages = [series[pod_key(uid)][column] for uid in uids if pod_key(uid) in series]
+            sums.append(series[UNRESERVED_SYSTEM][column] + sum(each for each in usages if not math.isnan(each)))
+    return p90(sums)
+
+
+def predicted_peak(node, predictor, resource):
+    parameters = spec_in_force.predict_parameters(node.policy).for_predictor(predictor)
+    found = node.observer.server.predict(
+        node.now, node.cluster.pods.active(), node.cluster.allocatable, parameters, node.cluster.capacity
+    )
+    assert isinstance(found, Prediction)
+    whole = found.prod_peak
+    return whole.cpu_millis / 1000 if resource is Resource.CPU else float(whole.memory_bytes)
+
+
+class Independent:
+    """Forecasts at the same times, closed from recorded samples, and their decayed scores."""
+
+    def __init__(self, node):
+        self.node = node
+        self.closed = []
+        self.begin()
+
+    def begin(self):
+        self.began_at = self.node.now
+        self.uids = [pod.uid for pod in self.node.cluster.pods.active() if pod.priority_class == PriorityClass.PROD]
+        self.peaks = {(name, each): predicted_peak(self.node, name, each) for name in COMPARED for each in Resource}
+        self.highest = dict.fromkeys(Resource, 0.0)
+
+    def trained(self):
+        for each in Resource:
+            used = recorded_usage(self.node, self.uids, self.node.now, each)
+            self.highest[each] = max(self.highest[each], used)
+        if self.node.now - self.began_at >= HORIZON:
+            self.closed.append((self.node.now, len(self.uids), self.peaks, self.highest))
+            self.begin()
+
+    def published(self):
+        """Return the evaluation as it should be in the report."""
+        newest = self.closed[-1][0]
+        found = []
+        for name in COMPARED:
+            entry = {"predictor": name, "horizonSeconds": HORIZON}
+            for resource, unit in ((Resource.CPU, 1.0), (Resource.MEMORY, GIB)):
+                weights = [2 ** ((at - newest) / HALF_LIFE) for at, *_ in self.closed]
+                of = [(peaks[name, resource], pods * unit, used[resource]) for _, pods, peaks, used in self.closed]
+                excess = [(used - peak) / used if used > peak else 0.0 for peak, _, used in of]
+                violations = sum(w for w, over in zip(weights, excess, strict=True) if over)
+                peaks = sum(w * peak for w, (peak, _, _) in zip(weights, of, strict=True))
+                requests = sum(w * requested for w, (_, requested, _) in zip(weights, of, strict=True))
+                entry[resource.value] = {
+                    "forecasts": round(sum(weights), 1),
+                    "violationPercent": round(100 * violations / sum(weights), 2),
+                    "savingsPercent": pytest.approx(100 * (1 - peaks / requests), abs=0.01),
+                }
+                if violations:
+                    severity = sum(w * over for w, over in zip(weights, excess, strict=True)) / violations
+                    entry[resource.value]["severityPercent"] = pytest.approx(100 * severity, abs=0.01)
+            found.append(entry)
+        return found
+
+
+@pytest.mark.slow
+def test_the_published_evaluation_follows_from_the_recorded_samples():
+    node = node_with(*cluster_pods())
+    own = None
+    for _ in node.run(6 * HORIZON, bursts):
+        if own is None:
+            own = Independent(node)
+        else:
+            own.trained()
+    assert len(own.closed) == 5
+    published = node.report()["prediction"]["evaluation"]
+    assert published == own.published()
+    assert {entry["cpu"]["violationPercent"] > 0 for entry in published} == {True, False}
+
+
+# No effect on what is published
+
+
+def published_without_evaluation(status):
+    shown = copy.deepcopy(status)
+    prediction = shown.get("prediction", {})
+    prediction.pop("evaluation", None)
+    prediction.get("parameters", {}).pop("evaluatedPredictors", None)
+    return shown
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32),
+    evaluated=st.lists(st.sampled_from(controller_config.PREDICTOR_NAMES), max_size=6, unique=True),
+    in_force=st.sampled_from(controller_config.PREDICTOR_NAMES),
+)
+def test_a_predictor_that_is_only_evaluated_changes_nothing_that_is_published(seed, evaluated, in_force):
+    histories = []
+    for names in ([], evaluated):
+        chance = random.Random(seed)
+        node = node_with(*cluster_pods(), predictor=in_force, evaluatedPredictors=names)
+
+        def usage(step, chance=chance):
+            pods, system = bursts(step)
+            return {name: UsageSample(chance.random(), chance.random() * GIB) for name in pods}, system
+
+        reports = [published_without_evaluation(node.report()) for number in node.run(1000, usage) if number % 15 == 14]
+        histories.append(reports)
+        assert set(node.observer.evaluation.records) == {in_force, *names}
+    assert histories[0] == histories[1]
+
+
+# Restarts
+
+
+@pytest.mark.slow
+def test_a_restart_in_the_middle_continues_the_evaluation(tmp_path, monkeypatch):
+    """The successor reads what the first agent wrote; its models and scores are those of an agent that never ended."""
+    clock = {}
+    fake = type("Time", (), {
+        "time": staticmethod(lambda: clock["node"].now),
+        "clock_gettime": staticmethod(lambda _: clock["node"].boot_seconds),
+        "CLOCK_BOOTTIME": 7,
+    })  # fmt: skip
+    monkeypatch.setattr(checkpointer, "time", fake)
+    steady = node_with(*cluster_pods())
+    for _ in steady.run(3 * HORIZON, bursts):
+        pass
+
+    node = clock["node"] = node_with(*cluster_pods())
+    for number in node.run(3 * HORIZON, bursts):
+        if number == 119:
+            break
+    asyncio.run(Checkpointer(str(tmp_path), "n1", node.observer.server, node.observer.evaluation).save())
+    second = clock["node"] = node_with(*cluster_pods())
+    second.now, second.boot_seconds = node.now, node.boot_seconds
+    Checkpointer(str(tmp_path), "n1", second.observer.server, second.observer.evaluation).restore()
+    for _ in second.run(3 * HORIZON - 120 * 10, lambda step: bursts(step + 120)):
+        pass
+    before, after = (each.report()["prediction"]["evaluation"] for each in (steady, second))
+    assert after == before
+    assert after[0]["cpu"]["forecasts"] == 2
+
+
+@pytest.mark.slow
+def test_a_failing_evaluation_does_not_stop_the_next_one():
+    node = node_with(*cluster_pods())
+    for _ in node.run(60, bursts):
+        pass
+    node.observer.evaluation.forecast.peaks["borg-default"] = {}
+    with pytest.raises(KeyError):
+        for _ in node.run(2 * HORIZON, bursts):
+            pass
+    for _ in node.run(2 * HORIZON, bursts):
+        pass
+    assert node.observer.evaluation.records["borg-default"].scores[Resource.CPU].forecasts >= 1
+
+
+@pytest.mark.slow
+def test_the_agent_evaluates_what_the_spec_names(monkeypatch):
+    node = node_with(*cluster_pods())
+    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
+    agent.view = node.cluster
+    seen = []
+    monkeypatch.setattr(NodeObserver, "evaluate", lambda *arguments: seen.append(arguments))
+    agent._train()
+    ((_, now, cluster, plan, boot_seconds),) = seen
+    assert cluster is node.cluster
+    assert plan == Plan(tuple(COMPARED), spec_in_force.predict_parameters(node.policy))
+    assert plan.horizon_seconds == HORIZON
+    assert abs(now - time.time()) < 60
+    assert abs(boot_seconds - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+# Metrics
+
+
+def exported(registry):
+    return {
+        (sample.name.removeprefix("koordlet_evaluation_"), *sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+@pytest.mark.slow
+def test_the_metrics_are_those_of_the_report():
+    node = node_with(*cluster_pods())
+    registry = CollectorRegistry()
+    registry.register(EvaluationCollector(node.observer.evaluation, node.observer.server))
+    assert exported(registry) == dict.fromkeys([("dropped_forecasts_total", reason) for reason in Dropped], 0)
+    for _ in node.run(60, bursts):
+        pass
+    assert exported(registry)["closed_forecasts_total", "n-sigma-v2", "cpu", "violation"] == 0
+    for _ in node.run(4 * HORIZON, bursts):
+        pass
+    found = exported(registry)
+    for entry in node.report()["prediction"]["evaluation"]:
+        for resource in ("cpu", "memory"):
+            of, scores = (entry["predictor"], resource), entry[resource]
+            assert found["forecasts", *of] == pytest.approx(scores["forecasts"], abs=0.06)
+            assert found["violations_ratio", *of] == pytest.approx(scores["violationPercent"] / 100, abs=1e-4)
+            assert found["savings_ratio", *of] == pytest.approx(scores["savingsPercent"] / 100, abs=1e-4)
+            severity = scores.get("severityPercent")
+            assert found.get(("severity_ratio", *of)) == (severity and pytest.approx(severity / 100, abs=1e-4))
+            outcomes = [found["closed_forecasts_total", *of, outcome] for outcome in ("kept", "violation")]
+            assert sum(outcomes) == 4
+            assert (outcomes[1] > 0) == (scores["violationPercent"] > 0)

@@ -10,6 +10,7 @@ AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDE
 LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE, NOT_TIMED = Timeless.UNINTERRUPTED, Timeless.AT_ONCE, Timeless.NOT_TIMED
 
+_OBSERVER = "tests/koordlet/test_node_observer.py"
 _VIEW = "tests/koordlet/cluster/test_view.py"
 _CONFIG_MAP = "e2e/cases/faults/test_config_map_faults.py"
 _CRD = "e2e/cases/faults/test_crd_missing.py"
@@ -112,7 +113,8 @@ FAULTS: Final = (
         {
             AGENT: proof(
                 "a pod that cannot be measured is charged its request; before the first list no class is learnt",
-                "tests/koordlet/test_unmeasurable_pods.py",
+                f"{_OBSERVER}::test_a_bound_pod_that_stays_unreadable_is_charged_its_request_and_named",
+                f"{_OBSERVER}::test_short_pods_one_after_the_other_do_not_end_the_prediction",
                 "tests/koordlet/metric_cache/test_series.py::test_before_the_first_list_of_pods_no_class_is_known",
                 within=UNINTERRUPTED,
             ),

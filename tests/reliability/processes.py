@@ -72,7 +72,7 @@ FAULTS: Final = (
             AGENT: proof(
                 "it reports again, in order, and records at most one missed training",
                 "tests/koordlet/test_agent_process.py::test_an_agent_that_was_frozen_reports_again_in_order",
-                "tests/koordlet/prediction/test_recorded_history.py::test_a_suspended_machine_records_at_most_one_missed_training",
+                "tests/koordlet/prediction/test_usage_models.py::test_a_suspended_machine_records_at_most_one_missed_training",
                 within=60,
             ),
             MANAGER: proof(
@@ -185,7 +185,7 @@ FAULTS: Final = (
         {
             AGENT: proof(
                 "samples keep their ages, no pod becomes warm, and no limit moves",
-                "tests/koordlet/prediction/test_recorded_history.py::test_a_step_of_the_clock_neither_warms_nor_ages_a_series",
+                "tests/koordlet/prediction/test_usage_models.py::test_a_step_of_the_clock_neither_warms_nor_ages_a_series",
                 "tests/koordlet/test_node_observer.py::test_samples_keep_their_ages_when_the_clock_is_set",
                 "tests/koordlet/mid_suppression/test_suppressor.py::test_a_clock_that_is_set_changes_nothing",
                 within=UNINTERRUPTED,
@@ -258,7 +258,7 @@ FAULTS: Final = (
         {
             AGENT: proof(
                 "the history goes on, and ages by a day at most; no machine is rebooted by a test",
-                "tests/koordlet/prediction/test_recorded_history.py::test_after_a_reboot_with_any_clock_the_history_goes_on_and_ages_by_a_day_at_most",
+                "tests/koordlet/prediction/test_usage_models.py::test_after_a_reboot_with_any_clock_the_history_goes_on_and_ages_by_a_day_at_most",
                 "tests/koordlet/prediction/test_evaluation.py::test_scores_age_by_a_day_at_most_after_a_boot_in_another_century",
                 within=AT_ONCE,
             ),

@@ -17,8 +17,8 @@ import pytest
 
 from api_types import names
 from api_types.kubernetes import quantities
-from api_types.mid_pods import admission, policy, profile
-from api_types.mid_pods.admission import Admitted
+from api_types.mid_pods import policy, profile, template
+from api_types.mid_pods.template import Admitted
 from e2e.support import admission_agreement as agreement
 from e2e.support import mid_pod_examples as examples
 from e2e.support.admission_agreement import PLAIN, PolicyApi
@@ -140,7 +140,7 @@ def _rewritten(namespace: str, pod: dict[str, Any]) -> Admitted:
     known = [] if namespace in (LIMITED, MID_ONLY) else [_profile(namespace)]
     if any(not profile.selects(each, pod["metadata"]["labels"], {"rules": namespace}) for each in known):
         return Admitted(pod)  # the policy of a profile is for the pods that it selects
-    return admission.admitted(
+    return template.admitted(
         agreement.completed(pod), {"rules": namespace}, known, SCHEDULER, native_limits=namespace != MID_ONLY
     )
 

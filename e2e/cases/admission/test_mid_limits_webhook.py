@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from api_types.mid_pods import admission
+from api_types.mid_pods import template
 from e2e.support import admission_agreement as agreement
 from e2e.support import chart_rendering
 from e2e.support import mid_pod_examples as examples
@@ -118,7 +118,7 @@ def _is_limited(api: Connection) -> bool:
 def _disagreement(api: Connection, pod: dict[str, Any]) -> str:
     """Return how webhook and rules differ for a pod; both leave the resources as they are that the rules refuse."""
     by_webhook = agreement.stored(api, LIMITED, copy.deepcopy(pod))
-    rewritten = admission.admitted(agreement.completed(pod), {}, (), SCHEDULER)
+    rewritten = template.admitted(agreement.completed(pod), {}, (), SCHEDULER)
     by_rules = agreement.stored(api, PLAIN, rewritten.pod)
     again = agreement.stored(api, LIMITED, rewritten.pod)
     found = agreement.difference(by_webhook, by_rules) or agreement.difference(again, by_rules)

@@ -13,9 +13,9 @@ from api_types.mid_pods.cpu_limits import MidContainer
 from apiserver_client import session
 from e2e.support.mid_pod_examples import MID_CPU
 from koordlet.cluster import pods
-from koordlet.mid_suppression import resize
+from koordlet.mid_suppression import suppressor
 from koordlet.mid_suppression.planner import Change
-from koordlet.mid_suppression.resize import ResizeOutcome
+from koordlet.mid_suppression.suppressor import ResizeOutcome
 from tools.localcluster.apiserver_requests import MERGE_PATCH, Connection
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -60,7 +60,7 @@ def test_lowered_limits_are_read_back_and_restored(shared_plane: ControlPlane) -
         def send(pod: pods.PodOnNode, **limits: int) -> ResizeOutcome:
             async def once() -> ResizeOutcome:
                 async with session.open_session(str(shared_plane.kubeconfig), user_agent="test/1") as connected:
-                    return (await resize.send(connected, Change(pod, limits, is_lowering=True))).outcome
+                    return (await suppressor.send(connected, Change(pod, limits, is_lowering=True))).outcome
 
             return asyncio.run(once())
 

@@ -15,7 +15,7 @@ from e2e.support import chart_rendering, command_lines, lone_manager
 from e2e.support.lone_manager import LoneManager
 from e2e.support.mid_pod_examples import MID_CPU
 from koordlet.cluster import pods
-from koordlet.mid_suppression import resize
+from koordlet.mid_suppression import suppressor
 from koordlet.mid_suppression.planner import Change
 from tools.localcluster.apiserver_requests import MERGE_PATCH
 
@@ -65,12 +65,12 @@ def _lower(lone: LoneManager, name: str, namespace: str) -> None:
     raw = lone.api.raw("GET", f"{PODS.format(namespace)}/{name}")
     pod = pods.describe(msgspec.json.decode(raw, type=cpu_limits.WrittenPod), "n1")
 
-    async def once() -> resize.ResizeOutcome:
+    async def once() -> suppressor.ResizeOutcome:
         async with session.open_session(str(lone.plane.kubeconfig), user_agent="test/1") as connected:
             change = Change(pod, {"c0": 300, "c1": 20, "i0": 10}, is_lowering=True)
-            return (await resize.send(connected, change)).outcome
+            return (await suppressor.send(connected, change)).outcome
 
-    assert asyncio.run(once()) is resize.ResizeOutcome.PATCHED
+    assert asyncio.run(once()) is suppressor.ResizeOutcome.PATCHED
 
 
 def _limits(lone: LoneManager, name: str, namespace: str) -> list[str]:

@@ -11,16 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from koordlet.prediction.buckets import FloatArray
-from koordlet.prediction.calibration.day_ring import SLOTS
+from koordlet.prediction.calibration.history import SLOTS, ScoreHistogram
 from koordlet.prediction.calibration.resource_calibration import (
     LONGEST_GAP_SECONDS,
     Level,
     Load,
     ResourceCalibration,
 )
-from koordlet.prediction.calibration.scores import ScoreHistogram
-from koordlet.prediction.histogram_bank import SeriesRows
+from koordlet.prediction.histogram_bank import FloatArray, SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey
 
 _TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.MEMORY: 2.0}

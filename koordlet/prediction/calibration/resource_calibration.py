@@ -23,9 +23,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from koordlet.prediction.buckets import FloatArray, IntArray
-from koordlet.prediction.calibration.day_ring import DayRing, HalfArray
-from koordlet.prediction.calibration.scores import MIN_LABELS, ScoreHistogram
+from koordlet.prediction.calibration.history import MIN_LABELS, DayRing, HalfArray, ScoreHistogram
+from koordlet.prediction.histogram_bank import FloatArray, IntArray
 from koordlet.samples import Resource
 
 FlagArray = npt.NDArray[np.bool_]

@@ -9,8 +9,8 @@ import numpy as np
 
 from api_types.colocation import controller_config
 from koordlet.prediction.allocation import ChargedPod
-from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.calibration.node_calibration import NodeCalibration
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.packages.guard import MOST_STATE_BYTES, Failed, GuardedPredictor
 from koordlet.prediction.packages.protocol import Load, Series
 from koordlet.prediction.parameters import PredictParameters

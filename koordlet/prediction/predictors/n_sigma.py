@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from koordlet.prediction import peaks
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics

@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 
 from koordlet.prediction import peaks
-from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics

@@ -24,7 +24,7 @@ import kopf
 from aiohttp import web
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from api_types.mid_pods import admission, template
+from api_types.mid_pods import template
 from apiserver_client import backoff, connection, errors, session
 from component_base import clock, http_endpoint
 from component_base.http_endpoint import ProbeResult
@@ -89,7 +89,7 @@ def limits(
     pod: Mapping[str, Any], scheduler_name: str, *, native_limits: bool = True
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the operations of a JSON patch that applies the rules to a pod, and what its author is warned of."""
-    admitted = admission.admitted(pod, {}, (), scheduler_name, native_limits=native_limits)
+    admitted = template.admitted(pod, {}, (), scheduler_name, native_limits=native_limits)
     if admitted.refusal:
         return [], [f"this koord-mid pod gets no limits: {admitted.refusal}"]
     if not template.is_mid(pod):
@@ -185,7 +185,7 @@ def _refused(head: bytes, code: int, why: str) -> web.Response:
         return web.Response(status=code)
     status = {"code": code, "message": f"a koord-mid pod {why}"}
     return web.json_response({
-        "apiVersion": "admission.k8s.io/v1",
+        "apiVersion": "template.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": uid[1].decode(), "allowed": False, "status": status},
     })  # fmt: skip

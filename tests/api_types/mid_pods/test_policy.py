@@ -3,7 +3,7 @@
 import pytest
 
 from api_types.mid_pods import policy, profile
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 
 
 def read(own=None, /, **spec):

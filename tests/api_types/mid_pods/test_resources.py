@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api_types.kubernetes import quantities
 from api_types.mid_pods import resources
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types.mid_pods import template
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 
 LABEL = "koordinator.sh/priority-class"
 PLAIN = {"cpu": "500m", "memory": "64Mi"}

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types.mid_pods.documents import RulesRefused
+from api_types.mid_pods.resources import RulesRefused
 from e2e.support import mid_pod_examples as examples
 from koordctl.convert import objects, yaml_edit
 

@@ -1,8 +1,8 @@
 import pytest
 
 from koordlet.collectors import node_pressure
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.node_pressure import NODE_PRESSURE_TICKS, NodePressure
-from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.ticks import collected
 
 TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from koordlet.collectors import node_usage
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.node_usage import MachineFacts, NodeUsageCollector
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import PlainHost

@@ -14,10 +14,9 @@ from koordlet.collectors import numa
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.cgroup.layout import CgroupLayout, ControllerMount
-from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import Tick
 from koordlet.collectors.numa import NUMA_TICKS, CpuTimes, NumaCollector, NumaMeasurement
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NumaSample, SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.clock import Clock

@@ -7,8 +7,8 @@ import pytest
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
-from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.host_trees.ticks import collected
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.open_files import DescriptorBudget
 from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsageCollector
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import BESTEFFORT, CGROUPFS, MIB, SYSTEMD, V1, V2, PlainHost

@@ -17,8 +17,8 @@ from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import NoCluster
 from koordlet.metrics import agent as metrics
-from koordlet.metrics.mid_namespaces import SuppressionCollector
-from koordlet.mid_suppression.resize import ResizeOutcome as Patched
+from koordlet.metrics.node import SuppressionCollector
+from koordlet.mid_suppression.suppressor import ResizeOutcome as Patched
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder

@@ -16,7 +16,7 @@ from apiserver_client.watching import WatchState
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.interface import MeasuredValue
-from koordlet.mid_suppression import resize
+from koordlet.mid_suppression import suppressor
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
@@ -225,9 +225,9 @@ async def test_while_a_plan_is_sent_samples_count_and_nothing_else_is_planned(mo
 
     async def late(api, change):
         await answered.wait()
-        return resize.SentResize(resize.ResizeOutcome.PATCHED)
+        return suppressor.SentResize(suppressor.ResizeOutcome.PATCHED)
 
-    monkeypatch.setattr(resize, "send", late)
+    monkeypatch.setattr(suppressor, "send", late)
     node = Node(limited("a", 4000), limited("b", 2000))
     sending = asyncio.create_task(node.suppressor.send(None, node.plan(5)[:1]))
     await asyncio.sleep(0)
@@ -391,7 +391,7 @@ def test_what_the_node_reserves_is_left_to_the_system():
     assert node.suppressor.planner.allowed_millis == 1500
 
 
-@pytest.mark.parametrize("outcome", [resize.ResizeOutcome.CONFLICT, resize.ResizeOutcome.PATCHED])
+@pytest.mark.parametrize("outcome", [suppressor.ResizeOutcome.CONFLICT, suppressor.ResizeOutcome.PATCHED])
 async def test_pods_that_change_at_once_leave_the_budget_to_the_others(monkeypatch, outcome):
     """Their authors write an annotation before each patch, or raise the limit after it."""
 
@@ -399,9 +399,9 @@ async def test_pods_that_change_at_once_leave_the_budget_to_the_others(monkeypat
         is_greedy = change.pod.name.startswith("g")
         raised = dataclasses.replace(change.pod.mid, resource_version=str(int(change.pod.mid.resource_version) + 1))
         node.view.pods.put(dataclasses.replace(change.pod, mid=raised) if is_greedy else patched(change.pod, change))
-        return resize.SentResize(outcome if is_greedy else resize.ResizeOutcome.PATCHED)
+        return suppressor.SentResize(outcome if is_greedy else suppressor.ResizeOutcome.PATCHED)
 
-    monkeypatch.setattr(resize, "send", send)
+    monkeypatch.setattr(suppressor, "send", send)
     greedy_pods = [limited(f"g{index:02}", 4000) for index in range(40)]
     node = Node(*greedy_pods, *(limited(f"o{index}", 500) for index in range(8)))
     for _ in range(240):
@@ -416,9 +416,9 @@ async def test_the_rest_of_a_plan_that_took_ten_seconds_is_dropped(monkeypatch):
     async def send_slowly(_api, change):
         pods.append(change.pod.name)
         node.now += 10
-        return resize.SentResize(resize.ResizeOutcome.PATCHED)
+        return suppressor.SentResize(suppressor.ResizeOutcome.PATCHED)
 
-    monkeypatch.setattr(resize, "send", send_slowly)
+    monkeypatch.setattr(suppressor, "send", send_slowly)
     node = Node(limited("a", 4000), limited("b", 2000))
     await node.suppressor.send(None, node.plan(5))
     assert pods == ["a"]

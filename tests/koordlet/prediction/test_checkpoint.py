@@ -36,7 +36,7 @@ from koordlet.samples import (
     Snapshot,
     UsageSample,
 )
-from tests.koordlet.prediction import test_calibrated_server as a_node
+from tests.koordlet.prediction.calibration import test_node_calibration as a_node
 from tests.koordlet.prediction.pods import Pod
 from tests.koordlet.test_agent import open_below
 

@@ -27,7 +27,7 @@ from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
-from tests.koordlet.prediction import test_calibrated_server as a_node
+from tests.koordlet.prediction.calibration import test_node_calibration as a_node
 
 NODE_NAME = "node-1"
 FILE = "prediction.checkpoint"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordlet.prediction import buckets
-from koordlet.prediction.buckets import ExponentialBuckets
-from koordlet.prediction.histogram_bank import HistogramBank
+from koordlet.prediction import histogram_bank
+from koordlet.prediction.histogram_bank import ExponentialBuckets, HistogramBank
 from tests.koordlet.prediction.linear_buckets import LinearBuckets, bucket_weights, is_empty, total_weight
 from tests.koordlet.prediction.naive_histogram import NaiveHistogram
 
@@ -197,7 +196,7 @@ def test_restored_rows_are_the_same_to_the_last_bit(samples):
 @given(st.lists(st.floats(0.02, 1000), min_size=1, max_size=40), st.floats(0.01, 1))
 def test_a_percentile_of_cpu_errs_upwards_by_at_most_a_tenth(cores, ratio):
     """5 % growth and a first bucket of a millicore: 5 % + 1 millicore above 20 millicores."""
-    bank = HistogramBank(buckets.CPU_CORES)
+    bank = HistogramBank(histogram_bank.CPU_CORES)
     for value in cores:
         bank.add(ROW, np.array([value]), START)
     exact = sorted(cores)[math.ceil(ratio * len(cores) - 1e-9) - 1]
@@ -212,7 +211,7 @@ def add(moments, value, weight=1.0):
 
 
 def test_mean_and_population_deviation_match_numbers_computed_by_hand():
-    moments = HistogramBank(buckets.CPU_CORES)
+    moments = HistogramBank(histogram_bank.CPU_CORES)
     for value in (2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0):
         add(moments, value)
     assert moments.mean(ROW)[0] == 5.0
@@ -221,12 +220,12 @@ def test_mean_and_population_deviation_match_numbers_computed_by_hand():
 
 def test_without_samples_there_is_neither_mean_nor_deviation():
     assert np.isnan(
-        [HistogramBank(buckets.CPU_CORES).mean(ROW)[0], HistogramBank(buckets.CPU_CORES).stdev(ROW)[0]]
+        [HistogramBank(histogram_bank.CPU_CORES).mean(ROW)[0], HistogramBank(histogram_bank.CPU_CORES).stdev(ROW)[0]]
     ).all()
 
 
 def test_a_sample_too_old_to_weigh_anything_changes_nothing():
-    moments = HistogramBank(buckets.CPU_CORES)
+    moments = HistogramBank(histogram_bank.CPU_CORES)
     add(moments, 7.0, 0.0)
     assert np.isnan(moments.mean(ROW)[0])
     add(moments, 3.0, 1.0)
@@ -237,7 +236,7 @@ def test_a_sample_too_old_to_weigh_anything_changes_nothing():
 def test_decayed_moments_are_those_of_all_samples_in_exact_arithmetic(samples):
     """Times are whole half-lives, so that each weight is an exact power of two."""
     half_life = 3600.0
-    bank, naive = HistogramBank(buckets.CPU_CORES, half_life), NaiveHistogram(0.001, 1.05, 3, half_life)
+    bank, naive = HistogramBank(histogram_bank.CPU_CORES, half_life), NaiveHistogram(0.001, 1.05, 3, half_life)
     for value, half_lives in samples:
         bank.add(ROW, np.array([value]), half_lives * half_life)
         naive.add(value, half_lives * half_life)
@@ -247,8 +246,76 @@ def test_decayed_moments_are_those_of_all_samples_in_exact_arithmetic(samples):
 
 
 def test_the_deviation_of_a_steady_series_is_not_blurred_by_bucket_width():
-    bank = HistogramBank(buckets.MEMORY_BYTES, 86_400.0)
+    bank = HistogramBank(histogram_bank.MEMORY_BYTES, 86_400.0)
     values = [3.0e9 + 1e3 * (-1) ** step for step in range(1000)]
     for step, value in enumerate(values):
         bank.add(ROW, np.array([value]), step * 30.0)
     assert bank.stdev(ROW)[0] == pytest.approx(1e3, rel=1e-6)
+
+
+def positions(scheme, *values):
+    return scheme.positions(np.array(values, float)).tolist()
+
+
+def test_exponential_buckets_double_when_the_ratio_is_two():
+    scheme = ExponentialBuckets(max_value=100.0, first_bucket_size=10.0, ratio=2.0, epsilon=0.001)
+    assert scheme.starts.tolist() == [0.0, 10.0, 30.0, 70.0, 150.0]
+    assert positions(scheme, -1, 0, 9.99, 10, 29.99, 30, 69.99, 70, 149.99, 150, 1e6) == [
+        0,
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "count", "last_start"),
+    [
+        (ExponentialBuckets(1024, 0.025, 1.05, 0.0001), 158, 1060.4378860),
+        (ExponentialBuckets(2**41, 5 * 2**20, 1.05, 0.0001), 205, 2203922208858.5415),
+    ],
+    ids=["upstream cpu", "upstream memory"],
+)
+def test_the_schemes_of_koordinator_match_its_documentation(scheme, count, last_start):
+    assert len(scheme.starts) == count
+    assert scheme.starts[-1] == pytest.approx(last_start, rel=1e-9)
+
+
+def test_the_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
+    for scheme, first, last in [(histogram_bank.CPU_CORES, 0.001, 1024), (histogram_bank.MEMORY_BYTES, 2**20, 2**41)]:
+        assert scheme.starts[1] == pytest.approx(first)
+        assert scheme.starts[-2] < last <= scheme.starts[-1]
+
+
+@pytest.mark.parametrize("ratio", [1.01, 1.05, 1.1, 2.0])
+def test_the_first_start_itself_is_in_the_second_bucket(ratio):
+    assert positions(ExponentialBuckets(1024, 0.025, ratio, 0.0001), 0.0249, 0.025) == [0, 1]
+
+
+@given(st.floats(0.001, 1024))
+def test_a_value_lies_between_the_ends_of_its_bucket(cores):
+    (bucket,) = positions(histogram_bank.CPU_CORES, cores)
+    starts = histogram_bank.CPU_CORES.starts
+    assert starts[bucket] <= cores * (1 + 1e-12)
+    assert cores <= starts[bucket + 1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: ExponentialBuckets(0.0, 0.3, 1.5, 0.1), "max_value of buckets is 0.0"),
+        (lambda: ExponentialBuckets(1.0, 0.3, 1.0, 0.1), "ratio of exponential buckets is 1.0"),
+        (lambda: ExponentialBuckets(1.0, 0.0, 1.5, 0.1), "first_bucket_size of buckets is 0.0"),
+        (lambda: ExponentialBuckets(1.0, 0.3, 1.5, 0.0), "epsilon of buckets is 0.0"),
+    ],
+)
+def test_impossible_numbers_are_refused_by_name(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()

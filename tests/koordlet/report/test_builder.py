@@ -11,11 +11,11 @@ from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
 from koordlet.cluster.pods import PodOnNode
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.prediction.usage_models import TrainingRound
-from koordlet.report import builder, status, writer
+from koordlet.report import builder, sending, status
 from koordlet.settings import KoordletSettings
 from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
 
@@ -35,9 +35,9 @@ async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
 
     async def send(_api, _name, document, _version):
         sent.append(document)
-        return writer.Sent(writer.Outcome.WRITTEN, "2")
+        return sending.Sent(sending.Outcome.WRITTEN, "2")
 
-    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(sending, "send", send)
     monkeypatch.setattr(status, "build", lambda report: built.append(report) or build(report))
     monkeypatch.setattr(agent_module, "time", types.SimpleNamespace(time=lambda: node.now, monotonic=lambda: 0.0))
     agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())

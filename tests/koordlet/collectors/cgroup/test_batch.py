@@ -6,8 +6,8 @@ import pytest
 
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.batch import CPU, MEMORY, CgroupBatch, CgroupReader
+from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import MIB, V1, V2, PlainHost

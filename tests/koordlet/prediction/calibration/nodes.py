@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from koordlet.prediction.calibration.history import ScoreHistogram
 from koordlet.prediction.calibration.resource_calibration import Load, ResourceCalibration
-from koordlet.prediction.calibration.scores import ScoreHistogram
 from koordlet.samples import Resource
 
 STEP_SECONDS = 300.0

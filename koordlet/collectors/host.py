@@ -1,4 +1,4 @@
-"""Cost and failures of collecting, as plain numbers for /metrics."""
+"""The host as collectors see it: its folders, and cost and failures of reading it, as plain numbers for /metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class HostRoot:
+    """Folders of one host as this process sees them."""
+
+    proc_root: Path
+    """The host's `/proc`, for example `/host/proc`."""
+    cgroup_root: Path
+    """The host's `/sys/fs/cgroup`, for example `/host/sys/fs/cgroup`."""
+    numa_root: Path = Path("/sys/devices/system/node")
+    """The folder of NUMA nodes. Missing on a kernel without NUMA support."""
+
+    @classmethod
+    def at(cls, root: Path) -> HostRoot:
+        """Return the usual places below `root`, for example `/host`; `/` is the machine itself."""
+        return cls(root / "proc", root / "sys/fs/cgroup", root / "sys/devices/system/node")
 
 
 @dataclass(slots=True)
