@@ -74,10 +74,7 @@ async def explain_eviction(
         return ()
     policy = _eviction_policy(node, keys)
     observation = _observation(node, metric, keys, now)
-    sentences = [
-        *planning.last_eviction(node, policy),
-        *planning.interruption(node, observation, policy),
-    ]
+    sentences = [*planning.last_eviction(node, policy), *planning.interruption(node, observation, policy)]
     if planning.causes(node, observation, policy):
         name = node.metadata.name
         full = await objects.get(api, resources.NODE_METRICS, name, decode=shortage.FullReport) if observation else None

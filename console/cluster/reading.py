@@ -180,11 +180,7 @@ async def read_records(api: session.Session, namespace: str, caller: Caller, pod
 async def _leader(api: session.Session, namespace: str) -> str:
     """Return the running pod of the scheduler that leads; any other where the Lease names none of them."""
     listed = await objects.list_all(
-        api,
-        resources.PODS,
-        namespace=namespace,
-        label_selector=f"app.kubernetes.io/name={SCHEDULER}",
-        decode=pods.Pod,
+        api, resources.PODS, namespace=namespace, label_selector=f"app.kubernetes.io/name={SCHEDULER}", decode=pods.Pod
     )
     running = sorted(pod.metadata.name for pod in listed.items if pod.status.phase == "Running")
     try:

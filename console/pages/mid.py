@@ -26,11 +26,7 @@ TAKEN: Final = frozenset({REDUCED, EVICTED, *(reason for reason in Reason if STA
 
 
 def context(
-    view: FleetView,
-    history: History,
-    events: Listed[wire.WireEvent],
-    sums: Listed[NamespaceState],
-    now: dt.datetime,
+    view: FleetView, history: History, events: Listed[wire.WireEvent], sums: Listed[NamespaceState], now: dt.datetime
 ) -> dict[str, Any]:
     """Return the values of the template."""
     nodes = view.nodes

@@ -61,11 +61,7 @@ PARAMETERS: Final = (
     flags.NAMESPACE,
     Option(["--pre"], is_flag=True, help="check the cluster before an installation"),
     Option(
-        ["--wait"],
-        type=duration,
-        default="0",
-        metavar="TIME",
-        help="repeat while a check fails, at most so long (2m)",
+        ["--wait"], type=duration, default="0", metavar="TIME", help="repeat while a check fails, at most so long (2m)"
     ),
     Option(["--fail-on"], type=Choice(("warning", "error")), default="error", help="exit with 1 from this on"),
     Option(

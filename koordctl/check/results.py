@@ -33,11 +33,7 @@ SIGNS: Final = {
     Verdict.SKIPPED: "\u2013",
 }
 _STYLES: Final = {Verdict.FAILED: "error", Verdict.WARNING: "warning"}
-_OF_SEVERITY: Final = {
-    Severity.ERROR: Verdict.FAILED,
-    Severity.WARNING: Verdict.WARNING,
-    Severity.NOTE: Verdict.PASSED,
-}
+_OF_SEVERITY: Final = {Severity.ERROR: Verdict.FAILED, Severity.WARNING: Verdict.WARNING, Severity.NOTE: Verdict.PASSED}
 
 
 class CheckResult(Part):

@@ -48,10 +48,7 @@ PARAMETERS: Final = (
     Option(["--scheduler"], metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)"),
     Option(["--mid-class"], multiple=True, metavar="NAME", help="another PriorityClass of Mid pods"),
     Option(
-        ["--policy-version"],
-        type=Choice(policy.VERSIONS),
-        default="v1",
-        help="API version of the policy of a profile",
+        ["--policy-version"], type=Choice(policy.VERSIONS), default="v1", help="API version of the policy of a profile"
     ),
 )
 
