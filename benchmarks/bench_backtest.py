@@ -23,8 +23,8 @@ import numpy as np
 from api_types.colocation import presets
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, CellReplay, Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered
-from koordctl.backtest import scores, traces
-from koordctl.backtest.traces import Traces
+from koordctl.backtest import scores, sources
+from koordctl.backtest.sources import Traces
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.packages import installed
 from koordlet.prediction.parameters import PredictParameters
@@ -80,11 +80,15 @@ def cells(folder: Path | None, machines: int | None, seed: int) -> Iterator[tupl
     if folder and not files:
         print(f"no traces in {folder}: using the excerpt {EXCERPT}\n")
     if not files:
-        yield f"{EXCERPT.name}, pods live 2 days", traces.read(EXCERPT), Setting(machines or 4, 8, 2, 2, seed=seed)
+        yield (
+            f"{EXCERPT.name}, pods live 2 days",
+            sources.read_trace(EXCERPT),
+            Setting(machines or 4, 8, 2, 2, seed=seed),
+        )
     for path in files:
         name = path.name.partition(".csv")[0]
         try:
-            found = traces.read(path)
+            found = sources.read_trace(path)
         except ValueError as error:
             print(f"### {name}\n\nnot measured: {error}\n", flush=True)
             continue

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, Setting, refer_cell, replay_cell
 from benchmarks.bench_backtest import cells, options_of
 from koordctl.backtest import scores
-from koordctl.backtest.traces import Traces
+from koordctl.backtest.sources import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
 

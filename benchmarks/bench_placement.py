@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koordctl.backtest import node_history, traces
+from koordctl.backtest import node_history, sources
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
@@ -66,7 +66,7 @@ def contenders(node_names: Sequence[str]) -> dict[str, Contender]:
     }
 
 
-def scenario(found: traces.Traces, given: argparse.Namespace, node_count: int) -> Scenario:
+def scenario(found: sources.Traces, given: argparse.Namespace, node_count: int) -> Scenario:
     """Build the scenario; its pods do not depend on the number of nodes."""
     rng = random.Random(f"placement quality {given.seed}")
     series_count, trace_steps = found.shares.shape
@@ -116,7 +116,7 @@ def played(contender: Contender, what: Scenario) -> OutcomeSummary:
     return summary(Replay(what, parts, weights=contender.weights).run())
 
 
-def nodes_needed(contender: Contender, found: traces.Traces, given: argparse.Namespace) -> int:
+def nodes_needed(contender: Contender, found: sources.Traces, given: argparse.Namespace) -> int:
     """Find the smallest number of nodes with little hot time and every pod placed, by bisection."""
     low, high = given.nodes * 3 // 4, given.nodes * 3 // 2
     while low < high:
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--needed", action="store_true", help="also find the smallest number of nodes (many replays)")
     given = parser.parse_args()
     file = given.traces / FILE if given.traces else next(EXCERPT.glob("*.csv.gz"))
-    found = traces.read(file)
+    found = sources.read_trace(file)
     what = scenario(found, given, given.nodes)
     names = [each.node.metadata.name for each in what.nodes]
     print(

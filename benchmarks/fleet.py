@@ -41,7 +41,7 @@ from benchmarks import (
 )
 from benchmarks.fleet_generator import THRESHOLD, Generator, Server
 from benchmarks.fleet_reports import Corpus
-from koordctl.backtest import traces
+from koordctl.backtest import sources
 from tests.fakes import agent_process
 from tools.localcluster import content_cache, progress, standalone_control_plane
 from tools.localcluster.apiserver_requests import PlainConnection
@@ -399,7 +399,7 @@ def main() -> int:
     arguments = parser.parse_args()
     steps = max(round(arguments.minutes), 5)
     with progress.step("making reports"):
-        corpus = fleet_reports.make(traces.read(arguments.traces), archetypes=ARCHETYPES, steps=steps)
+        corpus = fleet_reports.make(sources.read_trace(arguments.traces), archetypes=ARCHETYPES, steps=steps)
     results = []
     for nodes in sorted(arguments.nodes):
         results.append(

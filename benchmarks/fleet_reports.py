@@ -22,7 +22,7 @@ from benchmarks import synthetic_cluster
 from e2e.support import mid_formula
 from e2e.support.cluster_client import cpu_millis, units
 from koordctl.backtest import node_history
-from koordctl.backtest.traces import Traces
+from koordctl.backtest.sources import Traces
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import UsageSample
 from tests.koordlet.fed_node import FedNode

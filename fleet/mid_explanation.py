@@ -20,7 +20,6 @@ from manager.mid_resource.decision import Action, Case
 from manager.mid_resource.eviction import planning, shortage
 from manager.mid_resource.eviction import pods as evictable_pods
 from manager.mid_resource.eviction import policy as eviction_policy
-from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation
 from manager.mid_resource.formula import FROM_PODS, FROM_REPORT
 from manager.mid_resource.reasons import Closed
@@ -72,7 +71,10 @@ async def explain_eviction(
     """
     if metric is None or keys is None:
         return ()
-    policy = _eviction_policy(node, keys)
+    # The NodeMetric lacks `midEmergency`, so the status annotation shows a freeze.
+    is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
+    policy = eviction_policy.from_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
+    policy = dataclasses.replace(policy, mode=policy.mode if keys.enable else "off", is_frozen=is_frozen)
     observation = _observation(node, metric, keys, now)
     sentences = [*planning.last_eviction(node, policy), *planning.interruption(node, observation, policy)]
     if planning.causes(node, observation, policy):
@@ -86,13 +88,6 @@ async def explain_eviction(
             return (*sentences, f"cannot name the pod that would be evicted: {error}")
         sentences += planning.next_eviction(node, observation, full, listing.items, policy, now=now)
     return tuple(sentences)
-
-
-def _eviction_policy(node: store.StoredNode, keys: slo.MidColocationPolicy) -> EvictionPolicy:
-    """Return the policy of a node; the NodeMetric lacks `midEmergency`, so the status annotation shows a freeze."""
-    policy = eviction_policy.from_keys(slo.ColocationStrategy.model_validate(keys.to_wire()))
-    is_frozen = node.mid_status is not None and node.mid_status.closed == Closed.FROZEN
-    return dataclasses.replace(policy, mode=policy.mode if keys.enable else "off", is_frozen=is_frozen)
 
 
 def _observation(

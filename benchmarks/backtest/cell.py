@@ -15,7 +15,7 @@ from benchmarks.backtest import reference
 from benchmarks.backtest.replay import replay
 from koordctl.backtest import node_history
 from koordctl.backtest.node_history import SeriesStay
-from koordctl.backtest.traces import Traces
+from koordctl.backtest.sources import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
 

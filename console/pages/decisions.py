@@ -25,14 +25,14 @@ def context(
 ) -> dict[str, Any]:
     """Return the values of the template; `pod` is the filter of the user."""
     filter_text = pod[:_LONGEST_TEXT].strip()
+    name = filter_text.rpartition("/")[2]
     return {
         "q": filter_text,
         "pending_count": len(pending.items or ()),
         "pending_unread": pending.items is None,
         "groups": _groups(pending.items or (), now),
         "events": shown.events(
-            [event for event in events.items or () if _name(filter_text) in event.involved_object.name][:_MOST_PODS],
-            now,
+            [event for event in events.items or () if name in event.involved_object.name][:_MOST_PODS], now
         ),
         "events_unread": events.items is None,
         "records_missing": records.missing,
@@ -42,11 +42,6 @@ def context(
         "decisions": [_decision(decision, now) for decision in records.decisions],
         "decisions_of": records.pod,
     }
-
-
-def _name(key: str) -> str:
-    """Return the name in NAMESPACE/NAME."""
-    return key.rpartition("/")[2]
 
 
 def _groups(pods: Sequence[PendingPod], now: dt.datetime) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.backtest.cell import CellReplay, Setting, replay_cell
 from benchmarks.bench_backtest import CALIBRATED, POLICIES
-from koordctl.backtest import scores, traces
+from koordctl.backtest import scores, sources
 
 DOCS = Path(__file__).parents[1]
 USAGE, TRADE = DOCS / "concepts" / "prediction-peaks.svg", DOCS / "benchmarks" / "prediction-trade.svg"
@@ -72,7 +72,7 @@ def main() -> None:
     """Write one SVG file for each plot; the same input gives the same bytes."""
     mpl.rcParams["svg.hashsalt"] = "koord-suite"
     (folder,) = sys.argv[1:]
-    replayed = replay_cell(traces.read(Path(folder) / TRACE), SETTING, list(POLICIES_DRAWN.values()))
+    replayed = replay_cell(sources.read_trace(Path(folder) / TRACE), SETTING, list(POLICIES_DRAWN.values()))
     for path, draw in ((USAGE, draw_peaks), (TRADE, draw_trade)):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         draw(figure, replayed)

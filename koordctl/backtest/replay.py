@@ -81,7 +81,12 @@ def replay(
         policy.predictor == "calibrated" or "calibrated" in policy.members for policy in policies
     )
     unit = node.capacity or _sum_of_requests(node)
-    forecasts = {resource: _empty(len(policies), len(predict_at)) for resource in node.resources}
+    forecasts = {
+        resource: ReplayedForecasts(
+            np.full((len(policies), len(predict_at)), np.nan), *(np.full(len(predict_at), np.nan) for _ in range(5))
+        )
+        for resource in node.resources
+    }
     unanswered: list[tuple[int, float, str]] = []
     records = {resource: _Recorder(forecasts[resource], node, resource, stays) for resource in node.resources}
     columns = {step: column for column, step in enumerate(predict_at)}
@@ -197,8 +202,3 @@ def _sum_of_requests(node: NodeHistory) -> WholeAmounts:
     else:
         cores = sum(pod.memory_request_bytes for pod in node.bound) / 2**30
     return WholeAmounts(round(1000 * cores), round(cores * 2**30))
-
-
-def _empty(policies: int, times: int) -> ReplayedForecasts:
-    columns = [np.full(times, np.nan) for _ in range(5)]
-    return ReplayedForecasts(np.full((policies, times), np.nan), *columns)

@@ -165,14 +165,9 @@ async def _renewed_again(
 ) -> dt.datetime | None:
     await sleep(RENEWAL_SECONDS)
     with reader.attempt(f"leases/{MANAGER}"):
-        return await lease_time(api, namespace)
+        leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+        return times.parse_rfc3339_or_none(leader.spec.renew_time)
     return None
-
-
-async def lease_time(api: session.Session, namespace: str) -> dt.datetime | None:
-    """Read when the Lease of the manager was renewed."""
-    leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
-    return times.parse_rfc3339_or_none(leader.spec.renew_time)
 
 
 async def _served(api: session.Session, reader: Reader) -> Mapping[str, Any] | None:

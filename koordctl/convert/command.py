@@ -29,9 +29,8 @@ class _Manifest(NamedTuple):
     text: str
 
 
-class _Result(NamedTuple):
-    file: _Manifest
-    text: str
+_Result = tuple[_Manifest, str]
+"""A file, and its text after the conversion."""
 
 
 PARAMETERS: Final = (
@@ -78,7 +77,7 @@ def run(options: Namespace) -> int:
             done = ", ".join(written) or "nothing"
             return _fail(f"{error}; written: {done}; want folders in which files can be created", WRONG_USAGE)
     elif not options.diff:
-        _write(_joined(result.text for result in results), sys.stdout)
+        _write(_joined(text for _, text in results), sys.stdout)
     return FINE
 
 
@@ -104,7 +103,7 @@ def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], lis
         except RulesRefused as refused:
             refusals.append(f"{file.name}: {refused}")
         else:
-            results.append(_Result(file, text))
+            results.append((file, text))
     return results, refusals
 
 

@@ -240,11 +240,14 @@ class ExplainedPod:
 
 def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `explain pod`, with at most `most_nodes` nodes of the newest decision; 0: all."""
-    rejections = _groups(explained)
+    scheduled = next((condition for condition in explained.conditions if condition.type == _SCHEDULED), WireCondition())
+    message = (scheduled.message or "") if scheduled.status == "False" else ""
+    nodes = explained.newest.get("nodes") or []
+    estimate = explained.newest.get("estimate") or {}
+    rejections = groups(message, nodes, estimate, explained.mid_requests, explained.nodes)
     columns = (Column("NODES", right=True), Column("WHY NOT"), Column("NEAREST MISS"), Column("SOURCE"))
     rows = [(str(group.nodes), group.reason, group.nearest.text, group.source) for group in rejections]
     tables = [Table(columns, rows)] if rows else []
-    nodes = explained.newest.get("nodes") or []
     shown = nodes[: most_nodes or None]
     if shown:
         tables.append(_node_table(shown))
@@ -264,14 +267,6 @@ def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) 
         ["", *tail] if tail else [],
         notes=notes,
     )
-
-
-def _groups(explained: ExplainedPod) -> list[Group]:
-    scheduled = next((condition for condition in explained.conditions if condition.type == _SCHEDULED), WireCondition())
-    message = (scheduled.message or "") if scheduled.status == "False" else ""
-    newest = explained.newest
-    estimate = newest.get("estimate") or {}
-    return groups(message, newest.get("nodes") or [], estimate, explained.mid_requests, explained.nodes)
 
 
 def _head(explained: ExplainedPod) -> Iterator[str]:

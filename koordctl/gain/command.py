@@ -55,10 +55,6 @@ def run(options: Namespace) -> int:
     return command.run(options, _from_cluster)
 
 
-async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
-    return _answer(await _now(reader), options)
-
-
 def _answer(gain: Gain, options: Namespace) -> Answer:
     answered = gains.answer(gain)
     if options.output != "html":
@@ -95,7 +91,7 @@ NEEDS_HISTORY: Final = (
 _CHOSEN: Final = (Reason.COLOCATION_DISABLED, Reason.SHADOW)
 
 
-async def _now(reader: Reader) -> Gain:
+async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
     """Read nodes, reports and pods. Raises NotRead where neither nodes nor reports may be read."""
     nodes, reports = list[NodeState](), list[evaluation_report.Packed]()
     async for name, node, metric in reader.pairs():
@@ -109,7 +105,7 @@ async def _now(reader: Reader) -> Gain:
     missing = [NEEDS_HISTORY]
     if namespaces is None:
         missing.append("namespaces: pods may not be read")
-    return Gain(
+    gain = Gain(
         "the cluster",
         offered=_sums(pod_state.total(node.mid for node in nodes)),
         allocatable=_sums(pod_state.total(node.allocatable for node in nodes)),
@@ -123,6 +119,7 @@ async def _now(reader: Reader) -> Gain:
         withdrawn=_withdrawn(nodes),
         missing=missing,
     )
+    return _answer(gain, options)
 
 
 def _sums(amounts: node_state.Amounts) -> GainSums:

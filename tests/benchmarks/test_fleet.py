@@ -8,7 +8,7 @@ import pytest
 from benchmarks import fleet_generator, fleet_reports
 from benchmarks.fleet_generator import Published, Sent, Server
 from benchmarks.fleet_reports import Mid, Version
-from koordctl.backtest.traces import Traces
+from koordctl.backtest.sources import Traces
 
 GIB = 2**30
 

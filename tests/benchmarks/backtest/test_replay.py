@@ -8,9 +8,9 @@ import pytest
 from benchmarks.backtest import cell
 from benchmarks.backtest.cell import Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered, replay
-from koordctl.backtest import scores, traces
+from koordctl.backtest import scores, sources
 from koordctl.backtest.node_history import SeriesStay
-from koordctl.backtest.traces import Traces
+from koordctl.backtest.sources import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
@@ -89,7 +89,7 @@ def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
         *(PredictParameters(predictor="calibrated", violation_target_percent=target) for target in (1.0, 2.0)),
     ]
     setting = Setting(2, 8, 2, 2, seed=1, horizon_hours=1)
-    found = replay_cell(traces.read(EXCERPT), setting, policies, processes=1)
+    found = replay_cell(sources.read_trace(EXCERPT), setting, policies, processes=1)
     n_sigma, one, two = (
         scores.score(np.minimum(peaks, found.requests), found.oracle, found.requests, 1.0) for peaks in found.peaks
     )
@@ -120,7 +120,7 @@ def test_a_series_with_a_long_gap_ends_its_pod_before_it():
 
 def test_predictors_on_real_usage():
     """One replay, as it takes seconds."""
-    excerpt = replay_cell(traces.read(EXCERPT), Setting(2, 8, 2, 2, seed=1), ALL, processes=1)
+    excerpt = replay_cell(sources.read_trace(EXCERPT), Setting(2, 8, 2, 2, seed=1), ALL, processes=1)
     assert excerpt.peaks.shape == (len(registry.PREDICTORS), 2, 48)
     assert np.isfinite(excerpt.peaks).all()
     assert (excerpt.oracle <= excerpt.requests).all()
@@ -138,7 +138,7 @@ def test_predictors_on_real_usage():
 
 
 def test_processes_do_not_change_the_result():
-    whole = traces.read(EXCERPT)
+    whole = sources.read_trace(EXCERPT)
     day = Traces(whole.names, whole.step_seconds, whole.shares[:, :300], whole.unit)
     setting = Setting(2, 8, 2, 0.5, seed=1, horizon_hours=1)
     one, two = (replay_cell(day, setting, ALL[:2], processes) for processes in (1, 2))

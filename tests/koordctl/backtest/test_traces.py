@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from koordctl.backtest import node_history, sources, traces
-from koordctl.backtest.traces import TraceUnit
+from koordctl.backtest import node_history, sources
+from koordctl.backtest.sources import TraceUnit
 from koordlet.samples import Resource
 
 NAN = np.nan
@@ -34,21 +34,21 @@ def lines(rows, step=300):
     ],
 )  # fmt: skip
 def test_the_unit_is_that_whose_limit_holds_the_largest_value(tmp_path, largest, unit, share):
-    found = traces.read(written(tmp_path, lines([[largest, 0.5], [0.25, 0.5]])))
+    found = sources.read_trace(written(tmp_path, lines([[largest, 0.5], [0.25, 0.5]])))
     assert found.unit is unit
     assert found.shares.max() == pytest.approx(share)
 
 
 def test_an_idle_series_has_the_value_zero_and_a_negative_value_is_missing(tmp_path):
     rows = [[0, 1.0, -1], [0, -0.1, "nan"], [0, "", "-2"]]
-    found = traces.read(written(tmp_path, lines(rows, step=7_200)))
+    found = sources.read_trace(written(tmp_path, lines(rows, step=7_200)))
     assert found.names == ("s0", "s1")
     np.testing.assert_array_equal(found.shares, [[0, 0, 0], [1, NAN, NAN]])
 
 
 def test_rows_may_be_missing_and_a_file_may_be_compressed(tmp_path):
     text = "t,a,b\n600,1,0.5\n\n1800,0.25,1\n8400,1,1\n9000,0.5,0.5\n"
-    found = traces.read(written(tmp_path, text, "cpu.csv.gz"))
+    found = sources.read_trace(written(tmp_path, text, "cpu.csv.gz"))
     assert (found.step_seconds, found.names, found.shares.shape) == (600, ("a", "b"), (2, 15))
     assert found.shares[0, [0, 1, 2]].tolist() == [1, 1, 0.25]
     assert np.isnan(found.shares[0, 3:13]).all()
@@ -69,17 +69,17 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"{path}: .*; want a CSV in UTF-8"):
-        traces.read(path)
+        sources.read_trace(path)
 
 
 @pytest.mark.parametrize(("last", "is_read"), [(39, True), (40, False)])
 def test_a_row_of_twenty_is_enough(tmp_path, last, is_read):
     path = written(tmp_path, f"t,a,b\n0,1,1\n1,1,1\n{last + 20},1,1\n")
     if is_read:
-        assert traces.read(path).shares.shape == (2, 60)
+        assert sources.read_trace(path).shares.shape == (2, 60)
     else:
         with pytest.raises(ValueError, match=f"{path}: 3 rows of 61, want at least one of 20"):
-            traces.read(path)
+            sources.read_trace(path)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_row_of_twenty_is_enough(tmp_path, last, is_read):
 def test_times_are_multiples_of_a_step_of_whole_seconds(tmp_path, text, problem):
     path = written(tmp_path, text)
     with pytest.raises(ValueError, match=f"^{path}") as raised:
-        traces.read(path)
+        sources.read_trace(path)
     assert problem in str(raised.value)
 
 
