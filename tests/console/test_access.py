@@ -112,17 +112,6 @@ async def test_no_other_file_is_served(open_app, path):
     assert answer.status_code == 404
 
 
-@pytest.mark.parametrize(("kind", "reaches"), [("lifespan", True), ("websocket", False), ("other", False)])
-async def test_of_what_is_no_request_only_the_lifespan_reaches_the_pages(kind, reaches):
-    reached = []
-
-    async def asgi(scope, _receive, _send):
-        reached.append(scope["type"])
-
-    await server.Access(asgi)({"type": kind}, None, None)
-    assert reached == [kind] * reaches
-
-
 async def test_two_consoles_have_two_cookies():
     one, other = (server.Access(lambda *_: None, "x") for _ in range(2))
     assert one.cookie_name != other.cookie_name

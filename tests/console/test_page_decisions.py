@@ -85,17 +85,6 @@ def test_events_are_those_about_the_pod_of_the_filter(pod, found):
     assert {each["reason"] for each in values["events"]} <= {"FailedScheduling"}
 
 
-@pytest.mark.parametrize(("pod", "found"), [("", 100), ("  shop/web-7 ", 15), ("etl", 0)])
-def test_recent_decisions_are_those_of_the_filter(pod, found):
-    recent = [
-        {"pod": f"shop/web-{n % 8}", "at": NOW.timestamp() - 45, "nodesAsked": 9, "nodesPassed": 2} for n in range(120)
-    ]
-    values = shown(records=Records(recent), pod=pod)
-    assert len(values["records"]) == found
-    assert {(each["age"], each["passed"], each["node"]) for each in values["records"]} <= {("45 s", "2 of 9", "")}
-    assert values["q"] == pod.strip()
-
-
 @pytest.mark.parametrize(("asked", "listed", "named", "more"), [(50, 50, 50, 0), (60, 52, 50, 10), (3, 3, 3, 0)])
 def test_a_decision_names_fifty_nodes_and_counts_the_others(asked, listed, named, more):
     nodes = [

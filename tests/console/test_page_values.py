@@ -117,16 +117,6 @@ def test_the_page_fleet_of_one_node():
     assert (cpu["whole"], cpu["unit"], memory["name"], memory["unit"]) == ("10.0", "cores", "Memory", "GiB")
 
 
-def test_eight_findings_are_shown_and_the_others_counted():
-    reasons = [code for code in KINDS if code not in ("Calculated", "CalculatedFromReclaimable", "Static")]
-    found = [dataclasses.replace(NODE, name=code, reason=code) for code in reasons]
-    seen = fleets.seen(found)
-    values = fleet.context(seen, "", "", "", "suite")
-    assert len(seen.findings) > 8
-    assert (len(values["findings"]), values["more_findings"]) == (8, len(seen.findings) - 8)
-    assert fleet.context(fleets.seen([]), "", "", "", "suite")["headline"] == "0 nodes, no usage is known yet"
-
-
 def namespace(name, held, **changes):
     amounts = Amounts(held, GIB)
     return NamespaceState(name, 1_234, 0, *[amounts] * 6, **changes)
@@ -353,25 +343,6 @@ def test_the_first_predictor_of_a_node_is_in_force_and_what_does_not_count_is_le
         PredictorScore("max", names.CPU, 1, 24, 0.5, 40, True),
         PredictorScore("peak", names.CPU, 1, 12, 2, 50, False),
     ]
-
-
-def test_the_columns_of_the_page_are_those_of_the_fleet_and_a_node_may_lack_one():
-    many = packed(*((f"p{number}", 24, 0.5, 90 - number) for number in range(7)))
-    seen = fleets.seen(
-        [
-            dataclasses.replace(EDGE, name="few", predictor="p1", evaluation=packed(("p1", 24, 0, 90))),
-            dataclasses.replace(EDGE, name="many", predictor="p0", evaluation=many),
-            dataclasses.replace(EDGE, name="more", predictor="p0", evaluation=many),
-        ]
-    )
-    values = prediction.context(seen, "1")
-    assert values["columns"] == [f"p{number}" for number in range(6)]
-    assert [(name, in_force) for name, in_force, _ in values["rows"]] == [("many", "p0"), ("more", "p0"), ("few", "p1")]
-    assert [each and each.savings_percent for each in values["rows"][2][2]] == [None, 90, None, None, None, None]
-    assert values["in_force"] == [("p0", 2), ("p1", 1)]
-    (_, cpu), (_, memory) = values["by_resource"]
-    assert [each.predictor for each in cpu if each.is_in_force] == ["p0", "p1"]
-    assert memory == []
 
 
 def test_the_recommendation_compares_with_the_predictor_in_force():

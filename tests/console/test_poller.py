@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import connection, errors
+from console.cluster import poller as poller_module
 from console.cluster import reading
 from console.cluster.poller import Poller
 from manager.slo_config import evaluation
@@ -177,3 +178,26 @@ async def test_what_only_a_page_shows_is_read_from_the_cache_of_the_apiserver():
             await reading.pending(api, None)
     (asked,) = server.asked("GET")
     assert (asked.query["resourceVersion"], asked.query.get("limit")) == ("0", None)
+
+
+async def test_one_request_makes_one_more_snapshot_and_not_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(poller_module, "_PAUSE_FACTOR", 0.0)
+    async with polling(interval_seconds=0.0) as (server, poller):
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing()))
+        await first(poller)
+        assert len(poller.history.node_points("worker-1", "cpu")) == 1
+        poller.newest()
+        await server.until(lambda: len(server.asked("GET", NODES)) >= 2)
+        for number in range(30):  # time for more snapshots
+            await poller.detail((str(number),), lambda api: reading.pending(api, None))
+        assert len(server.asked("GET", NODES)) == 2
+
+
+async def test_of_unreadable_pods_the_first_one_is_named():
+    bad = [{"metadata": {"name": name, "namespace": "shop"}, "spec": 5} for name in ("one", "two")]
+    async with apiserver.running() as server, server.session() as api:
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing(*bad)))
+        (unread,) = (await reading.pending(api, None)).unread
+    assert unread.what == "2 pods"
+    assert "one" in unread.why
+    assert "two" not in unread.why

@@ -9,7 +9,7 @@ from api_types.kubernetes.pods import Pod
 from fleet import findings, pod_state, scheduler_config, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER, FleetSnapshot, Installation
 from fleet.node_state import UNKNOWN, Amounts, NodeState
-from fleet.pod_state import NamespaceSums, PodState, total
+from fleet.pod_state import total
 from fleet.reading import Reader
 from manager.slo_config import evaluation
 from tests.fakes import apiserver
@@ -110,18 +110,6 @@ def test_amounts_are_summed_where_one_is_known():
     assert total([UNKNOWN, Amounts(0, 5), Amounts(None, 1)]) == Amounts(0, 6)
 
 
-def test_a_default_quota_is_that_of_a_namespace_without_an_annotation():
-    sums, own, default = NamespaceSums(), Amounts(1, None), Amounts(2, 2)
-    sums.add(PodState("shop", "p", "n", "mid", "Running"))
-    for quotas, given, wanted in (
-        ({}, UNKNOWN, (UNKNOWN, False)), ({}, default, (default, True)),
-        ({"shop": own}, UNKNOWN, (own, False)), ({"shop": own}, default, (own, False)),
-        ({"shop": None}, default, (Amounts(0, 0), False)),
-    ):  # fmt: skip
-        (found,) = sums.states(quotas, given)
-        assert (found.mid_quota, found.is_quota_default) == wanted
-
-
 MID = {"kubernetes.io/mid-cpu": "300", "kubernetes.io/mid-memory": "1Gi"}
 BATCH = {"kubernetes.io/batch-cpu": "20", "kubernetes.io/batch-memory": "1Mi"}
 
@@ -172,15 +160,6 @@ async def test_the_progress_of_a_read_is_the_number_of_objects_after_each_page()
     async with reader_of(nodes=pages, metrics=[cluster.listing()]) as (reader, _):
         await Reader(reader.api, NOW, lambda what, count: seen.append((what, count))).nodes()
     assert seen == [("nodes", 2), ("nodes", 3), ("nodemetrics", 0)]
-
-
-async def test_a_missing_deployment_of_the_manager_is_no_note_and_its_config_map_is_the_default():
-    async with apiserver.running() as server, server.session() as api:
-        path = "/apis/apps/v1/namespaces/suite/deployments/koord-manager"
-        server.on("GET", path, apiserver.status(404, "NotFound", name="koord-manager", kind="deployments"))
-        reader = Reader(api, NOW)
-        assert await reader.config_map("suite") == "slo-controller-config"
-        assert reader.unread == []
 
 
 async def test_a_cluster_without_the_scheduler_plugin_has_the_default_configuration_and_no_note():

@@ -46,11 +46,6 @@ def test_a_node_loses_where_it_has_less_of_one_resource(after, difference, takes
     assert found.is_known is (after != UNKNOWN)
 
 
-def test_a_node_that_was_not_known_before_loses_nothing():
-    found = change(BEFORE, before=UNKNOWN)
-    assert (found.is_known, found.change, found.takes) == (False, UNKNOWN, False)
-
-
 @pytest.mark.parametrize(
     ("after", "requested", "is_short"),
     [
@@ -87,17 +82,6 @@ def test_a_disabled_node_keeps_what_its_mid_pods_request_unless_there_is_no_floo
         assert (found.takes, found.is_short) == (True, floor == "none")
         assert (found.warm_pods, found.cold_pods, found.predicts_otherwise) == (29, 2, False)
         assert (found.published, found.mid_requests) == (Amounts(9_423, 10 * GIB), Amounts(7_200, 8 * GIB))
-
-
-def test_a_node_without_a_report_has_no_pods_and_no_mid_on_either_side():
-    found = compared(strategy(), strategy())
-    assert (found.warm_pods, found.cold_pods, found.change) == (0, 0, Amounts(0, 0))
-    assert (found.before.mid, found.takes) == (Amounts(0, 0), False)
-
-
-def test_a_report_without_a_prediction_counts_no_pods():
-    found = compared(strategy(), report=cluster.metric(prediction=None))
-    assert (found.warm_pods, found.cold_pods) == (0, 0)
 
 
 def test_mid_is_not_less_than_what_mid_pods_request():

@@ -198,20 +198,3 @@ def test_a_gap_of_an_hour_has_the_value_before_it_and_a_longer_one_none(steps, i
     assert (inside == [5.0] * steps) is is_filled
     assert np.isnan(inside).all() or is_filled
     assert usage_of(found, "a")[100 + steps] == 2.0
-
-
-def test_requests_are_the_largest_of_the_days_and_amounts_of_a_node_the_last_ones():
-    days = [TimeRange(START + number * DAY, STEP, STEPS) for number in range(2)]
-    pods, usage = {labels("a"): range(STEPS), labels("b", "other"): range(STEPS)}, dict.fromkeys(range(STEPS), 2.0)
-    used = {"web": usage, "other": usage}
-    first = day(pods, used, days[0], requests={"a": {"cpu": 1.5, "memory": 4096.0}, "default/other": {"cpu": 0.25}},
-                capacity={"cpu": 8.0, "memory": 1000.0}, allocatable={"cpu": 7.0, "memory": 900.0})  # fmt: skip
-    second = day(pods, used, days[1], requests={"a": {"cpu": 0.5, "memory": 8192.0, "kubernetes_io_mid_cpu": 700.0}},
-                 capacity={"cpu": 16.0}, allocatable={"memory": 950.0})  # fmt: skip
-    found = history(first, second, over=TimeRange(START, STEP, 2 * STEPS))
-    of = {pod.uid: pod for pod in found.bound}
-    assert (of["a"].cpu_request_millis, of["a"].memory_request_bytes) == (1500, 8192)
-    assert (of["a"].mid_cpu_request_millis, of["a"].mid_memory_request_bytes) == (700, 0)
-    assert (of["b"].cpu_request_millis, of["b"].memory_request_bytes, of["b"].mid_cpu_request_millis) == (250, 0, 0)
-    assert found.capacity == (16_000, 1000)
-    assert found.allocatable == (7_000, 950)

@@ -437,37 +437,6 @@ def test_a_configuration_that_is_applied_passes(text, verdict):
     assert (found.get("ColocationConfigApplied", ("", ""))[0] == "passed") == (verdict == "passed")
 
 
-OPENAPI = Unread("openapi", "it takes too long")
-
-
-@pytest.mark.parametrize(
-    ("served", "unread", "verdict", "text"),
-    [
-        ({}, (), "passed", "the CRD of NodeMetric is served"),
-        (None, (), "failed", "it is not served"),
-        (None, (OPENAPI,), "skipped", "not read: it takes too long"),
-        (None, (FORBIDDEN,), "failed", "it is not served"),
-    ],
-)
-def test_the_crd_is_to_be_served(served, unread, verdict, text):
-    found = results(served=served, unread=unread)
-    assert found["CustomResourceDefinition"] == (verdict, text)
-    assert ("NodeMetricFieldsDropped" in found) == (verdict == "passed")
-
-
-@pytest.mark.parametrize(
-    ("parts", "unread", "leads"),
-    [
-        ({}, (), None),
-        ({}, (Unread("leases/koord-manager", "no right", is_right=True),), "skipped"),
-        ({"koord-manager": workload(1, 1)}, (Unread("leases/koord-manager", "no right"),), "skipped"),
-        ({"koord-manager": workload(1, 1)}, (OPENAPI,), "failed"),
-    ],
-)
-def test_a_lease_that_was_not_read_is_skipped(parts, unread, leads):
-    assert results(parts=parts, unread=unread).get("Leader", (None,))[0] == leads
-
-
 OF_NODES = {"SampleTooOld", "NeverReported", "NodeMetricMissing", "CalculatedWithoutPrediction", "NoConfiguration"}
 
 

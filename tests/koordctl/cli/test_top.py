@@ -62,13 +62,6 @@ def test_a_wrong_key_is_answered_by_those_that_there_are(what):
         assert str(raised.value).endswith(f"with one of the keys {', '.join(keys[1:])}")
 
 
-def test_names_of_pods_are_in_the_order_of_their_namespaces():
-    names = [("shop", "b"), ("shop", "a"), ("etl", "c")]
-    rows = [PodState(namespace, name, "", "prod", "Pending", Amounts(), Amounts()) for namespace, name in names]
-    found = top._choice(parsed(["top", "pods"])).select(rows)
-    assert [(each.namespace, each.name) for each in found] == sorted(names)
-
-
 def namespace(name, **changes):
     return NamespaceState(name, 1, 0, *[Amounts(0, 0)] * 6, **({"mid_quota": Amounts(8_000, GIB)} | changes))
 

@@ -236,14 +236,6 @@ def test_the_largest_change_of_cpu_is_first_then_that_of_memory_then_the_name():
     assert found.names == [f"node/{name}" for name in ("less", "more", "most", "a", "b", "memory")]
 
 
-@pytest.mark.parametrize(("short", "text"), [(1, "n0"), (3, "n0, n1, n2"), (4, "n0, n1, n2 and 1 more nodes"),
-                                             (6, "n0, n1, n2 and 3 more nodes")])  # fmt: skip
-def test_three_nodes_are_named_and_the_others_counted(short, text):
-    nodes = [node(f"n{number}", before=(3_000, GIB), after=(1_000, GIB), asked=(2_000, 0)) for number in range(short)]
-    (line,) = [line for line in answer(*nodes).head if "less than the Mid pods request" in line]
-    assert f" request on {text}: no new Mid pod fits there" in line
-
-
 def test_sums_are_over_the_nodes_that_are_known_on_both_sides():
     found = answer(node("a"), node("b", after=(4_000, GIB)), node("c", before=UNKNOWN), node("d", after=UNKNOWN))
     assert found.head[1:3] == ["  Mid CPU 2.0 -> 6.0 cores (+200 %)", "  Mid memory 2.0 -> 3.0 GiB (+50 %)"]

@@ -93,10 +93,3 @@ def test_the_newest_decision_on_this_pod_counts_and_not_one_on_an_earlier_pod_of
     assert given.newest["outcome"] == "2"
     assert explained.ExplainedPod(given.pod, NOW, decisions=decisions[:1]).newest == {}
     assert explained.ExplainedPod(given.pod, NOW, decisions=[{"outcome": "4"}]).newest == {"outcome": "4"}
-
-
-@pytest.mark.parametrize(("created", "text"), [("2026-11-21T09:54:00Z", "for 6m"), (None, "for -")])
-def test_a_pod_that_waits_has_the_time_since_it_was_created(created, text):
-    pod = cluster.pod("etl-0", "shop", "", 7000, MID, creationTimestamp=created)
-    found = explained.answer(explained.ExplainedPod(msgspec.convert(pod, pods.Pod), NOW), 0)
-    assert f"shop/etl-0 is Running {text}: Mid pod" in found.head[0]
