@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,6 +93,11 @@ class _Sum:
         self._known = [0, 0]
         self._sums = [0, 0]
 
+    def add(self, amounts: Amounts) -> None:
+        """Count one, and add what is known of it."""
+        self.count += 1
+        self.add_known(amounts)
+
     def add_known(self, amounts: Amounts) -> None:
         """Add the amounts of one that was counted."""
         for index, amount in enumerate(amounts):
@@ -138,8 +143,7 @@ class NamespaceSums:
             ("mid_held", pod.mid_held),
             (f"{band}_used", pod.used),
         ):
-            sums[name].count += 1
-            sums[name].add_known(amounts)
+            sums[name].add(amounts)
         if pod.used == UNKNOWN:
             self._unmeasured[hash((pod.node, pod.namespace, pod.name))] = sums[f"{band}_used"]
 
@@ -171,10 +175,7 @@ class NamespaceSums:
 
 def total(summands: Iterable[Amounts]) -> Amounts:
     """Sum the known amounts; not known where none of several is."""
-    amounts = list(summands)
-    return Amounts(_total([amount.cpu for amount in amounts]), _total([amount.memory for amount in amounts]))
-
-
-def _total(values: Sequence[int | None]) -> int | None:
-    measured = [value for value in values if value is not None]
-    return sum(measured) if measured or not values else None
+    known = _Sum()
+    for amounts in summands:
+        known.add(amounts)
+    return known.total()

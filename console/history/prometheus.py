@@ -60,17 +60,13 @@ class CpuHistory:
             read = asyncio.create_task(self._read(node))
             self._reads[node] = time.monotonic(), read
             self._reads.move_to_end(node)
-            self._forget_some()
+            for name in [name for name, (_, kept) in self._reads.items() if kept.done()]:
+                if len(self._reads) > _MOST_KEPT:
+                    del self._reads[name]
         await asyncio.wait({read}, timeout=_PAGE_SECONDS)
         if not read.done():
             return _problem(f"takes longer than {_PAGE_SECONDS:.0f} s; the next refresh may show the chart")
         return read.result()
-
-    def _forget_some(self) -> None:
-        for node in [name for name, (_, read) in self._reads.items() if read.done()]:
-            if len(self._reads) <= _MOST_KEPT:
-                return
-            del self._reads[node]
 
     async def _read(self, node: str) -> Mapping[str, Any]:
         async with self._slots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -213,11 +214,8 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
         pattern = re.compile(options.nodes)
     except re.error as error:
         raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
-    client = Prometheus(server)
-    try:
+    with contextlib.closing(Prometheus(server)) as client:
         nodes = cluster_history.node_names(client, names, read)
-    finally:
-        client.close()
     matching = tuple(node for node in nodes if pattern.fullmatch(node))
     if not matching:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")

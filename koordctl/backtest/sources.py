@@ -9,6 +9,7 @@ complete or absent. A file that cannot be read counts as absent.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import enum
@@ -234,12 +235,9 @@ class PrometheusSource:
 
     def load(self, node: str) -> NodeHistory:
         """Return a node, of each day from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
-        client = Prometheus(self.server)
-        try:
+        with contextlib.closing(Prometheus(self.server)) as client:
             days = (self._day(client, node, day) for day in prometheus.split_days(self.time_range, self.now_seconds))
             history = cluster_history.join_days(node, self.time_range, days, self.names.classes)
-        finally:
-            client.close()
         if not history.bound:
             raise NoSeries(
                 f"node {node}: no pod has usage and requests; do cAdvisor's series have the label "

@@ -98,6 +98,11 @@ Pod = Mapping[str, Any]
 Report = Callable[[str, int], None]
 
 
+def _is_ready(pod: Pod) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+
+
 class BundleCollector:
     """Collects the parts of one suite into an archive. Raises errors.Unreachable."""
 
@@ -197,11 +202,6 @@ class BundleCollector:
                             self._archive.add(file, scrubbed(page.body.decode("utf-8", "replace")))
                         else:
                             self._archive.missing.append(f"{file}: status {page.status}")
-
-
-def _is_ready(pod: Pod) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
 REMOVED: Final = "REMOVED"

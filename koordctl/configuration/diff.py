@@ -133,8 +133,28 @@ def answer(comparison: Comparison, most_nodes: int, notes: Sequence[str] = ()) -
         columns = [Column(title) for title in ("KEY", "NOW", "THEN", "FROM")]
         rows = [(key.key, _text(key.before), _text(key.after), key.layer) for key in comparison.keys]
         tables.append(Table(columns, rows))
+    before, after = _sums(comparison)
+    data = ConfigDiff(
+        subject=comparison.subject,
+        before=amounts(before),
+        after=amounts(after),
+        nodes=[
+            part(
+                NodeDiff,
+                node,
+                before=amounts(node.before.mid),
+                after=amounts(node.after.mid),
+                reason=node.after.reason,
+                less_than_requested=node.is_short,
+            )
+            for node in comparison.nodes
+        ],
+        changed_nodes=len(changed),
+        keys=list(comparison.keys),
+        remarks=list(_honesty(comparison)),
+    )
     return Answer(
-        _document(comparison),
+        data,
         [table for table in tables if table.rows] if not is_empty else [],
         [f"node/{node.name}" for node in changed],
         [f"{comparison.subject}: nothing would change"] if is_empty else [f"{comparison.subject}:", *_head(comparison)],
@@ -240,29 +260,6 @@ def _text(value: Any) -> str:
     if value is None:
         return "not set"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _document(comparison: Comparison) -> ConfigDiff:
-    before, after = _sums(comparison)
-    return ConfigDiff(
-        subject=comparison.subject,
-        before=amounts(before),
-        after=amounts(after),
-        nodes=[
-            part(
-                NodeDiff,
-                node,
-                before=amounts(node.before.mid),
-                after=amounts(node.after.mid),
-                reason=node.after.reason,
-                less_than_requested=node.is_short,
-            )
-            for node in comparison.nodes
-        ],
-        changed_nodes=len(comparison.changed),
-        keys=list(comparison.keys),
-        remarks=list(_honesty(comparison)),
-    )
 
 
 _NODES_SHOWN: Final = 10

@@ -61,17 +61,13 @@ def groups(
     """
     reasons = list(_recorded_groups(rejected, estimate, mid))
     codes = {group.reason for group in reasons}
-    for count, reason in _message_groups(message):
+    # Such as "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) were unschedulable. preemption: ...".
+    named = message[:_LONGEST_MESSAGE].partition("nodes are available: ")[2].partition(" preemption: ")[0]
+    for match in _GROUP.finditer(named):
+        count, reason = int(match[1]), match[2]
         if reason not in codes:
             reasons.append(Group(count, reason, KUBE_SCHEDULER, _nearest_mid(reason, count, mid, nodes)))
     return sorted(reasons, key=lambda group: -group.nodes)
-
-
-def _message_groups(message: str) -> Iterator[tuple[int, str]]:
-    """Yield the groups of a message: `0/3 nodes are available: 2 Insufficient cpu, 1 node(s) were unschedulable.`."""
-    reasons = message[:_LONGEST_MESSAGE].partition("nodes are available: ")[2].partition(" preemption: ")[0]
-    for match in _GROUP.finditer(reasons):
-        yield int(match[1]), match[2]
 
 
 def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeState]) -> Miss:

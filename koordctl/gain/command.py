@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from argparse import Namespace
@@ -73,11 +74,8 @@ def _from_prometheus(options: Namespace) -> int:
     server = client.Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
     period = history.time_range(clock.utc_now().timestamp(), options.since)
     try:
-        prometheus = client.Prometheus(server)
-        try:
+        with contextlib.closing(client.Prometheus(server)) as prometheus:
             gain = history.read(prometheus, period, server.shown, options.selector)
-        finally:
-            prometheus.close()
     except (client.CannotRead, client.RejectedQuery) as error:
         return command.fail(str(error), answer.NOT_READ)
     sys.stderr.writelines(f"{server.shown} warns: {text}\n" for text in sorted(prometheus.warnings))
@@ -102,6 +100,8 @@ async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
     if {"nodes", "nodemetrics"} <= {unread.what for unread in reader.unread}:
         raise command.nothing_read(reader)
     namespaces = await reader.namespaces(band="mid")
+    bad = {reason.value for reason in Reason if STATUS[reason] is not Status.CALCULATED and reason not in _CHOSEN}
+    bad.add(Reason.CALCULATED_WITHOUT_PREDICTION)
     missing = [NEEDS_HISTORY]
     if namespaces is None:
         missing.append("namespaces: pods may not be read")
@@ -116,7 +116,7 @@ async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
             gains.predictor_gain(predictor, resource, forecast.violation_ratio, forecast.savings_ratio)
             for (predictor, resource), forecast in sorted(evaluation_report.combined(reports).items())
         ],
-        withdrawn=_withdrawn(nodes),
+        withdrawn=dict(Counter(node.reason for node in nodes if node.reason in bad)),
         missing=missing,
     )
     return _answer(gain, options)
@@ -124,11 +124,6 @@ async def _from_cluster(reader: Reader, options: Namespace) -> Answer:
 
 def _sums(amounts: node_state.Amounts) -> GainSums:
     return GainSums(None if amounts.cpu is None else amounts.cpu / 1000, amounts.memory)
-
-
-def _withdrawn(nodes: list[NodeState]) -> dict[str, float]:
-    bad = {reason.value for reason in Reason if STATUS[reason] is not Status.CALCULATED and reason not in _CHOSEN}
-    return dict(Counter(node.reason for node in nodes if node.reason in bad | {Reason.CALCULATED_WITHOUT_PREDICTION}))
 
 
 _STYLE: Final = """
