@@ -24,6 +24,7 @@ from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 LAST = (
+    "test_mid_suppression",
     "test_apiserver_outage",
     "test_crd_missing",
     "test_colocation_off_with_mid_pod_running",
@@ -35,7 +36,8 @@ LAST = (
     "test_first_ten_minutes",
     "test_demo",
 )
-"""Cases to run last: those that disturb the cluster, check for traces of the others, or remove the suite."""
+"""Cases to run last: those that need a calm machine, so not beside `--part alone`; that disturb the cluster, check for
+traces of the others, or remove the suite."""
 LONG = (
     "test_apiserver_outage",
     "test_checkpoint_survives_restart",
