@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from prometheus_client.registry import Collector
@@ -17,7 +17,7 @@ from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
-from scheduler_plugin.framework.interface import Filter, Plugin, Scorer
+from scheduler_plugin.framework.interface import Filter, Scorer
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -51,7 +51,8 @@ class Parts:
         self._monotonic = monotonic
         load_aware_args = configuration.args[LoadAware.name]
         assert isinstance(load_aware_args, LoadAwareArgs)
-        mid_guard_args = _mid_guard_args(configuration)
+        mid_guard_args = configuration.args.get(MidGuard.name, MidGuardArgs())
+        assert isinstance(mid_guard_args, MidGuardArgs)
         self.holds_quotas = MidGuard.name in configuration.filters and mid_guard_args.namespace_quotas
         """Whether the annotations of Namespaces count."""
         running = {*configuration.filters, *configuration.score_weights}
@@ -79,7 +80,13 @@ class Parts:
             monotonic=monotonic,
         )
         self.cycle = SchedulingCycle(
-            _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
+            [plugin for name in configuration.filters if isinstance(plugin := plugins[name], Filter)],
+            [
+                WeightedScorer(plugin, weight)
+                for name, weight in configuration.score_weights.items()
+                if isinstance(plugin := plugins[name], Scorer)
+            ],
+            self.vectors,
         )
         self.vectors.mid_quotas.default = mid_guard_args.quota()
         self.waits = LoadWaits(load_aware_args.soft_after_seconds)
@@ -132,26 +139,3 @@ class Parts:
             MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._load_aware, time.time),
         )
-
-
-def _mid_guard_args(configuration: PluginConfiguration) -> MidGuardArgs:
-    args = configuration.args.get(MidGuard.name)
-    return args if isinstance(args, MidGuardArgs) else MidGuardArgs()
-
-
-def _filters(plugins: Mapping[str, Plugin], names: Sequence[str]) -> list[Filter]:
-    result = []
-    for name in names:
-        plugin = plugins[name]
-        assert isinstance(plugin, Filter)
-        result.append(plugin)
-    return result
-
-
-def _scorers(plugins: Mapping[str, Plugin], weights: Mapping[str, int]) -> list[WeightedScorer]:
-    result = []
-    for name, weight in weights.items():
-        plugin = plugins[name]
-        assert isinstance(plugin, Scorer)
-        result.append(WeightedScorer(plugin, weight))
-    return result

@@ -29,29 +29,23 @@ class WatcherMetrics:
         analysers: Sequence[str] = (),
     ) -> None:
         build_info.register(into, "koord_load_watcher")
-        failures = Counter(
+        counter = functools.partial(Counter, registry=into)
+        failures = counter(
             f"{_PREFIX}provider_failures",
             "Refreshes of a window for which a provider delivered nothing.",
             ["provider"],
-            registry=into,
         )
-        analyser_failures = Counter(
+        analyser_failures = counter(
             f"{_PREFIX}analyser_failures",
             "Refreshes of a window in which the result of an analyser was ignored.",
             ["analyser"],
-            registry=into,
         )
-        self._analyser_failures = {name: analyser_failures.labels(name) for name in analysers}
-        findings = Counter(
-            f"{_PREFIX}findings", "Impossible or missing measurements, by kind.", ["finding"], registry=into
-        )
+        findings = counter(f"{_PREFIX}findings", "Impossible or missing measurements, by kind.", ["finding"])
         usable = Gauge(
             f"{_PREFIX}nodes", "Nodes with a usable measurement in the newest refresh.", ["window"], registry=into
         )
-        self._problems = Counter(
-            f"{_PREFIX}problems", "Failed parts of a refresh, and disagreements of providers.", registry=into
-        )
-        self._refreshes = Counter(f"{_PREFIX}refreshes", "Refreshes of a window.", registry=into)
+        self._problems = counter(f"{_PREFIX}problems", "Failed parts of a refresh, and disagreements of providers.")
+        self._refreshes = counter(f"{_PREFIX}refreshes", "Refreshes of a window.")
         age = Gauge(
             f"{_PREFIX}window_age_seconds",
             "Seconds since the newest data of a window ended; NaN before the first.",
@@ -61,6 +55,7 @@ class WatcherMetrics:
         for duration in DURATIONS_SECONDS:
             age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))
         self._failures = {name: failures.labels(name) for name in providers}
+        self._analyser_failures = {name: analyser_failures.labels(name) for name in analysers}
         self._findings = {kind: findings.labels(kind) for kind in AnomalyKind}
         self._usable = {duration: usable.labels(duration) for duration in DURATIONS_SECONDS}
 

@@ -43,42 +43,6 @@ from scheduler_plugin.state.node_columns import Ints, Rows
 REFRESH_SECONDS: Final = 30.0
 
 
-class LoadWatcherModel:
-    """Refreshes the measurements of one set of parts; does nothing if no plugin reads them."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._windows = Windows(parts.measurements.oldest_seconds)
-        cluster = parts.cluster
-        self._provider = NodeMetricProvider(
-            cluster.reports,
-            lambda: {
-                name: known_nodes.known_node(entry.node)
-                for name, entry in cluster.entries.items()
-                if entry.node is not None
-            },
-            cluster.resources,
-            parts.measurements.oldest_seconds,
-        )
-
-    def refresh(self, now: float) -> None:
-        """Read every report, select the measurements and rewrite the rows."""
-        if not self._parts.measured:
-            return
-        asyncio.run(self._refresh(now))
-        self._parts.measurements.select(self._windows, now)
-        for entry in self._parts.cluster.entries.values():
-            for plugin in self._parts.measured:
-                plugin.write(entry)
-        self._parts.measurements.confirm_rows()
-
-    async def _refresh(self, now: float) -> None:
-        for duration in DURATIONS_SECONDS:
-            window = records.window_ending_at(duration, now)
-            fetched = await self._provider.fetch(window)
-            self._windows.store(Snapshot(int(now), window, self._provider.name, Data(dict(fetched.nodes))))
-
-
 _WAKING_SECONDS: Final = 1.0
 """Interval at which the product chooses waiting pods to wake."""
 
@@ -253,7 +217,18 @@ class _Product:
         self._index_of: dict[str, int] = {}
         """Index of each refused pod by UID."""
         self._began_at = scenario.began_at
-        self._load_watcher = LoadWatcherModel(parts)
+        self._windows = Windows(parts.measurements.oldest_seconds)
+        cluster = parts.cluster
+        self._provider = NodeMetricProvider(
+            cluster.reports,
+            lambda: {
+                name: known_nodes.known_node(entry.node)
+                for name, entry in cluster.entries.items()
+                if entry.node is not None
+            },
+            cluster.resources,
+            parts.measurements.oldest_seconds,
+        )
         self._refreshed_at = -math.inf
         for node in scenario.nodes:
             parts.cluster.node_changed(node.node)
@@ -265,8 +240,21 @@ class _Product:
         if refreshed_at > self._refreshed_at:
             self._refreshed_at = refreshed_at
             self._apply_reports(agents, refreshed_at)
-            self._load_watcher.refresh(self._began_at + refreshed_at)
+            if self.parts.measured:
+                asyncio.run(self._measure(self._began_at + refreshed_at))
         self._apply_reports(agents, at)
+
+    async def _measure(self, now: float) -> None:
+        """Read every report, select the measurements and rewrite the rows."""
+        for duration in DURATIONS_SECONDS:
+            window = records.window_ending_at(duration, now)
+            fetched = await self._provider.fetch(window)
+            self._windows.store(Snapshot(int(now), window, self._provider.name, Data(dict(fetched.nodes))))
+        self.parts.measurements.select(self._windows, now)
+        for entry in self.parts.cluster.entries.values():
+            for plugin in self.parts.measured:
+                plugin.write(entry)
+        self.parts.measurements.confirm_rows()
 
     def _apply_reports(self, agents: NodeAgents, at: float) -> None:
         for report in agents.due(at):

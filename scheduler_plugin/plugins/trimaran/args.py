@@ -81,23 +81,24 @@ class TrimaranArgs(PluginArgs):
         if self.metric_providers:
             return list(self.metric_providers)
         provider = self.metric_provider or MetricProvider()
-        flat = {
-            "type": self.metric_provider_type,
-            "address": self.metric_provider_address,
-            "token": self.metric_provider_token,
-        }
-        merged = provider.model_copy(update={key: value for key, value in flat.items() if value is not None})
+        merged = provider.model_copy(update=self.flat_keys())
         if merged.type == provider_spec.PROMETHEUS and merged.insecure_skip_verify is None:
             merged = merged.model_copy(update={"insecure_skip_verify": True})
         return [merged]
 
     def names_a_provider(self) -> bool:
         """Return whether any of the provider keys is given."""
-        keys = (
-            self.watcher_address, self.metric_provider, self.metric_provider_type, self.metric_provider_address,
-            self.metric_provider_token, self.metric_providers,
-        )  # fmt: skip
-        return any(key is not None for key in keys)
+        nested = (self.watcher_address, self.metric_provider, self.metric_providers)
+        return bool(self.flat_keys()) or any(key is not None for key in nested)
+
+    def flat_keys(self) -> dict[str, Any]:
+        """Return the keys of one provider that are given as KEP-61 writes them, by the names of `metricProvider`."""
+        flat = {
+            "type": self.metric_provider_type,
+            "address": self.metric_provider_address,
+            "token": self.metric_provider_token,
+        }
+        return {key: value for key, value in flat.items() if value is not None}
 
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments, here those of the provider keys."""
@@ -324,12 +325,7 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
 def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
     """Yield a problem for each pair of keys that contradict each other; watcherAddress may override, as upstream's."""
     nested = args.metric_provider.model_dump(exclude_unset=True) if args.metric_provider else {}
-    flat = {
-        "type": args.metric_provider_type,
-        "address": args.metric_provider_address,
-        "token": args.metric_provider_token,
-    }
-    flat_keys = {name: value for name, value in flat.items() if value is not None}
+    flat_keys = args.flat_keys()
     for name, value in flat_keys.items():
         if nested.get(name, value) != value:
             path = (f"metricProvider{name.capitalize()}",)

@@ -131,7 +131,7 @@ class Measurements:
         self.oldest_seconds = oldest_seconds
         """Age limit of windows, in seconds."""
         self._by_name: Mapping[str, NodeUtilization] = {}
-        self.newest_ends: tuple[float, float] = (-math.inf, -math.inf)
+        self.newest_ends: tuple[float, ...] = (-math.inf, -math.inf)
         """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.
 
         As of the rows of the plugins: until all of them are rewritten, it is that of before, because new ends beside
@@ -166,16 +166,10 @@ class Measurements:
                     measurement = before._replace(cpu=fresh[0], memory=fresh[1])
                     by_name[name] = measurement if selected is None else _completed(selected, measurement)
         self._by_name = by_name
-        before_cpu, before_memory = self.newest_ends
-        self._selected_ends = (
-            max(
-                (measurement.cpu.end for measurement in by_name.values() if measurement.cpu.is_measured),
-                default=before_cpu,
-            ),
-            max(
-                (measurement.memory.end for measurement in by_name.values() if measurement.memory.is_measured),
-                default=before_memory,
-            ),
+        by_resource = zip(*(measurement[:2] for measurement in by_name.values()), strict=True) if by_name else ((), ())
+        self._selected_ends = tuple(
+            max((of.end for of in utilizations if of.is_measured), default=before)
+            for utilizations, before in zip(by_resource, self.newest_ends, strict=True)
         )
 
     def confirm_rows(self) -> None:
