@@ -27,13 +27,6 @@ class NotADocument(Exception):
     """The text contains no configuration."""
 
 
-class Document(NamedTuple):
-    """A document to check, and its place in the file ("" if it is the whole file)."""
-
-    where: str
-    content: Any
-
-
 class DocumentResult(NamedTuple):
     """Result of checking one document."""
 
@@ -45,8 +38,8 @@ class DocumentResult(NamedTuple):
     """Whether TargetLoadPacking scores."""
 
 
-def documents(text: str) -> list[Document]:
-    """Extract the documents of a text. Raises NotADocument."""
+def documents(text: str) -> list[tuple[str, Any]]:
+    """Extract the documents of a text, each with its place, "" if it is the whole text. Raises NotADocument."""
     try:
         contents = [loader.as_json(document) for document in yaml_text.load_all(text) if document is not None]
     except yaml.YAMLError as error:
@@ -59,16 +52,15 @@ def documents(text: str) -> list[Document]:
     return inner
 
 
-def _inside(content: Any) -> Iterator[Document]:
+def _inside(content: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(content, dict) or content.get("kind") != "ConfigMap":
-        yield Document("", content)
+        yield "", content
         return
     data = content.get("data") or {}
     if not isinstance(data, dict):
         raise NotADocument(f"is a ConfigMap with data {config_problem.quoted(data)}, want an object of strings")
     for key, text in data.items():
-        for document in documents(str(text)):
-            yield Document(f"data[{key}]", document.content)
+        yield from ((f"data[{key}]", document) for _where, document in documents(str(text)))
 
 
 def check_document(content: Any) -> DocumentResult:

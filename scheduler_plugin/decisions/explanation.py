@@ -5,6 +5,7 @@ Amounts are integers: cpu in milli-cores, all else in base units. Times are seco
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,17 +20,16 @@ from scheduler_plugin.plugins.load_aware.plugin import usage_percent
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 
 
-class NodeResult(NamedTuple):
-    """Result of one node: its name on the page, and its place in the order of the page."""
+class NodeResult(enum.StrEnum):
+    """Result of one node, in the order of the page."""
 
-    name: str
-    order: int
+    CHOSEN = "chosen"
+    PASSED = "passed"
+    UNLISTED = "left out"
+    REJECTED = "rejected"
 
 
-_CHOSEN: Final = NodeResult("chosen", 0)
-_PASSED: Final = NodeResult("passed", 1)
-_UNLISTED: Final = NodeResult("left out", 2)
-_REJECTED: Final = NodeResult("rejected", 3)
+_ORDER: Final = list(NodeResult)
 
 
 class _Candidate(NamedTuple):
@@ -79,9 +79,9 @@ def index(decisions: Sequence[RecordedDecision]) -> list[dict[str, Any]]:
 def _decision(
     decision: RecordedDecision, plugins: Sequence[str], resources: Sequence[str], most_nodes: int
 ) -> dict[str, Any]:
-    candidates = sorted(_candidates(decision), key=lambda node: (node.result.order, -(node.score or 0)))
+    candidates = sorted(_candidates(decision), key=lambda node: (_ORDER.index(node.result), -(node.score or 0)))
     shown = candidates[: most_nodes or None]
-    chosen_score = candidates[0].score if candidates and candidates[0].result is _CHOSEN else None
+    chosen_score = candidates[0].score if candidates and candidates[0].result is NodeResult.CHOSEN else None
     pod = decision.pod
     return {
         "at": decision.at,
@@ -130,7 +130,7 @@ def _node(
     age = decision.at - float(decision.updated_at[index])
     document: dict[str, Any] = {
         "node": decision.names[index],
-        "result": result.name,
+        "result": result.value,
         "reason": decision.reasons[code - 1] if code else None,
         "plugin": (plugins[code - 1] or None) if code else None,
         "score": score,
@@ -151,24 +151,24 @@ def _node(
 
 def _result(decision: RecordedDecision, name: str, code: int, *, is_scored: bool) -> NodeResult:
     if code:
-        return _REJECTED
+        return NodeResult.REJECTED
     if name == decision.node:
-        return _CHOSEN
-    return _PASSED if is_scored or decision.nodes_scored is None else _UNLISTED
+        return NodeResult.CHOSEN
+    return NodeResult.PASSED if is_scored or decision.nodes_scored is None else NodeResult.UNLISTED
 
 
 def _why(result: NodeResult, node: Mapping[str, Any], chosen_score: int | None) -> str:
-    if result is _REJECTED:
+    if result is NodeResult.REJECTED:
         return f"rejected by {node['plugin']}: {node['reason']}" if node["plugin"] else f"rejected: {node['reason']}"
-    if result is _UNLISTED:
+    if result is NodeResult.UNLISTED:
         return "passed, but is not on the short list of the best nodes"
     score = node["score"]
     by_plugin = ", ".join(f"{plugin} {plugin_score}" for plugin, plugin_score in node["scores"].items())
     scored = (
         "not scored" if score is None else f"score {score}" + (f" ({by_plugin})" if len(node["scores"]) > 1 else "")
     )
-    compared = "" if result is _CHOSEN else _compared(score, chosen_score)
-    return f"{result.name}, {scored}{compared}"
+    compared = "" if result is NodeResult.CHOSEN else _compared(score, chosen_score)
+    return f"{result}, {scored}{compared}"
 
 
 def _compared(score: int | None, chosen_score: int | None) -> str:

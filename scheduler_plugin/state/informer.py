@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 from array import array
@@ -107,74 +108,54 @@ class Informer:
 
     async def run(self) -> None:
         """Follow all watches until cancelled."""
+        cluster, waiting, watches = self._cluster, self._waiting, self._watches
+        listed = functools.partial(watching.list_then_watch, self._api, page_size=PAGE_SIZE)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_nodes())
-            group.create_task(self._follow_pods())
-            group.create_task(self._follow_node_metrics())
-            group.create_task(self._follow_waiting_pods())
-
-    async def _follow_nodes(self) -> None:
-        await _follow(
-            watching.list_then_watch(
-                self._api,
-                resources.NODES,
-                decode=pods.Node,
-                page_size=PAGE_SIZE,
-                remember=_node_name,
-                state=self._watches.nodes,
-            ),
-            changed=self._cluster.node_changed,
-            deleted=lambda key, _node: self._cluster.node_deleted(key.name),
-            keep=self._cluster.keep_nodes,
-        )
-
-    async def _follow_pods(self) -> None:
-        await _follow(
-            watching.list_then_watch(
-                self._api,
-                resources.PODS,
-                field_selector=RUNNING_SOMEWHERE,
-                decode=pods.Pod,
-                page_size=PAGE_SIZE,
-                remember=lambda key: pod_info.pod_digest(*key),
-                remember_in=DigestSet,
-                state=self._watches.pods,
-            ),
-            changed=lambda pod: self._cluster.pod_changed(pod, self._clock()),
-            deleted=lambda key, pod: self._cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
-            keep=self._cluster.keep_pods,
-        )
-
-    async def _follow_node_metrics(self) -> None:
-        await _follow(
-            watching.list_then_watch(
-                self._api,
-                resources.NODE_METRICS,
-                decode=NodeMetric,
-                page_size=PAGE_SIZE,
-                remember=_node_name,
-                state=self._watches.node_metrics,
-            ),
-            changed=self._cluster.metric_changed,
-            deleted=lambda key, _metric: self._cluster.metric_deleted(key.name),
-            keep=self._cluster.keep_metrics,
-        )
-
-    async def _follow_waiting_pods(self) -> None:
-        await _follow(
-            watching.list_then_watch(
-                self._api,
-                resources.PODS,
-                field_selector=NOT_BOUND,
-                decode=WaitingPod,
-                page_size=PAGE_SIZE,
-                remember=tuple,
-                state=self._watches.waiting_pods,
-            ),
-            changed=self._waiting.changed,
-            deleted=lambda key, _pod: self._waiting.gone(*key),
-            keep=self._waiting.keep,
-        )
+            group.create_task(
+                _follow(
+                    listed(resources.NODES, decode=pods.Node, remember=_node_name, state=watches.nodes),
+                    changed=cluster.node_changed,
+                    deleted=lambda key, _node: cluster.node_deleted(key.name),
+                    keep=cluster.keep_nodes,
+                )
+            )
+            group.create_task(
+                _follow(
+                    listed(
+                        resources.PODS,
+                        field_selector=RUNNING_SOMEWHERE,
+                        decode=pods.Pod,
+                        remember=lambda key: pod_info.pod_digest(*key),
+                        remember_in=DigestSet,
+                        state=watches.pods,
+                    ),
+                    changed=lambda pod: cluster.pod_changed(pod, self._clock()),
+                    deleted=lambda key, pod: cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
+                    keep=cluster.keep_pods,
+                )
+            )
+            group.create_task(
+                _follow(
+                    listed(resources.NODE_METRICS, decode=NodeMetric, remember=_node_name, state=watches.node_metrics),
+                    changed=cluster.metric_changed,
+                    deleted=lambda key, _metric: cluster.metric_deleted(key.name),
+                    keep=cluster.keep_metrics,
+                )
+            )
+            group.create_task(
+                _follow(
+                    listed(
+                        resources.PODS,
+                        field_selector=NOT_BOUND,
+                        decode=WaitingPod,
+                        remember=tuple,
+                        state=watches.waiting_pods,
+                    ),
+                    changed=waiting.changed,
+                    deleted=lambda key, _pod: waiting.gone(*key),
+                    keep=waiting.keep,
+                )
+            )
 
 
 def _node_name(key: watching.Key) -> str:
@@ -193,21 +174,15 @@ async def _follow(
             try:
                 for _slice in keep(event.keys) if isinstance(event, watching.Synced) else ():
                     await asyncio.sleep(0)
-                _apply(event, changed, deleted)
+                if isinstance(event, watching.Changed):
+                    changed(event.object)
+                elif isinstance(event, watching.Deleted):
+                    deleted(event.key, event.object)
+                elif isinstance(event, watching.Unreadable):
+                    log.warning(
+                        "%s: cannot be decoded, keeping the last decodable version: %s", event.key, event.reason
+                    )
             except Exception:
                 log.exception("unexpected error, dropped the watch event of %s", getattr(event, "key", "a list's end"))
             del event  # the next may come much later, and the end of a list holds the digests of all its keys
             await asyncio.sleep(0)
-
-
-def _apply(
-    event: watching.Event[T],
-    changed: Callable[[T], None],
-    deleted: Callable[[watching.Key, T | None], None],
-) -> None:
-    if isinstance(event, watching.Changed):
-        changed(event.object)
-    elif isinstance(event, watching.Deleted):
-        deleted(event.key, event.object)
-    elif isinstance(event, watching.Unreadable):
-        log.warning("%s: cannot be decoded, keeping the last decodable version: %s", event.key, event.reason)

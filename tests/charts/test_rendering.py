@@ -223,7 +223,7 @@ def test_the_weight_of_a_plugin_is_a_value():
 def test_check_config_reports_nothing_for_the_rendered_config_map():
     config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
     documents = checking.documents(yaml.safe_dump(config_map))
-    findings = [checking.check_document(found.content) for found in documents]
+    findings = [checking.check_document(content) for _where, content in documents]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
 
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pydantic
+
 from apiserver_client.session import Session
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
@@ -67,7 +69,7 @@ def _metrics_server(_spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
     def headers() -> Mapping[str, str]:
-        token = _secret(spec)
+        token = _token(spec)
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
@@ -76,7 +78,7 @@ def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    reach = _reach(spec, "", lambda: {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
+    reach = _reach(spec, "", lambda: {"Authorization": f"Token {_token(spec)}"}, influxdb.TIMEOUT_SECONDS)
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), context.nodes)
 
 
@@ -86,40 +88,37 @@ def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
-    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, lambda: signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
+    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, lambda: signalfx.headers(_token(spec)), signalfx.TIMEOUT_SECONDS)
     return signalfx.SignalFxProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
 
 def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
     def headers() -> Mapping[str, str]:
-        return datadog.headers(_secret(spec), _application_key(spec))
+        return datadog.headers(_token(spec), _secret(spec.type, spec.application_key_file, spec.application_key))
 
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     utilizations = datadog.utilizations(spec.cpu_metric, spec.memory_metric)
     return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), utilizations)
 
 
-def _secret(spec: ProviderSpec) -> str:
-    """Return the token, from `tokenFile` if that is set. Raises ProviderFailed."""
-    return _from_file(spec.type, spec.token_file) if spec.token_file else spec.token.get_secret_value()
-
-
-def _application_key(spec: ProviderSpec) -> str:
-    file = spec.application_key_file
-    return _from_file(spec.type, file) if file else spec.application_key.get_secret_value()
-
-
-def _from_file(provider: str, file: str) -> str:
+def _secret(provider: str, file: str, secret: pydantic.SecretStr) -> str:
+    """Return the content of a file if one is set, else the secret. Raises ProviderFailed."""
+    if not file:
+        return secret.get_secret_value()
     try:
         with Path(file).open(encoding="utf-8") as opened:
-            secret = opened.read(_LARGEST_TOKEN + 1).strip()
+            text = opened.read(_LARGEST_TOKEN + 1).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderFailed(f"cannot read the token of {provider} in {file}: {error}") from error
-    if not 0 < len(secret) <= _LARGEST_TOKEN or not secret.isascii() or not secret.isprintable():
+    if not 0 < len(text) <= _LARGEST_TOKEN or not text.isascii() or not text.isprintable():
         raise ProviderFailed(
             f"{file} has no token of {provider}, want 1 to {_LARGEST_TOKEN} printable ASCII characters"
         )
-    return secret
+    return text
+
+
+def _token(spec: ProviderSpec) -> str:
+    return _secret(spec.type, spec.token_file, spec.token)
 
 
 def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_seconds: float) -> Reach:

@@ -137,7 +137,7 @@ class Measurements:
         As of the rows of the plugins: until all of them are rewritten, it is that of before, because new ends beside
         old rows would make measured nodes unknown.
         """
-        self._selected_ends = self.newest_ends
+        self._selected_ends: tuple[float, ...] = self.newest_ends
 
     def find(self, name: str) -> NodeUtilization | None:
         """Return the measurement of one node; None if no window has it."""
