@@ -11,12 +11,7 @@ from typing import Any, Final
 from api_types.colocation.problem import Effect, KeyPath, Problem, problem
 from api_types.kubernetes import times
 
-_VERBS: Final = {
-    "filterVerb": "filter",
-    "prioritizeVerb": "prioritize",
-    "preemptVerb": "preempt",
-    "bindVerb": "bind",
-}
+_VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
 _PORT: Final = ":10261"
 """Default port of this extender, by which it is recognised beside others."""
 _LONGEST_TIMEOUT_NANOS: Final = 10**9

@@ -31,9 +31,7 @@ class WatcherMetrics:
         build_info.register(into, "koord_load_watcher")
         counter = functools.partial(Counter, registry=into)
         failures = counter(
-            f"{_PREFIX}provider_failures",
-            "Refreshes of a window for which a provider delivered nothing.",
-            ["provider"],
+            f"{_PREFIX}provider_failures", "Refreshes of a window for which a provider delivered nothing.", ["provider"]
         )
         analyser_failures = counter(
             f"{_PREFIX}analyser_failures",

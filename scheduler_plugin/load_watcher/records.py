@@ -184,11 +184,7 @@ def _without_nulls(value: Any) -> Any:
 KEPT: Final = 5
 """Snapshots kept of each window, as in upstream's watcher."""
 
-FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "15m": ("15m", "10m", "5m"),
-    "10m": ("10m", "5m"),
-    "5m": ("5m",),
-}
+FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {"15m": ("15m", "10m", "5m"), "10m": ("10m", "5m"), "5m": ("5m",)}
 """Requested window -> windows that can be served for it, best first."""
 
 

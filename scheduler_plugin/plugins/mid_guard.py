@@ -129,12 +129,7 @@ class MidGuard(Columns):
         self._closed[entry.row] = admitted.closed
 
     def reject(
-        self,
-        pod: PodInfo,
-        rows: Rows,
-        vectors: NodeColumns,
-        now: float,
-        pending: Pending | None = None,
+        self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None
     ) -> ReasonCodes | None:
         """Reject candidates with too little left, and closed ones also for pods of class Mid that request none.
 

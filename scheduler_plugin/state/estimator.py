@@ -23,12 +23,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from scheduler_plugin.state import vectors
 from scheduler_plugin.state.vectors import Vector
 
-_FLOORS: Final = {
-    names.CPU: 250,
-    names.BATCH_CPU: 250,
-    names.MEMORY: 200 * 1024**2,
-    names.BATCH_MEMORY: 200 * 1024**2,
-}
+_FLOORS: Final = {names.CPU: 250, names.BATCH_CPU: 250, names.MEMORY: 200 * 1024**2, names.BATCH_MEMORY: 200 * 1024**2}
 _INT64_MAX: Final = 2**63 - 1
 _WHOLE_SECONDS: Final = re.compile(r"\+?\d{1,18}", re.ASCII)
 

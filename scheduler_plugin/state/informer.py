@@ -93,12 +93,7 @@ class Informer:
     """Informer of one cluster state."""
 
     def __init__(
-        self,
-        api: session.Session,
-        cluster: Cluster,
-        waiting: WaitingPods,
-        watches: Watches,
-        clock: Callable[[], float],
+        self, api: session.Session, cluster: Cluster, waiting: WaitingPods, watches: Watches, clock: Callable[[], float]
     ) -> None:
         self._api = api
         self._cluster = cluster

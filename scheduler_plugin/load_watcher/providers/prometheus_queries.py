@@ -80,11 +80,7 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
             MetricType.CPU,
             is_expression=True,
         ),
-        Query(
-            "1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes",
-            MetricType.MEMORY,
-            is_expression=True,
-        ),
+        Query("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", MetricType.MEMORY, is_expression=True),
         *(
             Query(
                 f"sum without (device) (rate(node_network_{way}_bytes_total{{{_PHYSICAL}}}[2m]))",
