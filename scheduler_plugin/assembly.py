@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from prometheus_client.registry import Collector
@@ -17,7 +17,7 @@ from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
-from scheduler_plugin.framework.interface import Filter, Scorer
+from scheduler_plugin.framework.interface import Filter, Plugin, Scorer
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -79,15 +79,7 @@ class Parts:
             assumed_ttl_seconds=assumed_ttl_seconds,
             monotonic=monotonic,
         )
-        self.cycle = SchedulingCycle(
-            [plugin for name in configuration.filters if isinstance(plugin := plugins[name], Filter)],
-            [
-                WeightedScorer(plugin, weight)
-                for name, weight in configuration.score_weights.items()
-                if isinstance(plugin := plugins[name], Scorer)
-            ],
-            self.vectors,
-        )
+        self.cycle = _cycle(configuration, plugins, self.vectors)
         self.vectors.mid_quotas.default = mid_guard_args.quota()
         self.waits = LoadWaits(load_aware_args.soft_after_seconds)
         self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
@@ -139,3 +131,13 @@ class Parts:
             MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._load_aware, time.time),
         )
+
+
+def _cycle(configuration: PluginConfiguration, plugins: Mapping[str, Plugin], vectors: NodeColumns) -> SchedulingCycle:
+    filters = [plugin for name in configuration.filters if isinstance(plugin := plugins[name], Filter)]
+    scorers = [
+        WeightedScorer(plugin, weight)
+        for name, weight in configuration.score_weights.items()
+        if isinstance(plugin := plugins[name], Scorer)
+    ]
+    return SchedulingCycle(filters, scorers, vectors)

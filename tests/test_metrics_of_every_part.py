@@ -24,8 +24,8 @@ from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import metrics
-from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.records import Windows
+from scheduler_plugin.load_watcher.watcher import WatcherMetrics
 from tests.host_trees.plain_files import PlainHost
 
 # Patterns that promtool's linter rejects in a name.

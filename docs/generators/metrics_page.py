@@ -26,8 +26,8 @@ from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import metrics as extender_metrics
-from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.records import Windows
+from scheduler_plugin.load_watcher.watcher import WatcherMetrics
 from scheduler_plugin.plugins.trimaran.feed import FallbackCollector
 
 _INTRODUCTION: Final = """

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from apiserver_client import errors, session
 from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
-from scheduler_plugin.load_watcher import informer, metrics, rest
+from scheduler_plugin.load_watcher import informer, rest
 from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider_spec
@@ -26,7 +26,7 @@ from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import NoMetrics, Windows
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
-from scheduler_plugin.load_watcher.watcher import Watcher
+from scheduler_plugin.load_watcher.watcher import Watcher, WatcherMetrics
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class LoadWatcherApp:
         registry = CollectorRegistry()
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=registry)
-        counted = metrics.WatcherMetrics(
+        counted = WatcherMetrics(
             registry,
             [provider.name for provider in providers],
             self._windows,
@@ -133,7 +133,7 @@ class LoadWatcherApp:
         providers: Sequence[Provider],
         nodes: informer.NodeInformer | None,
         watcher: Watcher,
-        counted: metrics.WatcherMetrics,
+        counted: WatcherMetrics,
     ) -> None:
         with_reports = any(provider.name == provider_spec.NODE_METRIC for provider in providers)
 

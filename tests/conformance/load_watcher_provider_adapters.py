@@ -22,15 +22,13 @@ from scheduler_plugin.load_watcher.providers import (
     datadog,
     metrics_server,
     prometheus,
-    prometheus_queries,
     provider,
     provider_spec,
     registry,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 from tests.conformance.load_watcher_adapters import metrics_of, served
 
@@ -129,7 +127,7 @@ async def _is_healthy(provider: Provider) -> bool:
 
 
 def _prometheus_query(inputs: Any) -> Any:
-    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
+    return {"query": provider_spec.query_text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
 
 class _Answering(HttpClient):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scheduler_plugin.config import loader
-from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.trimaran import target_load_packing
 from scheduler_plugin.plugins.trimaran.args import (
@@ -62,7 +62,7 @@ def test_the_page_of_providers_lists_every_provider_with_its_required_keys_and_e
     for name, needs in provider_spec.NEEDS.items():
         assert all(f"`{key}`" in rows[name] for key in needs), name
     assert all(f"`{argument}`" in text for argument in COMMON)
-    assert all(f"`{preset}`" in text for preset in prometheus_queries.PRESETS)
+    assert all(f"`{preset}`" in text for preset in provider_spec.PRESETS)
 
 
 def test_the_worked_example_of_peaks_is_right() -> None:

@@ -19,9 +19,8 @@ from e2e.thirdparty.prometheus.backfill import Sample
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
-from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Provider
-from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 
 pytestmark = pytest.mark.timeout(300)

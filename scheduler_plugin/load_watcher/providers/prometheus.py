@@ -1,4 +1,4 @@
-"""Prometheus: mean and deviation over each window, by instant queries (`prometheus_queries`)."""
+"""Prometheus: mean and deviation over each window, by instant queries."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, PrometheusClient
 from scheduler_plugin.load_watcher import analysis, known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
-from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
-from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import METHODS, Query, Unit
 from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, NodeMetrics, Window
 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
@@ -113,7 +113,7 @@ class PrometheusProvider:
 
     async def _result(self, request: Request) -> list[InstantValue] | ProviderFailed:
         query, method = request.query, request.method
-        text = prometheus_queries.text(query.series, method, request.duration, is_expression=query.is_expression)
+        text = provider_spec.query_text(query.series, method, request.duration, is_expression=query.is_expression)
         try:
             return await self._query(text)
         except ProviderFailed as error:

@@ -1,14 +1,120 @@
-"""Configuration of one provider: upstream's keys of `metricProvider`, and this project's additional keys."""
+"""Configuration of one provider: upstream's keys of `metricProvider`, and this project's additional keys.
+
+A preset of Prometheus queries has one entry for each series. A `series` exists in Prometheus, for example from a
+recording rule. An expression is evaluated for every minute of the window (a subquery): it needs no rules and costs the
+server more.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pydantic
 from pydantic import alias_generators
 
-from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
+from scheduler_plugin.load_watcher.records import MetricType, Statistic
+
+METHODS: Final[Mapping[str, Statistic]] = {"avg_over_time": Statistic.AVG, "stddev_over_time": Statistic.STD}
+
+
+class Unit(enum.StrEnum):
+    """Unit of a sample."""
+
+    RATIO = "ratio"
+    PERCENT = "percent"
+    CORES = "cores"
+    BYTES = "bytes"
+    AMOUNT = "amount"
+    """As it is: network traffic has no capacity that it could be a share of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Query with one series for each node. Cores and bytes are converted to percent of the node's capacity."""
+
+    series: str
+    """Name of the series with its selector, or an expression."""
+    type: MetricType
+    unit: Unit = Unit.RATIO
+    is_expression: bool = False
+
+
+def query_text(series: str, method: str, duration: str, *, is_expression: bool = False) -> str:
+    """Build the query of one statistic over one window, for all nodes."""
+    return f"{method}(({series})[{duration}:1m])" if is_expression else f"{method}({series}[{duration}])"
+
+
+_PHYSICAL: Final = 'device!~"lo|veth.*|cali.*|cilium.*|docker.*|cni.*|flannel.*|br-.*"'
+"""Network devices whose traffic leaves the node; the others would count the same bytes again."""
+_DISKS: Final = 'device!~"(loop|ram|dm-|md|sr|zram).*"'
+"""Disks alone, without devices that are made of others."""
+_KEPLER: Final = ("core", "uncore", "dram", "package", "other", "gpu", "platform")
+
+PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
+    "kube-prometheus": (
+        Query("instance:node_cpu:ratio", MetricType.CPU),
+        Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
+        Query("instance:node_network_transmit_bytes:rate:sum", MetricType.BANDWIDTH),
+        Query("instance:node_network_transmit_drop_excluding_lo:rate5m", MetricType.BANDWIDTH),
+        Query("instance:node_network_receive_bytes:rate:sum", MetricType.BANDWIDTH),
+        Query("instance:node_network_receive_drop_excluding_lo:rate5m", MetricType.BANDWIDTH),
+        Query("instance_device:node_disk_io_time_seconds:rate5m", MetricType.STORAGE),
+        Query("scaph_host_power_microwatts", MetricType.ENERGY),
+        Query("scaph_host_energy_microjoules", MetricType.ENERGY),
+        *(Query(f"kepler_node_{part}_joules_total", MetricType.ENERGY) for part in _KEPLER),
+        Query("kepler_node_energy_stat", MetricType.ENERGY),
+    ),
+    "kube-prometheus-recent": (
+        Query("instance:node_cpu_utilisation:rate5m", MetricType.CPU),
+        Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
+    ),
+    "openshift": (
+        Query("instance:node_cpu_utilisation:rate1m", MetricType.CPU),
+        Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
+    ),
+    "node-exporter": (
+        Query(
+            # A share of the counted time: also correct while the exporter is younger than two minutes.
+            # Without the labels of a CPU and no others: the label with the node's name is kept, whichever it is.
+            '1 - sum without (cpu, mode) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m]))'
+            " / sum without (cpu, mode) (rate(node_cpu_seconds_total[2m]))",
+            MetricType.CPU,
+            is_expression=True,
+        ),
+        Query("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", MetricType.MEMORY, is_expression=True),
+        *(
+            Query(
+                f"sum without (device) (rate(node_network_{way}_bytes_total{{{_PHYSICAL}}}[2m]))",
+                MetricType.BANDWIDTH,
+                Unit.AMOUNT,
+                is_expression=True,
+            )
+            for way in ("transmit", "receive")
+        ),
+        Query(
+            f"max without (device) (rate(node_disk_io_time_seconds_total{{{_DISKS}}}[2m]))",
+            MetricType.STORAGE,
+            is_expression=True,
+        ),
+    ),
+    "koordlet": (
+        Query('koordlet_usage_cpu_cores{kind="node"}', MetricType.CPU, Unit.CORES),
+        Query('koordlet_usage_memory_bytes{kind="node"}', MetricType.MEMORY, Unit.BYTES),
+    ),
+}
+"""Name -> queries. `kube-prometheus` has the queries of upstream's watcher and, as it does, reads all as ratios."""
+SMOOTHED_MINUTES: Final[Mapping[str, int]] = {
+    "kube-prometheus": 5,
+    "kube-prometheus-recent": 5,
+    "openshift": 1,
+    "node-exporter": 2,
+    "koordlet": 1,
+}
+"""Name -> minutes over which each sample of the CPU is averaged; 1 also for koordlet's samples, of a second."""
+
 
 NODE_METRIC: Final = "NodeMetric"
 METRICS_SERVER: Final = "KubernetesMetricsServer"

@@ -32,9 +32,8 @@ from scheduler_plugin.load_watcher.providers import (
     remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
 
 _LARGEST_TOKEN: Final = 65_536

@@ -17,8 +17,7 @@ from api_types.colocation.problem import Problem, problem
 from api_types.kubernetes import quantities
 from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.prometheus_queries import SMOOTHED_MINUTES
-from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.providers.provider_spec import SMOOTHED_MINUTES, ProviderSpec
 
 Formula = Literal["corrected", "upstream", "kep"]
 

@@ -16,13 +16,13 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.load_watcher import known_nodes, metrics
+from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import Windows
-from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
+from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher, WatcherMetrics
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevel
@@ -93,7 +93,7 @@ class MeasurementFeed:
             oldest_seconds=self._measurements.oldest_seconds,
         )
         providers = [registry.build(spec, context) for spec in self._specs]
-        counted = metrics.WatcherMetrics(into, [provider.name for provider in providers], self._windows, self._clock)
+        counted = WatcherMetrics(into, [provider.name for provider in providers], self._windows, self._clock)
         into.register(FallbackCollector(self._plugins[0], self._cluster.vectors, self._clock))
         watcher = Watcher(
             providers,

@@ -19,10 +19,9 @@ from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, AnalyserUnusable, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysers.seasonal_forecast import SeasonalForecast
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window, Windows
-from scheduler_plugin.load_watcher.watcher import Watcher
+from scheduler_plugin.load_watcher.watcher import Watcher, WatcherMetrics
 from tests.scheduler_plugin.load_watcher.test_watcher import Scripted
 
 ROOT = Path(__file__).parents[3]

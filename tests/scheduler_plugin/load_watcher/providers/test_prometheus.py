@@ -11,9 +11,9 @@ import pytest
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import prometheus, prometheus_queries
-from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS, Query
+from scheduler_plugin.load_watcher.providers import prometheus, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, Query
 from scheduler_plugin.load_watcher.records import Metadata, MetricType
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked
@@ -186,7 +186,7 @@ async def test_series_of_an_address_are_those_of_the_node_that_has_it() -> None:
 
 
 def test_an_expression_becomes_a_subquery() -> None:
-    text = prometheus_queries.text("1 - a", "avg_over_time", "5m", is_expression=True)
+    text = provider_spec.query_text("1 - a", "avg_over_time", "5m", is_expression=True)
     assert text == "avg_over_time((1 - a)[5m:1m])"
 
 

@@ -17,7 +17,7 @@ from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
-SUPPORT = {"http_source", "prometheus_queries", "provider", "provider_spec", "registry"}
+SUPPORT = {"provider", "provider_spec", "registry"}
 """Modules of the package without a provider."""
 INTERFACE = ("check", "fetch", "is_healthy", "close")
 

@@ -20,8 +20,8 @@ from component_base.prometheus import PrometheusClient
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.providers.prometheus import NodeNames, PrometheusProvider
-from scheduler_plugin.load_watcher.providers.prometheus_queries import Query
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import Query
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, MetricType
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
