@@ -18,7 +18,6 @@ from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import tls
-from scheduler_plugin.queueing import load_waits
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import cluster, node_columns
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
@@ -306,26 +305,6 @@ async def test_a_bound_pod_holds_its_quota_until_the_watch_shows_later_changes(s
         async with asyncio.timeout(20):
             while 'tracked_objects{kind="unconfirmed_pods"} 0.0' not in await get(http_port, "/metrics"):
                 await asyncio.sleep(0.05)
-
-
-async def test_the_wait_of_a_pod_that_is_no_longer_tried_ends(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(load_waits, "_TRIED_SECONDS", 1.5)
-    configuration = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": 60}}]}
-    async with started(server, tmp_path, configuration) as (port, http_port, _debug_port), asyncio.timeout(20):
-        await until_ready(http_port)
-        pod = factories.pod_document("gone", requests={"cpu": "1"})
-        await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
-        assert "pods_refused_for_load 1.0" in await get(http_port, "/metrics")
-        while "pods_refused_for_load 0.0" not in await get(http_port, "/metrics"):
-            await asyncio.sleep(0.05)
-
-
-async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):
-    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh("n1", "1"))]
-    configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
-    async with started(server, tmp_path, configuration) as (_port, http_port, _debug_port), asyncio.timeout(20):
-        while 'fallback_level_nodes{level="measured",resource="cpu"} 1.0' not in await get(http_port, "/metrics"):
-            await asyncio.sleep(0.02)
 
 
 async def test_a_renewed_certificate_is_served_without_a_restart(server, tmp_path, monkeypatch):

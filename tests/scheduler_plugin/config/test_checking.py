@@ -163,13 +163,6 @@ def test_scores_that_spread_what_target_load_packing_packs_are_named(score, spre
     assert not spread or (lines[0].startswith(place) and f"want {spread}: beside TargetLoadPacking" in lines[0])
 
 
-def test_scores_that_spread_are_named_also_where_one_document_has_both():
-    plugins = {"multiPoint": scheduler()["profiles"][0]["plugins"]["multiPoint"], "score": PACKING["score"]}
-    is_refused, _, lines = check(scheduler(plugins=plugins))
-    assert not is_refused
-    assert sum("beside TargetLoadPacking they spread the pods that it packs" in line for line in lines) == 1
-
-
 def test_the_least_used_score_beside_target_load_packing_is_named():
     is_refused, _, lines = check({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
     assert not is_refused
@@ -189,30 +182,6 @@ def test_calls_that_reject_nothing_are_named():
     ]
     without = {key: value for key, value in EXTENDER.items() if key not in ("filterVerb", "preemptVerb")}
     assert check({**named, "extenders": [without]})[2] == []
-
-
-def test_leaves_the_extenders_of_others_alone():
-    other = {"urlPrefix": "http://gpu.example.com:8080", "filterVerb": "f", "nodeCacheCapable": False}
-    document = scheduler()
-    document["extenders"].append(other)
-    assert check(document)[::2] == (False, [])
-    is_refused, _, lines = check({**scheduler(), "extenders": [other, {**other, "urlPrefix": "http://b:1"}]})
-    assert not is_refused
-    assert any("none of several is checked" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"profiles": 5, "extenders": [7]},
-        {
-            "profiles": [{"plugins": {"multiPoint": 5, "score": {"enabled": [1, {"name": [], "weight": 2}]}}}],
-            "extenders": [{}],
-        },
-    ],
-)
-def test_refuses_a_scheduler_configuration_of_another_shape(broken):
-    assert check(broken)[0]
 
 
 def test_the_documents_of_a_config_map_are_checked_and_named_by_key():

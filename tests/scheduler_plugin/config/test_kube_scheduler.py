@@ -47,12 +47,3 @@ def extender(port, **verbs):
 )
 def test_filter_calls_of_another_extender_are_not_called_needless(extenders, paths):
     assert [each.path for each in kube_scheduler.needless_filter_calls({"extenders": extenders})] == paths
-
-
-def test_the_advice_on_weights_is_ten_times_kube_schedulers_defaults():
-    document = {"extenders": [extender(10261)], "profiles": [{"plugins": {}}]}
-    (wanted,) = [problem.expected for problem in kube_scheduler.problems(document) if problem.path[0] == "profiles"]
-    defaults = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
-    defaults |= {FIT: 1, BALANCED: 1, "ImageLocality": 1}
-    for name, weight in defaults.items():
-        assert f"{name} {weight}0" in wanted

@@ -5,7 +5,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import metrics as decision_metrics
-from scheduler_plugin.decisions.metrics import NodeCollector
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -27,21 +26,6 @@ def cluster(**updated):
 def test_a_report_counts_once_in_the_smallest_fitting_bucket(age, counted):
     counts = decision_metrics.counts_by_age(np.array([NOW - age]), NOW)
     assert {bound: count for bound, count in counts.items() if count} == {counted: 1}
-
-
-def test_nodes_without_a_report_or_its_time_count_as_none_and_come_first():
-    parts = cluster(old=-500, new=-1, silent=..., timeless=None)
-    parts.cluster.metric_changed(factories.metric("gone", usage={"cpu": "1", "memory": "1"}))  # no such node
-    ages = decision_metrics.report_ages(parts.node_columns, parts.vectors)
-    assert list(ages.items()) == [("silent", None), ("timeless", None), ("old", NOW - 500), ("new", NOW - 1)]
-    registry = CollectorRegistry()
-    registry.register(NodeCollector(parts.node_columns, parts.vectors, None, lambda: NOW))
-    name = "koord_scheduler_plugin_nodes"
-    found = {
-        age: registry.get_sample_value(name, {"report_age_at_most_seconds": age})
-        for age in ("60", "120", "900", "inf", "none")
-    }
-    assert found == {"60": 1, "120": 0, "900": 1, "inf": 0, "none": 2}
 
 
 def test_filter_calls_are_counted_by_outcome():
@@ -81,14 +65,3 @@ def test_nodes_whose_inputs_are_ignored_or_missing_are_counted():
         for kind in ("malformed_thresholds", "missing_window")
     }
     assert counted == {"malformed_thresholds": 1, "missing_window": 2}
-
-
-def test_what_never_happened_is_counted_as_0():
-    registry = CollectorRegistry()
-    for collector in factories.parts().collectors():
-        registry.register(collector)
-    names = ["refused_pods_evicted", "failed_retries", "reservations", "placements_despite_load", "moved_reservations"]
-    samples = [(f"{name}_total", {}) for name in names]
-    samples += [("preemption_candidates_total", {"outcome": each}) for each in ("kept", "removed")]
-    counted = [registry.get_sample_value(f"koord_scheduler_plugin_{name}", labels) for name, labels in samples]
-    assert counted == [0.0] * len(samples)

@@ -58,20 +58,6 @@ def test_a_bind_call_is_counted_by_the_score_of_its_node(scores, went_to, choice
     assert kept.decisions("default/p")[0].node == "somewhere"
 
 
-def test_a_pod_with_one_passing_node_counts_as_only():
-    kept = records()
-    a_decision(kept, codes=[1, 0, 1])
-    kept.bound("default/p", "u", "n1", 1)
-    assert kept.choices[NodeChoice.ONLY] == 1
-
-
-def test_a_pod_without_scores_counts_as_unknown():
-    kept = records()
-    a_decision(kept, codes=[1, 1, 1], scores=[])
-    kept.bound("default/p", "u", "n1", 1)
-    assert kept.choices[NodeChoice.UNKNOWN] == 1
-
-
 def test_a_re_created_pod_is_another_pod():
     kept = records()
     a_decision(kept, uid="first", scores=[1, 2, 3])
@@ -144,16 +130,6 @@ def test_the_verbs_make_a_complete_record(parts):
     assert decision.scores.tolist() == [93, 88]
     assert (decision.node, decision.codes.tolist()) == ("n1", [0, 0, 2])
     assert parts.records.choices[NodeChoice.BEST] == 1
-
-
-def test_mid_resources_are_recorded_only_for_pods_that_request_them(parts):
-    for name, requests in (("mid", {"kubernetes.io/mid-cpu": "500"}), ("prod", {"cpu": "1"})):
-        parts.extender.filter(request(pod_document(name, requests=requests), NODES), NOW)
-    recorded = {
-        name: parts.records.decisions(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")
-    }
-    assert set(recorded["mid"]) == {"midLeft", "midClosed"}
-    assert recorded["prod"] == {}
 
 
 def test_columns_are_copied_after_the_prioritize_response(parts):

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 from http import HTTPStatus
 
 import pytest
@@ -69,12 +68,6 @@ async def client(server):
     writer.close()
 
 
-async def test_one_connection_serves_many_requests(client):
-    for path, expected in (("/filter", {"NodeNames": ["n1"]}), ("/prioritize", [{"Host": "n1", "Score": 0}])) * 3:
-        await client.send(request(path))
-        assert (await client.response())[::2] == (200, expected)
-
-
 async def test_a_request_may_arrive_in_any_pieces(client):
     data = request()
     for index in range(0, len(data), 7):
@@ -102,15 +95,6 @@ async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
     assert handled.index("/modest") < 1000
     assert len(handled) == 2001
     await server.stop()
-
-
-async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
-    names = [f"node-{index:05d}" for index in range(6000)]
-    body = factories.request(factories.pod_document(), ["n1", *names])
-    assert 64 * 1024 < len(body) < LIMIT
-    await client.send(request(body=body) + request())
-    assert (await client.response())[2] == {"NodeNames": ["n1", *names]}
-    assert (await client.response())[2] == {"NodeNames": ["n1"]}
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
@@ -195,14 +179,6 @@ async def test_a_port_in_use_is_named(server):
         await other.start()
 
 
-async def test_a_client_that_disconnects_does_not_affect_others(server, client):
-    rude = socket.create_connection(("127.0.0.1", server.port))
-    rude.sendall(request()[:50])
-    rude.close()
-    await client.send(request())
-    assert (await client.response())[0] == 200
-
-
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.2)
@@ -213,14 +189,6 @@ def impatient(monkeypatch):
 async def test_a_request_that_does_not_end_closes_its_connection(impatient, client, begun):
     await client.send(begun)
     assert await client.is_closed()
-
-
-async def test_an_idle_connection_stays_open(impatient, client):
-    await client.send(request())
-    await client.response()
-    await asyncio.sleep(0.5)
-    await client.send(request())
-    assert (await client.response())[0] == 200
 
 
 async def test_a_client_that_does_not_read_is_not_served_further_and_loses_its_connection(impatient):

@@ -1,9 +1,7 @@
 """TLS of the extender, with real sockets and real certificates of openssl."""
 
 import asyncio
-import socket
 import ssl
-import tracemalloc
 from http import HTTPStatus
 
 import pytest
@@ -143,16 +141,3 @@ async def test_handshakes_of_one_address_interrupt_none_of_another(files, made, 
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     for _reader, each in (*hostile, (reader, writer)):
         each.transport.abort()
-
-
-async def test_a_peer_costs_little_memory_before_its_handshake(files, made, serve):
-    peers = 20
-    port = await serve(ServerTls(*files[:2], str(made["scheduler"].certificate_path)))
-    tracemalloc.start()
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(peers)]
-    assert (await response(port, made["first"], made["scheduler"])).startswith(b"HTTP/1.1 200")
-    used, _peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    for each in silent:
-        each.close()
-    assert used < (peers + 2) * 128 * 1024

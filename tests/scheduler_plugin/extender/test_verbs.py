@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -41,10 +40,6 @@ def bind(parts, node, uid="uid-web-1", now=NOW):
 
 def scores(parts, names=("cool", "warm"), now=NOW):
     return {entry["Host"]: entry["Score"] for entry in call(parts.extender.prioritize, POD, list(names), now)}
-
-
-def test_filter_keeps_the_order_and_omits_failures_while_a_node_passes(parts):
-    assert call(parts.extender.filter, POD, ["hot", "warm", "cool"]) == {"NodeNames": ["warm", "cool"]}
 
 
 def test_filter_returns_unresolvable_reasons_if_no_node_passes(parts):
@@ -115,12 +110,6 @@ def test_preemption_withstands_victims_of_absurd_amounts(parts, count, victims, 
     assert preempt(parts, pod, {"n1": [f"uid-x{index}" for index in range(victims)]}) == kept
 
 
-def test_preemption_with_whole_pods_is_refused_with_the_setting_to_change(parts):
-    body = json.dumps({"Pod": POD, "NodeNameToVictims": {"hot": {"Pods": []}}}).encode()
-    with pytest.raises(BadExtenderCall, match="nodeCacheCapable: true"):
-        parts.extender.preempt(body, NOW)
-
-
 def test_the_prepared_response_equals_a_computed_one(parts):
     fresh = scores(parts)
     call(parts.extender.filter, POD, ["cool", "warm"])
@@ -145,17 +134,6 @@ def test_a_short_list_has_the_best_nodes_in_their_order(cpus, size):
     assert sorted(found[name] for name in passed) == sorted(found.values())[-size:]
 
 
-def test_equal_nodes_take_turns_on_the_short_list():
-    parts = factories.parts(short_list=3)
-    names = [f"n{index}" for index in range(10)]
-    for name in names:
-        parts.cluster.node_changed(factories.node(name))
-        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": "1", "memory": "1Gi"}))
-    passed = [call(parts.extender.filter, POD, names)["NodeNames"] for _ in range(10)]
-    assert {len(few) for few in passed} == {3}
-    assert {name: sum(name in few for few in passed) for name in names} == dict.fromkeys(names, 3)
-
-
 def test_bind_is_recorded_and_left_to_kube_scheduler(parts):
     call(parts.extender.filter, POD, ["cool", "warm"])
     before = scores(parts)["cool"]
@@ -172,26 +150,6 @@ def test_filtering_a_pod_again_forgets_the_assumed_one(parts):
     bind(parts, "cool")
     call(parts.extender.filter, POD, ["cool"])
     assert parts.cluster.counts()["unconfirmed_pods"] == 0
-
-
-def test_a_pod_with_an_ephemeral_volume_is_filtered_as_any_other(parts):
-    pod = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
-    pod["spec"]["volumes"] = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": []}}}}]
-    body = factories.request(pod, ["cool", "hot"])
-    references = sys.getrefcount(body)
-    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == ["cool"]
-    parts.extender.reserve(NOW, 0.0)
-    (due,) = parts.reservations.due(1.0)
-    assert due.claims == ["web-1-data"]
-    assert sys.getrefcount(body) == references, "the kept pod keeps the names of all nodes"
-
-
-@pytest.mark.parametrize(("amount", "passing"), [("-1e30", ["cool", "odd"]), ("1e30", ["odd"])])
-def test_handles_impossible_amounts(parts, amount, passing):
-    raw = {"node.koordinator.sh/raw-allocatable": json.dumps({"cpu": amount})}
-    parts.cluster.node_changed(factories.node("odd", annotations=raw))
-    pod = factories.pod_document(priority=7500, requests={"kubernetes.io/mid-cpu": amount})
-    assert call(parts.extender.filter, pod, ["cool", "odd"]) == {"NodeNames": passing}
 
 
 def test_a_plugin_that_fails_on_a_node_does_not_break_the_response(parts, monkeypatch):
@@ -219,12 +177,6 @@ def test_a_burst_spreads_over_equal_nodes_because_assumed_pods_count():
         bind(parts, best, uid=pod["metadata"]["uid"])
         placed[best] += 1
     assert set(placed.values()) == {4}
-
-
-def test_rejected_nodes_are_counted_by_reason(parts):
-    call(parts.extender.filter, POD, ["hot", "nowhere", "cool"])
-    by_reason = dict(zip(parts.cycle.reasons, parts.extender.rejections[1:], strict=True))
-    assert {reason: count for reason, count in by_reason.items() if count} == {HOT: 1}
 
 
 @pytest.mark.parametrize(

@@ -45,22 +45,6 @@ def test_a_changed_row_is_computed_again_for_each_class():
     assert counted.computed == [2, 2, 1, 1]
 
 
-def test_300_classes_by_turns_never_cost_more_than_the_asked_rows():
-    counted = Counted(5000)
-    for _turn in range(3):
-        for pod_class in range(300):
-            counted.of(pod_class, range(500))
-    assert set(counted.computed) == {500}
-
-
-def test_300_classes_on_few_nodes_are_computed_once():
-    counted = Counted(500)
-    for _turn in range(3):
-        for pod_class in range(300):
-            counted.of(pod_class, range(500))
-    assert counted.computed == [500] * 300
-
-
 def test_memory_is_bounded_at_every_size():
     for rows in (10, 5000, 15000):
         counted = Counted(rows)

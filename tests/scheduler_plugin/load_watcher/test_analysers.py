@@ -18,9 +18,8 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, AnalyserUnusable, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysers.seasonal_forecast import SeasonalForecast
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.provider import Fetched
-from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window, Windows
+from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window, Windows
 from scheduler_plugin.load_watcher.watcher import Watcher, WatcherMetrics
 from tests.scheduler_plugin.load_watcher.test_watcher import Scripted
 
@@ -224,37 +223,3 @@ def test_the_forecast_follows_the_level_of_today_and_stays_a_percentage() -> Non
     window = records.window_ending_at("15m", (20_001 * 96 + 47) * 900)
     hot = model.analyse(window, {"a": node(70.0)})["a"].metrics
     assert [one.value for one in hot if one.operator == "Forecast"] == [100.0, 20.0]
-
-
-def test_the_forecast_uses_one_mean_for_many_refreshes_of_a_quarter() -> None:
-    model = SeasonalForecast()
-    for load in (10.0, 30.0):
-        model.analyse(records.window_ending_at("15m", 900 * 96), {"a": node(load)})
-    model.analyse(records.window_ending_at("15m", 900 * 97), {"a": node(50.0)})
-    model.analyse(records.window_ending_at("15m", 900 * (96 + 95)), {"a": node(5.0)})
-    late = model.analyse(records.window_ending_at("15m", 900 * (96 + 96)), {"a": node(25.0)})["a"].metrics
-    assert next(one.value for one in late if one.operator == "Forecast") == pytest.approx(50.0 + 25.0 - 20.0)
-
-
-def test_the_forecast_forgets_nodes_that_left() -> None:
-    model = SeasonalForecast()
-    model.analyse(WINDOW, {"gone": node(10.0), "stays": node(10.0)})
-    model.analyse(records.window_ending_at("15m", NOW + 3 * 86400), {"stays": node(10.0)})
-    assert {name for name, _kind in model._seasons} == {"stays"}
-
-
-def test_a_clock_that_goes_back_does_not_break_the_forecast() -> None:
-    model = SeasonalForecast()
-    model.analyse(WINDOW, NODES)
-    back = records.window_ending_at("15m", NOW - 86400)
-    assert set(model.analyse(back, NODES)) == {"a", "b"}
-
-
-async def test_tags_and_location_of_every_provider_come_from_the_labels() -> None:
-    known = {"a": KnownNode(1, 1, Metadata("zone-1", "pool-1"), {"rack": "7"})}
-    windows = Windows(300)
-    provider = Scripted("SignalFx", Fetched(NODES))
-    await Watcher([provider], windows, clock=lambda: NOW, located=lambda: known).refresh("15m")
-    nodes = windows.latest("15m", NOW).data.nodes
-    assert (nodes["a"].tags, nodes["a"].metadata) == ({"rack": "7"}, Metadata("zone-1", "pool-1"))
-    assert (nodes["b"].tags, nodes["b"].metadata) == ({}, Metadata())

@@ -4,12 +4,10 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scheduler_plugin.load_watcher import analysis, records
+from scheduler_plugin.load_watcher import analysis
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
-from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.records import Metric, NodeMetrics
 
 Nodes = Mapping[str, NodeMetrics]
 
@@ -45,20 +43,6 @@ def test_g8_and_b3_drops_and_reports_an_impossible_value_and_keeps_the_rest(metr
     assert "node n:" in analysed.anomalies[0].text
     assert analysed.nodes["n"].metrics == [cpu(30.0, kind="Memory")]
     assert analysed.nodes["other"].metrics == [cpu(10.0)]
-
-
-@pytest.mark.parametrize("metric", [cpu(0.0), cpu(104.0), cpu(1e9, kind="Bandwidth"), cpu(7, "")])
-def test_keeps_possible_values(metric: Metric) -> None:
-    analysed = analyse({"n": NodeMetrics([metric])})
-    assert analysed.nodes["n"].metrics == [metric]
-    assert not analysed.anomalies
-
-
-@given(st.lists(st.floats(), max_size=6))
-def test_drops_nan_and_infinite_values(values: list[float]) -> None:
-    usable = analyse({"n": NodeMetrics([cpu(value) for value in values])}).nodes
-    records.encode(Snapshot(data=Data(dict(usable))))
-    assert all(0 <= metric.value <= 105 for node in usable.values() for metric in node.metrics)
 
 
 def test_g8_a_node_with_unchanged_values_for_ten_minutes_is_frozen() -> None:
@@ -103,24 +87,12 @@ def test_g3_reports_an_existing_node_without_measurements() -> None:
     ]
 
 
-def test_reports_an_existing_node_of_which_a_resource_was_not_delivered() -> None:
-    analysed = analyse({"n": NodeMetrics([cpu(1.0, kind="Memory")])}, expected=["n"])
-    assert [anomaly.text for anomaly in analysed.anomalies] == ["node n has no record of CPU"]
-    assert analysed.nodes["n"].metrics
-
-
 @pytest.mark.parametrize("wrong", [cpu(106.0), cpu(53.0, "STD"), cpu(math.nan, "STD")])
 def test_a_wrong_mean_or_deviation_drops_every_record_of_its_resource(wrong: Metric) -> None:
     right = [cpu(30.0, "STD" if wrong.operator == "AVG" else "AVG"), cpu(7.0, "Latest")]
     memory = [cpu(40.0, kind="Memory"), cpu(2.0, "STD", kind="Memory")]
     analysed = analyse({"n": NodeMetrics([*right, wrong, *memory])})
     assert analysed.nodes == {"n": NodeMetrics(memory, rejected=["CPU"])}
-
-
-def test_a_deviation_without_its_mean_drops_the_resource() -> None:
-    analysed = analyse({"n": NodeMetrics([cpu(3.0, "STD"), cpu(40.0, kind="Memory")])})
-    assert kinds(analysed) == [AnomalyKind.INCOMPLETE]
-    assert analysed.nodes == {"n": NodeMetrics([cpu(40.0, kind="Memory")], rejected=["CPU"])}
 
 
 def test_a_mean_without_deviation_is_incomplete_only_for_a_provider_that_has_deviations() -> None:
@@ -130,11 +102,6 @@ def test_a_mean_without_deviation_is_incomplete_only_for_a_provider_that_has_dev
     assert kinds(analysed) == [AnomalyKind.INCOMPLETE]
     assert [metric.type for metric in analysed.nodes["n"].metrics] == ["Memory", "Memory"]
     assert analyse({"n": NodeMetrics([cpu(30.0, "Latest")])}, has_deviation=True).nodes["n"].metrics
-
-
-def test_keeps_what_another_watcher_rejected() -> None:
-    nodes = {"n": NodeMetrics(rejected=["CPU"])}
-    assert analyse(nodes).nodes == nodes
 
 
 def test_g8_a_resource_without_its_deviation_is_dropped_beside_an_impossible_one() -> None:

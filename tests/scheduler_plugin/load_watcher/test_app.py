@@ -142,16 +142,6 @@ async def test_is_alive_at_once_and_ready_with_the_first_window(prometheus: Sour
         await page(port, "/healthz")
 
 
-async def test_metrics_contain_those_of_the_process_and_no_times_of_creation(prometheus: Source) -> None:
-    async with started(from_prometheus(prometheus), kubeconfig="/missing") as port:
-        await until_ready(port)
-        _status, text = await page(port, "/metrics")
-    names = set(re.findall(r"^(\w+)", text, re.MULTILINE))
-    own = {"process_cpu_seconds_total", "python_info", "python_gc_collections_total", "koord_load_watcher_nodes"}
-    assert own <= names
-    assert not {name for name in names if name.endswith("_created")}
-
-
 async def test_while_no_provider_answers_questions_for_the_health_do_not_pile_up(
     prometheus: Source, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,30 +192,6 @@ async def test_the_first_window_waits_for_the_nodes_and_other_providers_need_no_
             listed.set()
             await until_ready(port)
         assert {request.path for request in cluster.requests} == {NODES}
-
-
-async def test_of_several_providers_one_may_read_the_reports(prometheus: Source, tmp_path: Path) -> None:
-    usage = {"resources": {"cpu": "1", "memory": "2Gi"}}
-    updated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    aggregated = [{"duration": f"{minutes}m0s", "usage": {"avg": usage}} for minutes in (5, 10, 15)]
-    measured = {"nodeUsage": usage, "aggregatedNodeUsages": aggregated}
-    report = {
-        "metadata": {"name": "n1", "resourceVersion": "1"},
-        "status": {"updateTime": updated, "nodeMetric": measured},
-    }
-    async with apiserver.running() as cluster:
-        serve_nodes(cluster)
-        cluster.on("GET", NODE_METRICS, apiserver.page("5", report))
-        cluster.on("WATCH", NODE_METRICS, apiserver.Stream(apiserver.HANG))
-        config = agent_process.kubeconfig(tmp_path / "kubeconfig", cluster.url)
-        specs = ProviderSpec(type="NodeMetric"), from_prometheus(prometheus)
-        async with started(*specs, kubeconfig=str(config)) as port:
-            await until_ready(port)
-            document = json.loads((await page(port, "/watcher"))[1])
-        assert cluster.asked("GET", NODE_METRICS)
-    assert document["source"] == "NodeMetric,Prometheus"
-    values = {metric["type"]: metric["value"] for metric in document["data"]["NodeMetricsMap"]["n1"]["metrics"]}
-    assert values == {"CPU": 25.0, "Memory": 25.0}
 
 
 async def test_the_file_keeps_windows_for_its_hours(prometheus: Source, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.load_watcher import corroboration
-from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 
 
 def node(value: float, **other: object) -> NodeMetrics:
@@ -29,27 +29,11 @@ def test_one_of_three_providers_cannot_move_the_result_out_of_the_range_of_the_o
     assert min(honest) <= joined(*honest, wild) <= max(honest)
 
 
-def test_ignores_a_provider_without_data_of_a_node() -> None:
-    results = {"first": {"a": node(10)}, "second": {"b": node(20)}}
-    both = corroboration.corroborate(results)
-    assert {name: found.metrics[0].value for name, found in both.nodes.items()} == {"a": 10, "b": 20}
-    assert not both.disagreements
-
-
 def test_a_disagreement_names_the_node_the_metric_and_both_values() -> None:
     results = {"NodeMetric": {"a": node(10)}, "Prometheus": {"a": node(20.5)}}
     assert corroboration.corroborate(results).disagreements == [
         "node a: CPU mean: NodeMetric 10.0 (AVG), Prometheus 20.5 (AVG)"
     ]
-
-
-def test_tags_and_metadata_come_from_the_first_provider() -> None:
-    results = {
-        "first": {"a": node(1, tags={"rack": "1"}, metadata=Metadata("dc-1"))},
-        "second": {"a": node(2, tags={"rack": "2"})},
-    }
-    found = corroboration.corroborate(results).nodes["a"]
-    assert (found.tags, found.metadata, found.metrics[0].value) == ({"rack": "1"}, Metadata("dc-1"), 2)
 
 
 def test_a_resource_that_one_provider_rejects_is_rejected_unless_another_has_it() -> None:
@@ -77,13 +61,6 @@ def test_a_current_value_compares_with_the_mean_of_another_provider() -> None:
     assert not swapped.disagreements
 
 
-def test_deviations_compare_among_the_providers_that_have_one() -> None:
-    deviation = Metric(type="CPU", operator="STD", value=3)
-    results = {"first": {"n": NodeMetrics([*node(10).metrics, deviation])}, "second": {"n": node(12)}}
-    found = corroboration.corroborate(results).nodes["n"].metrics
-    assert {metric.operator: metric.value for metric in found} == {"AVG": 12, "STD": 3}
-
-
 def test_records_of_other_types_compare_by_name_and_keep_their_number() -> None:
     def disks(*values: float) -> NodeMetrics:
         sent = Metric("sent", "Bandwidth", "AVG", "15m", 1e9)
@@ -92,14 +69,6 @@ def test_records_of_other_types_compare_by_name_and_keep_their_number() -> None:
     both = corroboration.corroborate({"first": {"n": disks(1, 20)}, "second": {"n": disks(1, 30)}})
     assert [metric.value for metric in both.nodes["n"].metrics] == [1e9, 1, 30]
     assert both.disagreements == ["node n: Storage disk: first 20.0 (AVG), second 30.0 (AVG)"]
-
-
-def test_the_tolerance_of_other_types_is_relative() -> None:
-    def sent(value: float) -> NodeMetrics:
-        return NodeMetrics([Metric("sent", "Bandwidth", "AVG", "15m", value)])
-
-    assert not corroboration.corroborate({"a": {"n": sent(1e9)}, "b": {"n": sent(0.95e9)}}).disagreements
-    assert corroboration.corroborate({"a": {"n": sent(5)}, "b": {"n": sent(1)}}).disagreements
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin.load_watcher import database, records
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
 
@@ -113,12 +113,6 @@ def test_ignores_snapshots_from_the_future(kept: Database) -> None:
     assert kept.newest("15m", NOW - 300, NOW) == [snapshot(NOW)]
 
 
-def test_reports_the_path_of_a_missing_folder(tmp_path: Path) -> None:
-    missing = tmp_path / "gone" / "watcher.sqlite"
-    with pytest.raises(DatabaseUnusable, match=rf"{missing}.*kept in memory only"):
-        Database(missing, retention_seconds=HOUR).open()
-
-
 def test_reports_a_full_disk_and_keeps_the_existing_rows(kept: Database, file: Path) -> None:
     kept.write(snapshot(NOW))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -154,11 +148,6 @@ for step in range(10**6):
     assert len(found) == 5
     assert found[-1].window.end >= NOW + int(lines[-1])
     assert all(one == snapshot(one.window.end) for one in found)
-
-
-def test_use_before_open_is_an_error(file: Path) -> None:
-    with pytest.raises(database.DatabaseUnusable, match="is not open"):
-        Database(file, retention_seconds=HOUR).write(snapshot(NOW))
 
 
 def test_a_file_that_becomes_corrupt_is_renamed_by_the_next_write(kept: Database, file: Path) -> None:

@@ -94,20 +94,3 @@ def test_b6_a_frozen_process_answers_again_and_renews_its_windows(prometheus: So
         assert process.wait(timeout=20) == 0
         assert process.stderr is not None
         process.stderr.close()
-
-
-def test_the_age_limit_of_another_watchers_windows_is_that_of_the_setting(tmp_path: Path) -> None:
-    metric = {"type": "CPU", "operator": "AVG", "value": 25.0}
-    window = {"duration": "15m", "start": int(time.time()) - 1600, "end": int(time.time()) - 700}
-    document = {"timestamp": window["end"], "window": window, "data": {"NodeMetricsMap": {"n1": {"metrics": [metric]}}}}
-    with (
-        metrics_source.answering(lambda _asked: Answer(json.dumps(document).encode())) as source,
-        start(source, tmp_path, "--greatest-age-seconds=2000", provider="LoadWatcher") as process,
-    ):
-        served = json.loads(metrics_of(port_of(process)))
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
-        assert process.stderr is not None
-        process.stderr.close()
-    assert served["window"]["end"] == window["end"]
-    assert served["data"]["NodeMetricsMap"]["n1"]["metrics"][0]["value"] == 25.0

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import jsonschema
 import prometheus_client
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from component_base import http_endpoint
 from component_base.http_endpoint import Page, ProbeResult
-from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Windows
+from scheduler_plugin.load_watcher import records, rest
+from scheduler_plugin.load_watcher.records import Data, Metadata, Metric, NodeMetrics, Snapshot, Window, Windows
 from scheduler_plugin.load_watcher.rest import WatcherApi
 
 NOW = 1_700_000_000
@@ -108,15 +110,6 @@ def test_an_unknown_node_is_404_with_upstreams_text(filled: Server, path: str) -
     assert filled.get(path) == Answer(404, "application/json", b"No metrics found for host deadbeef")
 
 
-def test_a_path_without_a_node_is_404_and_names_the_page_of_all_nodes(filled: Server) -> None:
-    answer = filled.get("/watcher/")
-    assert (answer.status, answer.body) == (404, b"/watcher/ names no node; every node is at /watcher")
-
-
-def test_an_empty_host_means_every_node(filled: Server) -> None:
-    assert filled.get("/watcher?host=") == filled.get("/watcher")
-
-
 def test_g9_no_data_yet_is_404_with_the_reason(server: Server) -> None:
     answer = server.get("/watcher")
     assert (answer.status, answer.body) == (404, b"no provider has answered for 15m or 10m or 5m yet")
@@ -127,13 +120,6 @@ def test_b2_old_data_is_404_with_its_age(server: Server) -> None:
     answer = server.get("/watcher")
     assert answer.status == 404
     assert b"15m: 1000 s old; at most 300 s" in answer.body
-
-
-def test_serves_the_newest_snapshot(filled: Server) -> None:
-    before = filled.get("/watcher").body
-    filled.windows.store(snapshot("15m", worker1=99.0))
-    assert before != filled.get("/watcher").body
-    assert records.decode(filled.get("/watcher").body).data.nodes["worker1"].metrics[0].value == 99.0
 
 
 def test_serves_the_document_of_the_kep(filled: Server) -> None:
@@ -163,7 +149,63 @@ def test_the_openapi_document_describes_the_responses(filled: Server) -> None:
         jsonschema.validate({"timestamp": "now"}, schema)
 
 
-def test_every_method_is_served_as_get(filled: Server) -> None:
-    assert filled.get("/watcher", method="POST") == filled.get("/watcher")
-    head = filled.get("/watcher", method="HEAD")
-    assert (head.status, head.body) == (200, b"")
+SENT = Snapshot(
+    1556987522,
+    Window("15m", 1556984522, 1556985422),
+    "InfluxDB",
+    Data(
+        {
+            "node-1": NodeMetrics(
+                [Metric(name="used", type="CPU", operator="AVG", value=20.0)],
+                {"rack": "7"},
+                Metadata("data-center-1", "critical-apps"),
+            )
+        }
+    ),
+)
+
+
+def test_encodes_the_document_of_the_kep() -> None:
+    assert json.loads(rest.encode_kep(SENT)) == {
+        "timestamp": 1556987522,
+        "window": {"duration": "15m", "start": 1556984522, "end": 1556985422},
+        "source": "InfluxDB",
+        "data": {
+            "node-1": {
+                "metrics": [{"name": "used", "type": "cpu", "rollup": "AVG", "value": 20}],
+                "tags": {"rack": "7"},
+                "metadata": {"dataCenter": "data-center-1", "pool": "critical-apps"},
+            }
+        },
+    }
+
+
+METRICS = st.builds(
+    Metric,
+    name=st.text(max_size=9),
+    type=st.sampled_from(["CPU", "Memory", "Bandwidth", "future"]),
+    operator=st.sampled_from(["AVG", "STD", "Latest", ""]),
+    value=st.floats(0.0, 1e15, allow_nan=False),
+)
+NODES = st.builds(
+    NodeMetrics,
+    metrics=st.lists(METRICS, max_size=4),
+    tags=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
+    metadata=st.builds(Metadata, data_center=st.text(max_size=5), pool=st.text(max_size=5)),
+)
+
+
+@given(st.dictionaries(st.text(max_size=9) | st.just("1234"), NODES, max_size=3))
+def test_every_document_is_valid_by_the_served_schema(nodes: dict[str, NodeMetrics]) -> None:
+    document = json.loads(rest.encode_kep(Snapshot(1, Window("15m", 0, 900), "InfluxDB", Data(nodes))))
+    schema = json.loads(rest.KEP_SCHEMA_TEXT)
+    jsonschema.Draft4Validator.check_schema(schema)
+    jsonschema.Draft4Validator(schema).validate(document)
+
+
+@pytest.mark.parametrize("key", ["timestamp", "window", "source", "data"])
+def test_the_schema_requires_the_keys_of_the_kep(key: str) -> None:
+    document = json.loads(rest.encode_kep(SENT))
+    del document[key]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft4Validator(rest.KEP_SCHEMA).validate(document)

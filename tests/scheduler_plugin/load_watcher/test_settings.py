@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from component_base.settings import SettingsError
-from scheduler_plugin.load_watcher import __main__
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
 
 
@@ -73,13 +72,3 @@ def test_reports_every_problem_of_the_file_with_its_path(tmp_path: Path, content
     file.write_text(content)
     found = problems_of(LoadWatcherSettings(providers_file=str(file)))
     assert any(str(file) in line and problem in line for line in found)
-
-
-@pytest.mark.parametrize(("upstreams", "level"), [("warn", "warning"), ("TRACE", "debug"), ("Error", "error")])
-def test_accepts_upstreams_names_of_log_levels(upstreams: str, level: str) -> None:
-    assert __main__.with_upstreams_names({"LOG_LEVEL": upstreams})["KOORD_LOAD_WATCHER_LOG_LEVEL"] == level
-
-
-def test_reports_a_missing_file(tmp_path: Path) -> None:
-    (found,) = problems_of(LoadWatcherSettings(providers_file=str(tmp_path / "gone.yaml")))
-    assert "cannot read the providers" in found

@@ -64,26 +64,6 @@ def watcher(*providers: Scripted, kept: Windows | None = None, file: Path | None
     return Watcher(providers, kept, clock=lambda: NOW, expected=lambda: ("a", "b"), database=database), kept
 
 
-async def test_refresh_stores_the_requested_window() -> None:
-    watching, kept = watcher(Scripted("NodeMetric", Fetched(nodes(a=20.0, b=30.0))))
-    refreshed = await watching.refresh("10m")
-    newest = kept.latest("10m", NOW)
-    assert refreshed.snapshot == newest
-    assert (newest.source, newest.window) == ("NodeMetric", Window("10m", int(NOW) - 600, int(NOW)))
-    assert {name: node.metrics[0].value for name, node in newest.data.nodes.items()} == {"a": 20.0, "b": 30.0}
-    assert not refreshed.anomalies
-
-
-async def test_a_round_fetches_every_window_longest_first() -> None:
-    provider = Scripted("NodeMetric", Fetched(nodes(a=20.0)))
-    watching, _kept = watcher(provider)
-    running = asyncio.create_task(watching.run(interval_seconds=3600))
-    while len(provider.requested) < 3:
-        await asyncio.sleep(0)
-    running.cancel()
-    assert provider.requested == ["15m", "10m", "5m"]
-
-
 async def test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age() -> None:
     watching, kept = watcher(Scripted("Prometheus", Fetched(nodes(a=20.0)), DOWN))
     await watching.refresh("15m")
@@ -195,21 +175,6 @@ async def test_g4_a_silent_node_returns_once_the_shortest_window_has_failed_for_
     failing: dict[str, Fetched | ProviderFailed] = {"5m": DOWN}
     silent = [AnomalyKind.SILENT] if is_silent else []
     assert await findings_after(answers, *[failing] * minutes) == [silent, silent, []]
-
-
-async def test_g4_a_node_that_joins_is_not_silent() -> None:
-    answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=20.0, b=20.0))))
-    joined = Fetched(nodes(a=21.0, b=21.0, c=20.0))
-    assert await findings_after(answers, dict.fromkeys(DURATIONS_SECONDS, joined)) == [[], [], []]
-
-
-async def test_b2_data_of_another_watcher_keeps_its_age() -> None:
-    old = Fetched(records.dated(nodes(a=20.0), records.window_ending_at("15m", NOW - 200)))
-    watching, kept = watcher(Scripted("LoadWatcher", old))
-    await watching.refresh("15m")
-    assert kept.latest("15m", NOW).window == Window("15m", int(NOW) - 1100, int(NOW) - 200)
-    with pytest.raises(records.NoMetrics, match="301 s old"):
-        kept.latest("15m", NOW + 101)
 
 
 async def test_an_end_in_the_future_counts_as_now() -> None:

@@ -6,11 +6,9 @@ import msgspec
 import pytest
 
 from api_types.kubernetes import pods
-from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Closed
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins import mid_guard
-from scheduler_plugin.state import cluster
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -56,17 +54,9 @@ def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500,
     return (response.get("FailedAndUnresolvableNodes") or {}).get("n1")
 
 
-def test_a_mid_pod_that_fits_the_prediction_passes():
-    assert rejects(report()) is None
-
-
 @pytest.mark.parametrize("peak", [("6001m", "10Gi"), ("6", "12884901889")])
 def test_a_mid_pod_beyond_the_newest_prediction_is_rejected_though_the_node_publishes_more(peak):
     assert rejects(report(peak)) == mid_guard.REASON
-
-
-def test_the_published_resources_are_left_to_kube_scheduler_whose_watch_may_be_ahead():
-    assert rejects(report(), published={"kubernetes.io/mid-cpu": "0", "kubernetes.io/mid-memory": "0"}) is None
 
 
 @pytest.mark.parametrize("held", [0, 3, 4])
@@ -153,10 +143,6 @@ def test_accepts_a_node_without_usable_inputs(metric):
     assert rejects(metric, published={**MID, "kubernetes.io/mid-cpu": "3999"}) is None
 
 
-def test_handles_an_absurd_report():
-    assert rejects(report(mid=("1e300", "1e999"))) is None
-
-
 def test_a_node_from_which_a_pod_was_evicted_admits_none_while_it_carries_the_annotation():
     note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
     assert rejects(report(), annotations=note) == mid_guard.REASON_CLOSED
@@ -195,12 +181,6 @@ def test_a_node_that_the_status_annotation_closes_admits_none_and_the_reason_is_
     closed = {"koordinator.sh/mid-resource-status": json.dumps(document)}
     assert rejects(report(), annotations=closed) == reason
     assert rejects(report(), annotations=closed, requests={"cpu": "1"}, priority=9500) is None
-
-
-def test_a_node_that_was_just_closed_because_only_mid_pods_keep_it_admits_none():
-    record = {"time": factories.moment(0), "since": factories.moment(0), "trigger": Trigger.MID_ONLY}
-    note = {"koordinator.sh/mid-eviction": json.dumps(record)}
-    assert rejects(report(), annotations=note) == mid_guard.REASON_MID_ONLY
 
 
 def test_an_emergency_closes_every_node_at_once_also_those_that_are_not_guarded():
@@ -281,12 +261,6 @@ def test_the_pod_that_would_exceed_it_is_refused_with_the_numbers():
     assert (reason, others) == (f"{HOLDS}2 of 10 GiB of Mid memory, the pod requests 9", [])
 
 
-def test_pods_without_mid_requests_pass_at_a_quota_of_nothing():
-    scene = Scene('{"cpu": "0", "memory": "0"}')
-    pod = pod_document("web", namespace="shop", requests={"cpu": "1"})
-    assert json.loads(scene.parts.extender.filter(request(pod, NODES), NOW))["NodeNames"] == NODES
-
-
 def test_a_malformed_annotation_permits_nothing_new_and_stops_no_other_namespace():
     scene = Scene('{"cpu": NaN}')
     scene.bound("running")
@@ -311,11 +285,6 @@ def test_a_pod_whose_author_calls_it_a_placeholder_counts():
     scene.bound("hidden", cores=20, annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
     assert scene.filter("next") == f"{HOLDS}20 of 20 cores of Mid"
     assert scene.parts.cluster.entries["n0"].load.mid_cpu_millis == 20_000
-
-
-def test_a_repeated_attempt_does_not_count_twice():
-    scene = Scene()
-    assert [scene.filter("again", cores=20) for _ in range(3)] == ["", "", ""]
 
 
 def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
@@ -357,15 +326,6 @@ def preempted(scene, cores=20, nodes=NODES):
     pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(cores))
     body = {"Pod": pod, "NodeNameToMetaVictims": {node: {"Pods": [{"UID": "uid-victim"}]} for node in nodes}}
     return list(json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))["NodeNameToMetaVictims"])
-
-
-def test_a_preemptor_does_not_count_against_itself_when_it_preempts_again():
-    scene = Scene()
-    scene.bound("victim", cores=20)
-    assert preempted(scene) == ["n0"]
-    scene.clock.seconds += 5
-    assert preempted(scene) == ["n0"]
-    assert scene.filter("third", cores=1) != "", "it counts for other pods"
 
 
 @pytest.mark.parametrize("nodes", [NODES, ["n0"]])
@@ -421,16 +381,6 @@ def test_refused_pods_wake_when_the_annotation_is_raised():
     scene.quotas.namespace_changed("shop", '{"cpu": "24"}')
     assert scene.parts.refused.begins_round(scene.clock.seconds)
     assert scene.woken() == ["shop/waits"]
-
-
-def test_a_pod_of_a_full_namespace_does_not_keep_an_equal_one_of_another_namespace_waiting():
-    scene = Scene()
-    scene.quotas.namespace_changed("lab", '{"cpu": "0"}')
-    scene.bound("held", cores=20)
-    scene.filter("waits")
-    scene.filter("waits", namespace="lab")
-    scene.quotas.namespace_changed("lab", '{"cpu": "4"}')
-    assert scene.woken() == ["lab/waits"]
 
 
 def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
@@ -491,21 +441,6 @@ def test_a_bind_call_since_which_the_watch_shows_nothing_holds_its_quota_whateve
     assert scene.place("next")
 
 
-def test_only_bound_pods_of_namespaces_with_a_quota_are_kept_and_no_more_than_a_bound(monkeypatch):
-    monkeypatch.setattr(cluster, "_MOST_KEPT", 3)
-    scene = SilentWatch()
-    assert all(scene.place(f"pod-{index}") for index in range(5))
-    assert scene.place("elsewhere", namespace="lab")
-    reserved = factories.pod("reserved", namespace="shop", requests=mid(4))
-    scene.parts.cluster.assume_pod(reserved, "n0", NOW, ttl_seconds=5)
-    scene.wait(600, silent_since=-1)
-    assert {key for entry in scene.parts.cluster.entries.values() for key in entry.load.pods} == {
-        "shop/pod-2",
-        "shop/pod-3",
-        "shop/pod-4",
-    }
-
-
 @pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
 def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(nodes):
     scene = Scene()
@@ -514,12 +449,6 @@ def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(no
     assert scene.filter("other", namespace="lab", nodes=nodes) == ""
     scene.parts.cluster.pod_deleted("shop", "held")
     assert scene.woken() == ["shop/next"]
-
-
-def test_victims_on_a_node_whose_object_is_not_known_yet_free_their_share():
-    scene = Scene()
-    scene.bound("victim", cores=20, node="new")
-    assert preempted(scene, nodes=["new", "n1", "newer"]) == ["new"]
 
 
 def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freeze_or_without_quotas():

@@ -71,18 +71,6 @@ def test_it_stays_so_for_that_pod_until_it_is_bound_or_deleted_and_for_no_other_
     assert scene.filter() == []
 
 
-def test_the_wait_begins_again_after_another_outcome():
-    scene = Scene(a=90)
-    scene.filter()
-    scene.clock.seconds = BOUND - 1
-    scene.use("a", 10)
-    assert scene.filter() == ["a"]
-    scene.use("a", 90)
-    assert scene.filter() == []
-    scene.clock.seconds = BOUND + 1
-    assert scene.filter() == []
-
-
 @pytest.mark.parametrize("priority", [7500, 5500, 3500])
 def test_only_prod_pods_are_placed_despite_load(priority):
     scene = Scene(a=90)
@@ -97,15 +85,6 @@ def test_without_a_bound_a_pod_waits_as_before():
     scene.clock.seconds = 10**6
     assert scene.filter() == []
     assert len(scene.parts.waits) == 0
-
-
-def test_the_decision_record_names_the_wait():
-    scene = Scene(a=90)
-    scene.filter()
-    scene.clock.seconds = BOUND + 5
-    scene.filter()
-    (newest, first) = scene.parts.records.decisions("default/web")
-    assert (newest.pod.waited_seconds, first.pod.waited_seconds) == (BOUND + 5, 0)
 
 
 WEB = pod_info.read(factories.pod("web"), factories.parts().estimator_args)
@@ -155,20 +134,6 @@ def test_pods_that_are_no_longer_tried_make_room(monkeypatch):
     scene.filter("web")
     scene.clock.seconds += BOUND
     assert scene.filter("web") == ["a"]
-
-
-def test_waits_of_pods_that_are_no_longer_tried_end_by_their_time():
-    scene = Scene(a=90)
-    scene.filter("gone")
-    scene.clock.seconds = 600
-    scene.filter("tried")
-    scene.clock.seconds = 900
-    scene.parts.waits.expire(scene.clock.seconds)
-    assert len(scene.parts.waits) == 2
-    scene.clock.seconds = 901
-    scene.parts.waits.expire(scene.clock.seconds)
-    assert len(scene.parts.waits) == 1
-    assert scene.filter("tried") == ["a"], "it goes on waiting"
 
 
 def test_a_negative_bound_is_a_problem():

@@ -74,14 +74,6 @@ def test_no_more_pods_are_woken_than_the_node_has_room_for():
     assert scene.woken(1) == ["p4"]
 
 
-def test_a_smaller_pod_is_woken_where_an_older_one_has_no_room():
-    scene = Scene(a=90)
-    scene.filter("large", ["a"], cores=20)
-    scene.filter("small", ["a"], cores=1)
-    scene.use("a", 60)
-    assert scene.woken() == ["small"]
-
-
 def test_at_most_twenty_pods_a_second_are_woken_oldest_first():
     scene = Scene(**{f"n{index}": 90 for index in range(60)})
     names = list(scene.parts.vectors.rows)
@@ -107,46 +99,12 @@ def test_a_node_that_was_not_named_wakes_at_growing_intervals():
     assert scene.parts.refused.woken[WakeCause.COOLED] == 0
 
 
-def test_a_node_that_begins_to_pass_wakes_at_once_whatever_the_interval_was():
-    scene = Scene(hot=90, cool=10, third=90)
-    for _ in range(40):
-        scene.filter("web", ["hot"])
-        scene.woken(0.25)
-    scene.filter("web", ["hot"])
-    assert scene.woken(0.25) == []
-    scene.use("third", 10)
-    assert scene.woken(0.25) == ["web"]
-
-
 def test_more_important_pods_are_woken_first():
     scene = Scene(a=90)
     scene.filter("older", ["a"], cores=20, priority=9000)
     scene.filter("important", ["a"], cores=20, priority=9500)
     scene.use("a", 40)
     assert scene.woken() == ["important"]
-
-
-@pytest.mark.parametrize(
-    ("message", "woken"),
-    [("0/1 nodes are available: 1 Insufficient cpu.", ["web"]), ("1 node(s) cpu usage exceed threshold", [])],
-)
-def test_a_woken_pod_that_fits_no_node_may_be_woken_again_before_a_filter_call(message, woken):
-    scene = Scene(a=90)
-    scene.filter("web", ["a"])
-    scene.use("a", 10)
-    assert scene.woken() == ["web"]
-    scene.parts.waiting.changed(factories.waiting_pod("web", scheduled="False", message=message))
-    scene.use("a", 90)
-    assert scene.woken(1) == []
-    scene.use("a", 10)
-    assert scene.woken(1) == woken
-
-
-def test_a_pod_takes_no_room_on_a_node_that_kube_scheduler_has_searched():
-    scene = Scene(hot=90, cool=30)  # 35 cores are left
-    for index in range(10):
-        scene.filter(f"p{index}", ["hot"], cores=20)
-    assert len(scene.woken()) == 10
 
 
 @pytest.mark.parametrize(("label", "priority"), [({}, 3500), ({"koordinator.sh/priority-class": "koord-prod"}, 0)])
@@ -173,15 +131,6 @@ def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
     assert (len(scene.parts.refused), scene.parts.refused.evicted) == (4, 5)
     scene.use("a", 10)
     assert scene.woken() == ["prod", "later", "modest/modest", "greedy/greedy0"]
-
-
-def test_many_waiting_pods_take_turns():
-    scene = Scene(a=90)
-    for index in range(600):
-        scene.filter(f"p{index:03d}", ["a"], cores=40 + index)  # none has room, each of another shape
-    scene.filter("small", ["a"], cores=1)
-    scene.use("a", 60)
-    assert "small" in [name for _ in range(4) for name in scene.woken(1)]
 
 
 @pytest.mark.parametrize("count", [100, 2000])

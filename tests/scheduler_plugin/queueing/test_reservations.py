@@ -60,12 +60,6 @@ def test_one_of_equal_nodes_is_not_guessed():
     assert scene.counted() == {}
 
 
-def test_the_only_node_that_passed_counts_the_pod_because_nothing_is_scored():
-    scene = Scene(a=10, b=90)
-    scene.schedule()
-    assert scene.counted() == {"web": "a"}
-
-
 def test_a_burst_spreads_without_any_bind_call():
     scene = Scene(a=10, b=23, c=50)
     for index in range(5):
@@ -90,13 +84,6 @@ def test_a_tenant_whose_pods_wait_for_volumes_ends_no_reservation_of_others(monk
     for index in range(6):
         scene.schedule(f"p{index}", cores=0.1, claims=["c"], namespace="evil")
     assert list(scene.counted()) == ["victim", "evil/p3", "evil/p4", "evil/p5"]
-
-
-def test_the_next_filter_call_of_the_pod_ends_it():
-    scene = Scene(a=10, b=30)
-    scene.schedule()
-    scene.parts.extender.filter(request(pod_document("web"), ["a", "b"]), scene.now)
-    assert scene.counted() == {}
 
 
 def test_the_bind_call_replaces_it():
@@ -161,15 +148,6 @@ def test_claims_without_a_node_end_the_reservation_after_five_seconds_if_all_wer
     assert scene.parts.reservations.begun == 1
 
 
-def test_after_a_failed_binding_claims_are_not_read_and_the_pod_counts_no_more():
-    scene = Scene(a=10, b=30)
-    scene.schedule(claims=["data"])
-    failed = factories.waiting_pod("web", scheduled="False", reason="SchedulerError")
-    scene.parts.reservations.pod_changed(failed, scene.now, scene.monotonic)
-    assert scene.wait(2) == []
-    assert scene.counted() == {}
-
-
 def test_claims_that_cannot_be_read_leave_the_pod_on_its_node():
     """A single error at the wrong time must not free the room that its volume will take."""
     scene = Scene(a=10, b=30)
@@ -188,14 +166,6 @@ def test_a_claim_corrects_the_node():
     scene.parts.reservations.checked(due, "b", scene.now, scene.monotonic)
     assert scene.counted() == {"web": "b"}
     assert scene.parts.reservations.moved == 1
-
-
-def test_one_of_equal_nodes_is_preferred_for_a_pod_with_claims():
-    scene = Scene(a=10, b=10, c=10)
-    scores = scene.schedule(nodes=("a", "b", "c"), claims=["data"])
-    second, best = sorted(scores.values())[1:]
-    assert best == second + 1
-    assert scene.counted() == {"web": max(scores, key=scores.get)}
 
 
 def test_twenty_pods_that_wait_for_volumes_stay_below_the_limits():

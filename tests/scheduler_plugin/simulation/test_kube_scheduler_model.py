@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from scheduler_plugin.simulation import kube_scheduler_model
-from scheduler_plugin.simulation.kube_scheduler_model import CannotModel, KubeSchedulerModel, Weights
+from scheduler_plugin.simulation.kube_scheduler_model import (
+    CannotModel,
+    Due,
+    KubeSchedulerModel,
+    QueueBackoff,
+    SchedulingQueue,
+    Weights,
+    read_backoff,
+)
 from tests.scheduler_plugin import factories
 
 GIB = 1024**3
@@ -50,11 +58,6 @@ def test_a_pod_without_requests_counts_defaults_and_has_no_balanced_score():
     assert one.scores({}, np.array([0]), ONLY_BALANCED).tolist() == [0]
 
 
-def test_multiplies_the_weight_of_the_extender_by_ten():
-    total = kube_scheduler_model.with_extender(np.array([5, 5]), np.array([0, 100]), Weights(1, 1, 2))
-    assert total.tolist() == [5, 2005]
-
-
 def test_samples_a_small_cluster_completely_and_a_large_one_in_turns():
     small = model(*[factories.node(f"n{index}") for index in range(99)])
     assert small.sample(np.ones(99, dtype=bool)).tolist() == list(range(99))
@@ -82,41 +85,40 @@ def test_rejects_an_unsupported_scoring_strategy():
         kube_scheduler_model.read_weights(document)
 
 
-def test_balance_is_half_the_difference_of_the_shares_and_perfect_without_one_of_the_resources():
-    requested = np.array([[500, 0, 1, 2_000], [1, 1, 1, 1]])
-    capacity = np.array([[1_000, 1, 1, 1_000], [4, 4, 4, 0]])
-    # shares 0.5 and 0.25; 0 and 0.25; 1 and 0.25; 1 and none
-    assert kube_scheduler_model._balanced(requested, capacity).tolist() == [87, 87, 62, 100]
+def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():
+    queue = SchedulingQueue()
+    queue.refused(1, 1, 0.0, by_extender=True)
+    queue.refused(2, 1, 0.0, by_extender=False)
+    assert list(queue.pod_started(5.0)) == [Due(1, 5.0)]
+    assert list(queue.pod_started(6.0)) == []
+    assert list(queue.pod_left(7.0)) == [Due(2, 7.0)]
+    assert len(queue) == 0
 
 
-@pytest.mark.parametrize(("count", "scored"), [(100, 100), (150, 100), (1000, 420), (6000, 300)])
-def test_at_least_a_hundred_nodes_and_five_percent_are_scored(count, scored):
-    # of 1000 nodes (50 - 1000 / 125) % = 42 %; of 6000 only 2 %, so 5 %
-    assert len(model(factories.node("a")).sample(np.ones(count, dtype=bool))) == scored
+@pytest.mark.parametrize(("attempt", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 10), (10_000, 10)])
+def test_a_woken_pod_waits_until_its_backoff_is_over(attempt, seconds):
+    queue = SchedulingQueue(QueueBackoff(2, 10))
+    queue.refused(1, attempt, 100.0, by_extender=True)
+    assert list(queue.changed(1, 100.5)) == [Due(1, 100.0 + seconds)]
 
 
-def test_every_resource_that_a_pod_does_not_fit_on_is_a_reason():
-    one = model(factories.node("a", cpu="4", memory="8Gi"))
-    wanted = {"example.com/none": 0, "example.com/gpu": 1, "cpu": 4001, "memory": 8 * GIB}
-    assert list(one.misfits(wanted)) == ["Insufficient example.com/gpu", "Insufficient cpu"]
+def test_without_an_event_a_pod_is_tried_after_five_minutes():
+    queue = SchedulingQueue()
+    assert queue.refused(1, 1, 10.0, by_extender=True) == 330.0
+    assert not queue.flushed(1, 329.0)
+    assert queue.flushed(1, 330.0)
+    assert not queue.flushed(1, 330.0)
 
 
-def test_an_enabled_score_without_a_weight_has_the_weight_1():
-    scores = {"enabled": [{"name": "NodeResourcesFit"}]}
-    document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{}]}
-    assert kube_scheduler_model.read_weights(document) == Weights(least=1, balanced=1, extender=1)
-
-
-def test_a_resource_of_some_nodes_fits_there_alone():
-    two = model(factories.node("a", **{"example.com/gpu": "2"}), factories.node("b"))
-    assert two.misfits({"example.com/gpu": 1})["Insufficient example.com/gpu"].tolist() == [False, True]
-    assert two.misfits({"example.com/gpu": 3})["Insufficient example.com/gpu"].tolist() == [True, True]
-
-
-def test_a_node_takes_110_pods_unless_it_states_another_number():
-    one = model(factories.node("a"))
-    for _ in range(109):
-        one.add(0, {})
-    assert one.misfits({}) == {}
-    one.add(0, {})
-    assert list(one.misfits({})) == ["Too many pods"]
+@pytest.mark.parametrize(
+    ("document", "wanted"),
+    [
+        ({}, QueueBackoff(1, 10)),
+        ({"podInitialBackoffSeconds": 5}, QueueBackoff(1, 10)),  # a configuration of the plugin, not of kube-scheduler
+        ({"profiles": [], "podInitialBackoffSeconds": 2}, QueueBackoff(2, 10)),
+        ({"profiles": [], "podInitialBackoffSeconds": 20}, QueueBackoff(20, 20)),
+        ({"profiles": [], "podMaxBackoffSeconds": 60}, QueueBackoff(1, 60)),
+    ],
+)
+def test_reads_the_backoff_of_kube_scheduler(document, wanted):
+    assert read_backoff(document) == wanted

@@ -92,13 +92,6 @@ def test_nodes_report_at_different_moments_and_a_silent_agent_never(raw_reports)
     assert BEGINNING == 1_700_000_000
 
 
-def test_a_silent_agent_has_its_recorded_report_also_where_it_is_asked_late(raw_reports):
-    recorded = {"metadata": {"name": "a"}}
-    one = agents(SimulatedNode(factories.node("a"), recorded=recorded, agent_reports=False))
-    assert one.due(120.0) == [recorded]
-    assert one.due(300.0) == []
-
-
 @pytest.mark.parametrize("series", [[], [np.nan], [-1.0]])
 def test_names_an_unusable_series(series):
     with pytest.raises(ValueError, match="series 0"):
@@ -111,40 +104,3 @@ def test_names_an_unusable_series(series):
             step_seconds=60,
             steps=1,
         )
-
-
-def test_before_a_window_is_half_covered_the_recorded_statistics_of_that_window_stay(raw_reports):
-    def statistics(duration, cpu):
-        return {"duration": duration, "usage": {"avg": {"resources": {"cpu": cpu}}}}
-
-    aggregated = [statistics("5m0s", "500m"), statistics("300s", "501m"), statistics("7m0s", "7"), statistics(5, "1")]
-    recorded = {"status": {"nodeMetric": {"aggregatedNodeUsages": aggregated}}}
-    one = agents(SimulatedNode(factories.node("a"), recorded=recorded))
-    (early,) = one.due(120.0)
-    assert early["status"]["nodeMetric"]["aggregatedNodeUsages"] == aggregated[:2]
-
-
-def test_a_pod_that_lives_shorter_than_a_step_is_seen_in_one_step():
-    one = agents(SimulatedNode(factories.node("a")))
-    one.place(pod("p", 100.0, lifetime_seconds=1.0), 0, at_seconds=120.0)
-    assert one.demand[0, 0].tolist() == [0, 0, 100, 0, 0, 0, 0, 0, 0, 0]
-
-
-def test_a_node_reports_although_the_one_before_it_has_nothing_new(raw_reports):
-    two = agents(SimulatedNode(factories.node("a")), SimulatedNode(factories.node("b")))
-    assert len(two.due(0.0)) == 2
-    assert [each["metadata"]["name"] for each in two.due(35.0)] == ["b"]
-
-
-def test_the_first_report_has_the_usage_of_the_first_step(raw_reports):
-    one = agents(SimulatedNode(factories.node("a")))
-    one.place(pod("p", 100.0, 200.0), 0, at_seconds=0.0)
-    (first,) = one.due(0.0)
-    assert usage_of(first) == "100m"
-
-
-def test_the_longest_window_has_all_of_its_steps(raw_reports):
-    one = agents(SimulatedNode(factories.node("a")), steps=40)
-    one.place(pod("p", *[100.0 * step for step in range(1, 41)]), 0, at_seconds=0.0)
-    (last,) = one.due(2400.0)
-    assert usage_of(last, "avg", "30m0s") == "2550m"  # of 1100, 1200, ... 4000

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from scheduler_plugin.simulation import recorded_cluster
-from scheduler_plugin.simulation.recorded_cluster import ANNOTATION, BadRecording, Play, Recording
+from scheduler_plugin.simulation.recorded_cluster import ANNOTATION, BadRecording, BadUsage, Play, Recording
+from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import pod_document
 
@@ -61,11 +62,6 @@ def test_bound_pods_run_and_the_others_arrive_in_order_of_creation():
         "early": ("", 0),
         "late": ("", 5),
     }
-
-
-@pytest.mark.parametrize(("hours", "step_seconds", "steps"), [(1.0, 1.0, 3600), (24.0, 60.0, 1440), (0.001, 60.0, 1)])
-def test_a_play_has_the_steps_of_its_hours(hours, step_seconds, steps):
-    assert scenario([], hours=hours, step_seconds=step_seconds).steps == steps
 
 
 def test_everything_places_all_pods_again_except_pinned_ones():
@@ -140,37 +136,52 @@ def test_names_an_unusable_object(pod, wrong):
         scenario([pod])
 
 
-@pytest.mark.parametrize("status", [{"podsMetric": 5}, {"updateTime": 5}, {"nodeMetric": "x"}])
-def test_names_an_unreadable_report(status):
-    with pytest.raises(BadRecording, match="NodeMetric n1: Expected"):
-        scenario([], metrics=[{"metadata": {"name": "n1"}, "status": status}])
-
-
 def test_rejects_a_cluster_without_nodes():
     with pytest.raises(BadRecording, match="no nodes"):
         scenario([], nodes=())
 
 
-def test_the_defaults_play_a_day_in_minutes_and_half_of_the_requests():
-    made = scenario([pod_document("a", requests={"cpu": "1"}), pod_document("b")])
-    assert (made.steps, made.step_seconds) == (1440, 60.0)
-    assert [each.at_seconds for each in made.pods] == [0.0, 1.0]
-    assert by_name(made)["a"].usage.tolist() == [[500], [0]]
+async def test_lists_each_kind_once():
+    async with apiserver.running() as running, running.session() as api:
+        running.on("GET", "/api/v1/nodes", apiserver.page("5", node("n1"), node("n2")))
+        running.on("GET", "/api/v1/pods", apiserver.page("5", factories.pod_document("web")))
+        reported = apiserver.page("5", report("n1", "1"))
+        running.on("GET", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics", reported)
+        found = await recorded_cluster.from_cluster(api)
+    assert [each["metadata"]["name"] for each in found.nodes] == ["n1", "n2"]
+    assert [each["metadata"]["name"] for each in found.pods] == ["web"]
+    assert [each["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] for each in found.metrics] == ["1"]
 
 
-def test_a_simulation_begins_with_the_newest_report_that_has_a_time():
-    timeless = {"metadata": {"name": "n3"}, "status": {}}
-    metrics = [report("n1", "2", updated=30), report("n2", "2", updated=60), timeless]
-    assert scenario([], metrics=metrics).began_at == factories.NOW + 60
+def test_names_a_file_with_too_deep_nesting(tmp_path):
+    file = tmp_path / "pods.json"
+    file.write_text('{"items":' * 100_000)
+    with pytest.raises(BadRecording, match=r"pods\.json: "):
+        recorded_cluster.from_files(str(file), str(file), None)
 
 
-def test_the_report_of_a_live_agent_is_replaced_where_everything_is_placed_again():
-    metrics = [report("live", "2"), report("silent", "2", updated=-180)]
-    for everything, kept in ((False, ["live", "silent", None]), (True, [None, "silent", None])):
-        made = scenario([], nodes=("live", "silent", "bare"), metrics=metrics, everything=everything)
-        assert [each.recorded and each.recorded["metadata"]["name"] for each in made.nodes] == kept
+def test_a_line_applies_until_the_next_and_the_first_also_before():
+    text = "pod,seconds,cpu,memory\na/x,90,500m,1Ki\na/x,30,1,2Ki\nb/y,0,0,0\n"
+    series = recorded_cluster.usage_series(text, 60)
+    assert {pod: own.tolist() for pod, own in series.items()} == {
+        "a/x": [[1000, 1000, 500], [2048, 2048, 1024]],  # at 0, 60 and 120 s
+        "b/y": [[0], [0]],
+    }
 
 
-def test_an_amount_that_an_annotation_leaves_out_is_0():
-    hinted = pod_document("p", annotations={ANNOTATION: '{"memory": "1Gi"}'}, requests={"cpu": "1"})
-    assert by_name(scenario([hinted]))["p"].usage.tolist() == [[0], [1024**3]]
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("pod,cpu\n", "line 1 is 'pod,cpu', want pod,seconds,cpu,memory"),
+        ("", "line 1"),
+        ("pod,seconds,cpu,memory\na/x,0,much,1Gi\n", "line 2 cannot be read"),
+        ("pod,seconds,cpu,memory\na/x,0,1\n", "line 2 cannot be read"),
+        ("pod,seconds,cpu,memory\na/x,0,1,1\na/x,nan,1,1\n", "line 3"),
+        ("pod,seconds,cpu,memory\na/x,0,-1,1\n", "line 2 is 'a/x,0,-1,1', want numbers of 0 or more"),
+        ("pod,seconds,cpu,memory\na/x,1e30,1,1\n", "line 2 is 'a/x,1e30,1,1', want .* up to a year"),
+        (f"pod,seconds,cpu,memory\n{'a' * 200_000},0,1,1\n", "line 2 cannot be read: field larger"),
+    ],
+)
+def test_names_an_unusable_line(text, wrong):
+    with pytest.raises(BadUsage, match=wrong):
+        recorded_cluster.usage_series(text, 60)

@@ -94,39 +94,8 @@ def test_forgets_an_assumed_pod_but_not_an_observed_one(cluster):
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
-def test_a_repeated_bind_call_counts_once(cluster):
-    cluster.assume_pod(waiting(), "n1", NOW)
-    cluster.assume_pod(waiting(), "n1", NOW)
-    assert cpu(cluster) == 13_400
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_terminal_pod_does_not_count(cluster, phase):
-    cluster.pod_changed(bound(), NOW)
-    cluster.pod_changed(bound(phase=phase), NOW)
-    assert held_on(cluster) == {}
-
-
-def test_a_pod_whose_phase_is_unknown_still_counts(cluster):
-    cluster.pod_changed(bound(phase="Unknown"), NOW)
-    assert held_on(cluster) == {"uid-web-1": "n1"}
-
-
 def test_a_reservation_placeholder_does_not_count(cluster):
     cluster.pod_changed(bound(annotations={"scheduling.koordinator.sh/reserve-pod": "true"}), NOW)
-    assert held_on(cluster) == {}
-
-
-def test_a_repeated_update_does_not_renew_the_timestamp(cluster):
-    cluster.pod_changed(bound(scheduled=None), NOW)
-    cluster.pod_changed(bound(scheduled=None, labels={"new": "label"}), NOW + 500)
-    assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW
-
-
-def test_a_deletion_removes_a_pod_from_any_node(cluster):
-    cluster.pod_changed(bound("n2"), NOW)
-    cluster.pod_deleted("default", "web-1", "uid-web-1")
-    cluster.pod_deleted("default", "web-1", "uid-web-1")
     assert held_on(cluster) == {}
 
 
@@ -145,13 +114,6 @@ def test_a_pod_re_created_during_a_watch_outage_replaces_the_old_one(cluster):
     assert held_on(cluster) == {"new": "n2"}
 
 
-def test_a_deletion_may_have_the_name_only(cluster):
-    cluster.pod_changed(bound(name="a"), NOW)
-    cluster.pod_changed(bound(name="b"), NOW)
-    cluster.pod_deleted("default", "a")
-    assert held_on(cluster) == {"uid-b": "n1"}
-
-
 def test_handles_absurd_amounts(cluster):
     for name in "abc":
         absurd = {"cpu": "1e999", "memory": "8Ei", "kubernetes.io/mid-cpu": "9E", "kubernetes.io/mid-memory": "1e300"}
@@ -163,19 +125,6 @@ def test_handles_absurd_amounts(cluster):
     assert cpu(cluster) == 10_000
 
 
-def test_pods_wait_for_the_first_report_of_their_node():
-    cluster = factories.parts().cluster
-    cluster.pod_changed(bound(), NOW)
-    cluster.metric_changed(factories.metric("n1", usage={"cpu": "1", "memory": "0"}))
-    assert cpu(cluster) == 1_000 + 3_400
-
-
-def test_lists_of_nodes_and_reports_drop_missing_ones(cluster):
-    keep_all(cluster.keep_nodes(["n2"]))
-    keep_all(cluster.keep_metrics(["n2"]))
-    assert list(cluster.entries) == ["n2"]
-
-
 def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
     cluster.pod_changed(bound("n2", uid="new"), NOW)
@@ -183,13 +132,6 @@ def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone
     assert held_on(cluster) == {"new": "n2"}
     cluster.pod_deleted("default", "web-1", "new")
     assert held_on(cluster) == {}
-
-
-def test_an_assumed_pod_replaces_the_previous_pod_of_its_name(cluster):
-    cluster.pod_changed(bound(uid="old"), NOW)
-    assert cluster.assume_pod(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
-    assert held_on(cluster) == {"new": "n2"}
-    assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
 def test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_not(cluster, clock):
@@ -387,24 +329,12 @@ def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quo
     assert cluster_of_a_quota.expire_assumed() == 1
 
 
-def test_a_watch_that_is_as_quiet_as_a_quiet_one_may_be_is_not_silent(cluster_of_a_quota, clock):
-    assume(cluster_of_a_quota)
-    clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS) == 1
-
-
 def test_a_pod_that_was_bound_after_the_last_event_does_not_expire(cluster_of_a_quota, clock):
     clock.seconds = 1_000
     assume(cluster_of_a_quota)
     clock.seconds = 1_000 + TTL_SECONDS
     assert cluster_of_a_quota.expire_assumed(TTL_SECONDS + 1) == 0
     assert cluster_of_a_quota.expire_assumed(TTL_SECONDS) == 1
-
-
-def test_a_pod_without_a_quota_expires_also_under_a_silent_watch(cluster_of_a_quota, clock):
-    assume(cluster_of_a_quota, namespace="lab")
-    clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS + 1) == 1
 
 
 LAST, NEXT = factories.pod("db-0", uid="last", node="a", phase="Running"), factories.pod("db-0", uid="next")
@@ -435,24 +365,3 @@ def test_a_retry_of_the_successor_keeps_late_events_of_the_last_pod_out(with_suc
         assert counted(with_successor) == [("c", "next")]
     with_successor.pod_deleted("default", "db-0", "last")
     assert counted(with_successor) == [("c", "next")]
-
-
-@pytest.mark.parametrize("uid", ["last", "another"])
-def test_only_its_own_deletion_is_the_last_event_of_a_pod(with_successor, uid):
-    with_successor.pod_deleted("default", "db-0", uid)
-    with_successor.pod_changed(LAST, NOW)
-    assert counted(with_successor) == ([("a", "last")] if uid == "last" else [("b", "next")])
-
-
-def test_a_new_list_ends_what_is_known_of_the_last_pod_of_a_successor_that_waits(with_successor):
-    with_successor.forget_assumed(NEXT)
-    list(with_successor.keep_pods(()))
-    with_successor.assume_pod(NEXT, "c", NOW)
-    with_successor.pod_changed(LAST, NOW)
-    assert counted(with_successor) == [("a", "last")]
-
-
-def test_a_new_list_keeps_late_events_out_while_the_successor_is_assumed(with_successor):
-    list(with_successor.keep_pods(()))
-    with_successor.pod_changed(LAST, NOW)
-    assert counted(with_successor) == [("b", "next")]

@@ -3,7 +3,6 @@
 import json
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -130,24 +129,6 @@ def test_a_list_drops_the_quotas_of_namespaces_that_are_gone():
         quotas.namespace_changed(name, '{"cpu": "1"}')
     quotas.keep_namespaces({"lab"})
     assert quotas.uses().keys() == {"lab"}
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, '{"cpu": "1"}'), ('{"cpu": "1"}', "{"), ('{"cpu": "1"}', None)])
-def test_only_a_change_of_a_quota_is_a_change(before, after):
-    quotas = MidQuotas()
-    quotas.namespace_changed("shop", before)
-    version = quotas.version
-    quotas.namespace_changed("shop", before)
-    assert quotas.version == version
-    quotas.namespace_changed("shop", after)
-    assert quotas.version == version + 1
-
-
-def test_a_negative_request_frees_nothing():
-    parts = factories.parts()
-    parts.cluster.node_changed(factories.node("n1"))
-    parts.cluster.assume_pod(factories.pod("a", requests={"kubernetes.io/mid-cpu": "-5k"}), "n1", NOW)
-    assert parts.vectors.mid_quotas.namespace_use("default").held == (0, 0)
 
 
 def test_a_call_of_another_scheduler_between_filter_and_prioritize_does_not_free_the_quota():

@@ -1,4 +1,4 @@
-"""The watch of midEmergency, against a scripted apiserver."""
+"""The watches of midEmergency and of Namespaces, against a scripted apiserver."""
 
 import asyncio
 import contextlib
@@ -6,19 +6,22 @@ import json
 
 import pytest
 
-from apiserver_client import session, watching
+from apiserver_client import session
 from apiserver_client.watching import WatchState
 from scheduler_plugin.state import mid_watches
 from scheduler_plugin.state.mid_quotas import MidQuotas
 from scheduler_plugin.state.mid_watches import EmergencyWatch, NamespaceWatch
 from tests.fakes import apiserver, cluster
 from tests.scheduler_plugin import factories
-from tests.scheduler_plugin.state.test_namespace_watch import namespace
 
 NAMESPACE = "koordinator-system"
 
 
 KEY = ("configmaps", mid_watches.CONFIG_MAP)
+
+
+def namespace(name, quota=None):
+    return {"metadata": {"name": name, "annotations": {} if quota is None else {"koordinator.sh/mid-quota": quota}}}
 
 
 def data(document):
@@ -90,17 +93,6 @@ async def test_the_quotas_of_namespaces_that_are_gone_end():
     assert quotas.namespace_use("lab").quota.cpu_millis == 20_000
 
 
-async def test_a_namespace_that_is_deleted_has_the_default_quota():
-    quotas = MidQuotas()
-    watch = NamespaceWatch(None, quotas, WatchState())
-    key = watching.Key("", "shop")
-    quotas.namespace_changed("shop", '{"cpu": "20"}')
-    watch._apply(watching.Unreadable(key, "nonsense"))
-    assert quotas.namespace_use("shop").quota.cpu_millis == 20_000
-    watch._apply(watching.Deleted(key, None))
-    assert quotas.namespace_use("shop").quota == quotas.default
-
-
 async def test_a_missing_config_map_closes_no_node():
     columns = factories.parts().vectors
     columns.frozen = True
@@ -109,17 +101,46 @@ async def test_a_missing_config_map_closes_no_node():
         await until(lambda: columns.frozen is False)
 
 
-@pytest.mark.parametrize(
-    ("event", "frozen"),
-    [
-        (watching.Synced(frozenset(), "5"), False),
-        (watching.Synced(frozenset({"any"}), "5"), True),
-        (watching.Deleted(watching.Key("koord", "c"), None), False),
-        (watching.Unreadable(watching.Key("koord", "c"), "nonsense"), True),
-    ],
-)
-def test_nodes_stay_closed_unless_the_config_map_is_gone(event, frozen):
-    columns = factories.parts().vectors
-    columns.frozen = True
-    EmergencyWatch(None, columns, "koord")._apply(event)
-    assert columns.frozen is frozen
+@contextlib.asynccontextmanager
+async def following(server, quotas):
+    async with session.connect(server.connection(), user_agent="test/1") as api:
+        task = asyncio.create_task(NamespaceWatch(api, quotas, WatchState()).run())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_follows_the_annotation_of_namespaces_that_come_change_and_go():
+    quotas = MidQuotas()
+    async with cluster.running() as server:
+        server.add("namespaces", namespace("shop", '{"cpu": "20"}'))
+        async with following(server, quotas):
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis == 20_000 and quotas.is_known)
+            server.add("namespaces", namespace("lab", "{"))
+            await until(lambda: quotas.namespace_use("lab").is_malformed)
+            server.patch("namespaces", "shop", {"metadata": {"annotations": {"koordinator.sh/mid-quota": None}}})
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis is None)
+            server.remove("namespaces", "lab")
+            await until(lambda: not quotas.namespace_use("lab").is_malformed)
+
+
+async def test_without_the_permission_the_quotas_stay_unknown():
+    quotas = MidQuotas()
+    async with cluster.running() as server:
+        server.refuse["GET", "namespaces"] = cluster.Refusal(403, "Forbidden", "namespaces")
+        async with following(server, quotas):
+            await until(lambda: not quotas.is_known)
+            await until(lambda: any("/namespaces" in each.path for each in server.requests))
+    assert not quotas.is_known
+
+
+async def test_only_the_metadata_of_namespaces_is_asked_for():
+    quotas = MidQuotas()
+    async with cluster.running() as server:
+        server.add("namespaces", namespace("shop", '{"cpu": "20"}'))
+        async with following(server, quotas):
+            await until(lambda: quotas.namespace_use("shop").quota.cpu_millis == 20_000)
+        asked = [each for each in server.requests if "/namespaces" in each.path]
+    assert asked
+    assert all("PartialObjectMetadata" in each.headers["accept"] for each in asked)

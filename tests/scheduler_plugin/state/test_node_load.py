@@ -67,13 +67,6 @@ def test_the_upstream_table_of_six_pods():
     assert (load.prod_usage, load.node_delta, load.prod_delta, load.node_estimated) == ([0, 0],) * 4
 
 
-def test_a_report_without_time_keeps_the_time_before():
-    load = load_of(assigned("a", at=-1000.0), given_report=report({"a": (1, 1)}))
-    load.set_report(report({"a": (1, 1)}, updated=None))
-    assert load.update_time == 0.0
-    assert load.node_delta == [0, 0]
-
-
 def test_the_report_time_is_reset_when_the_entry_is_empty():
     load = load_of(assigned("a"), given_report=report())
     load.drop_report()

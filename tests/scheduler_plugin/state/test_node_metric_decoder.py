@@ -15,16 +15,8 @@ def usage(**resources):
     return {"resources": resources}
 
 
-def test_usage_becomes_integers_in_the_order_of_the_resources():
-    assert read(usage={"cpu": "1450m", "memory": "2Gi"}).node_usage == (1450, 2 * GI)
-
-
 def test_a_report_without_node_metric_has_no_usage_rather_than_zero():
     assert read(usage=None).node_usage is None
-
-
-def test_an_empty_usage_is_zero():
-    assert read(usage={}).node_usage == (0, 0)
 
 
 @pytest.mark.parametrize("cpu", ["lots", "-1", "1e18", "", "1e999"])
@@ -37,10 +29,6 @@ def predicted(**peak):
     return read(usage={"cpu": "1", "memory": "1Gi"}, status=status).predicted_usage
 
 
-def test_the_predicted_peak_is_that_of_the_whole_node():
-    assert predicted(cpu="2500m", memory="3Gi") == (2500, 3 * GI)
-
-
 def test_without_a_prediction_the_peak_is_absent_and_not_zero():
     assert read(usage={"cpu": "1"}).predicted_usage is None
     assert predicted() is None
@@ -49,11 +37,6 @@ def test_without_a_prediction_the_peak_is_absent_and_not_zero():
 
 def test_a_resource_without_a_prediction_is_as_reported():
     assert predicted(cpu="2500m") == (2500, GI)
-
-
-def test_the_interval_defaults_to_a_minute():
-    assert read(usage={}, interval=None).interval_seconds == 60
-    assert read(usage={}, interval=30).interval_seconds == 30
 
 
 def test_window_zero_is_the_longest_window_with_data():

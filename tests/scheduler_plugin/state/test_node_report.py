@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state import node_report
 from scheduler_plugin.state.node_report import NO_STATISTICS, StatisticsByWindow
 from tests.scheduler_plugin import factories
 
@@ -36,22 +35,6 @@ def test_each_statistic_has_its_windows_and_its_longest_one():
         ("p95", 0): (2000, 7),
     }
     assert read.get(("p99", 0)) is None
-
-
-@pytest.mark.parametrize("names", [[f"s{index}" for index in range(33)], ["s" * 17]])
-def test_keys_that_no_agent_has_are_read_and_leave_nothing_behind(names):
-    shared = node_report._shared_positions.cache_info().currsize
-    windows = [{"duration": "5m", "usage": {name: usage("1", "2") for name in names}}]
-    assert statistics(windows).get((names[-1], 0)) == (1000, 2)
-    assert node_report._shared_positions.cache_info().currsize == shared
-
-
-def test_an_impossible_window_does_not_affect_the_others():
-    windows = [
-        {"duration": "-5m", "usage": {"avg": usage("1", "1")}},
-        {"duration": "5m", "usage": {"p95": usage("2", "7")}},
-    ]
-    assert statistics(windows).get(("p95", 0)) == (2000, 7)
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,6 @@ def test_the_name_of_a_bucket_is_quoted(bucket: str) -> None:
     assert "${" not in inside.replace("\\${", "")
 
 
-def test_rejects_an_unreadable_row() -> None:
-    with pytest.raises(ProviderFailed, match="cannot read a row"):
-        influxdb.percents(ROWS.replace("1.5", "much"), "5m", NODES)
-
-
-def test_rejects_a_response_that_is_not_csv() -> None:
-    with pytest.raises(ProviderFailed, match="did not return CSV"):
-        influxdb.percents("{" + "x" * 200_000, "5m", NODES)
-
-
 async def test_rejects_a_response_that_ends_with_an_error_table() -> None:
     broken = ROWS + "\r\n,error,reference\r\n,Failed to parse query,897\r\n"
     with metrics_source.answering(lambda _asked: Answer(broken.encode())) as source:

@@ -6,11 +6,10 @@ import pytest
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import metrics_server
 from scheduler_plugin.load_watcher.providers.metrics_server import MeasuredUsage
-from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import Metric, NodeMetrics
 from tests.fakes import apiserver
 
 NODES = {"n": KnownNode(4000, 1000)}
-AT = 1_700_000_000  # 2023-11-14T22:13:20Z
 
 
 def item(name: str = "n", **fields: object) -> MeasuredUsage:
@@ -26,19 +25,6 @@ def test_converts_usage_to_percent_of_capacity_and_skips_unknown_nodes() -> None
     fetched = metrics_server.usage_percent([item(), item("other")], NODES)
     values = [Metric(type=kind, operator="Latest", value=25.0) for kind in ("CPU", "Memory")]
     assert fetched.nodes == {"n": NodeMetrics(values)}
-
-
-def test_the_window_is_that_of_the_item() -> None:
-    assert node(item(timestamp="2023-11-14T22:13:20Z", window="15.05s")).window == Window("", AT - 16, AT)
-
-
-@pytest.mark.parametrize("window", ["", "soon", "-5s"])
-def test_an_item_without_a_readable_window_is_of_one_moment(window: str) -> None:
-    assert node(item(timestamp="2023-11-14T22:13:20Z", window=window)).window == Window("", AT, AT)
-
-
-def test_an_item_without_a_time_is_as_new_as_the_answer() -> None:
-    assert not node(item(timestamp="yesterday")).window
 
 
 def test_an_unreadable_quantity_is_a_problem_of_its_node_alone() -> None:

@@ -60,28 +60,9 @@ async def test_g4_ignores_a_report_older_than_five_minutes(later: int, count: in
     assert len(fetched.problems) == 1 - count
 
 
-async def test_reports_a_node_without_any_report() -> None:
-    fetched = await provider().fetch(records.window_ending_at("15m", AT))
-    assert fetched.problems == ["node n: no report yet, want one of the last 300 s"]
-    assert not await provider().is_healthy()
-
-
-async def test_a_node_without_capacity_has_no_percentage() -> None:
-    without_cpu = NodeMetricProvider(lambda: {"n": report()}, lambda: {"n": KnownNode(0, 1000)})
-    fetched = await without_cpu.fetch(records.window_ending_at("15m", AT))
-    assert values(fetched) == [("Memory", "Latest", 50.0)]
-
-
 async def test_the_window_ends_with_the_sample_of_the_report() -> None:
     aggregated = report(_10m={"avg": usage("1", "250")})
     fetched = await provider(n=aggregated).fetch(records.window_ending_at("10m", AT + 100))
     assert fetched.nodes["n"].window == records.window_ending_at("10m", AT)
     current = await provider(n=report()).fetch(records.window_ending_at("10m", AT + 100))
     assert current.nodes["n"].window == records.moment(AT)
-
-
-async def test_a_resource_that_the_report_lacks_is_absent_and_not_0() -> None:
-    only_cpu = {"avg": {"resources": {"cpu": "1"}}, "std": {"resources": {"cpu": "400m"}}}
-    known = report(_10m=only_cpu)  # type: ignore[arg-type]
-    fetched = await provider(n=known).fetch(records.window_ending_at("10m", AT + 30))
-    assert values(fetched) == [("CPU", "AVG", 25.0), ("CPU", "STD", 10.0)]

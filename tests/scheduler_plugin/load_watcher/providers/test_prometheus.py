@@ -11,8 +11,7 @@ import pytest
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import prometheus, provider_spec
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers import prometheus
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, Query
 from scheduler_plugin.load_watcher.records import Metadata, MetricType
 from tests.fakes import metrics_source
@@ -75,26 +74,6 @@ async def test_b4_a_failed_query_affects_only_its_own_part() -> None:
     assert source.address in problem
     assert "503" in problem
     assert "query timed out" in problem
-
-
-async def test_fetch_fails_if_every_query_fails() -> None:
-    with metrics_source.answering(lambda _asked: Answer(b"no", 401)) as source:
-        client = provider(source.address)
-        with pytest.raises(ProviderFailed, match="refused the credentials: 401"):
-            await client.fetch(WINDOW)
-        assert not await client.is_healthy()
-        await client.close()
-
-
-async def test_uses_get_if_the_server_rejects_post() -> None:
-    def only_get(asked: Asked) -> Answer:
-        return Answer(b"", 405) if asked.method == "POST" else answer(("n1", "0.5"))
-
-    with metrics_source.answering(only_get) as source:
-        client = provider(source.address, [CPU])
-        fetched = await client.fetch(WINDOW)
-        await client.close()
-    assert [metric.value for metric in fetched.nodes["n1"].metrics] == [50.0, 50.0]
 
 
 async def test_b5_health_checks_the_configured_address(closed_port: int) -> None:
@@ -183,29 +162,3 @@ async def test_series_of_an_address_are_those_of_the_node_that_has_it() -> None:
             await client.close()
             assert {name: node.metrics[0].value for name, node in fetched.nodes.items()} == {"n1": 25.0, "n2": 50.0}
     assert fetched.nodes["n1"].metadata == Metadata("dc-1")
-
-
-def test_an_expression_becomes_a_subquery() -> None:
-    text = provider_spec.query_text("1 - a", "avg_over_time", "5m", is_expression=True)
-    assert text == "avg_over_time((1 - a)[5m:1m])"
-
-
-@pytest.mark.parametrize("preset", ["kube-prometheus", "node-exporter"])
-async def test_presets_deliver_network_and_disk_statistics_over_the_window(preset: str) -> None:
-    with metrics_source.answering(lambda _asked: answer(("n1:9100", "0.25"))) as source:
-        client = provider(source.address, PRESETS[preset])
-        fetched = await client.fetch(WINDOW)
-        await client.close()
-    found = {(metric.type, metric.operator) for metric in fetched.nodes["n1"].metrics}
-    assert found >= {(kind, statistic) for kind in ("Bandwidth", "Storage") for statistic in ("AVG", "STD")}
-    names = [(metric.name, metric.operator) for metric in fetched.nodes["n1"].metrics]
-    assert len(names) == len(set(names))
-
-
-async def test_network_traffic_of_node_exporter_is_bytes_and_disk_time_percent() -> None:
-    with metrics_source.answering(lambda _asked: answer(("n1:9100", "0.25"))) as source:
-        client = provider(source.address, PRESETS["node-exporter"])
-        fetched = await client.fetch(WINDOW)
-        await client.close()
-    values = {(metric.type, metric.value) for metric in fetched.nodes["n1"].metrics}
-    assert values == {("CPU", 25.0), ("Memory", 25.0), ("Bandwidth", 0.25), ("Storage", 25.0)}

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-import prometheus_client
 import pytest
 
-from scheduler_plugin import assembly
-from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
-from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
@@ -71,15 +66,6 @@ async def test_a_token_renewed_while_a_request_is_sent_is_read_again(tmp_path: P
     assert [each.headers["authorization"] for each in source.asked] == ["Bearer one", "Bearer two"]
 
 
-async def test_a_refused_token_is_not_sent_twice(source: Source, tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("wrong")
-    provider = prometheus(source, file)
-    assert not await provider.is_healthy()
-    await provider.close()
-    assert len(source.asked) == 1
-
-
 async def test_without_its_file_a_provider_fails_until_the_file_exists(source: Source, tmp_path: Path) -> None:
     provider = prometheus(source, tmp_path / "token")
     with pytest.raises(ProviderFailed, match=r"cannot read the token of Prometheus in .*/token"):
@@ -101,21 +87,3 @@ async def test_a_file_without_a_token_is_a_failure_that_does_not_show_it(
         await provider.fetch(WINDOW)
     assert not content.strip() or content.strip() not in str(failed.value)
     assert not source.asked
-
-
-async def test_the_extender_continues_without_the_token_file(tmp_path: Path) -> None:
-    provider = {"type": "Prometheus", "address": "http://127.0.0.1:9", "tokenFile": str(tmp_path / "absent")}
-    score = {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}
-    args = {"name": "TargetLoadPacking", "args": {"metricProvider": provider}}
-    parts = assembly.Parts(loader.parse({"plugins": score, "pluginConfig": [args]}), assumed_ttl_seconds=120)
-    feed = MeasurementFeed(parts.provider_specs, parts.measurements, parts.measured, parts.cluster, lambda: 1.7e9)
-    metrics = prometheus_client.CollectorRegistry()
-    running = asyncio.create_task(feed.run(None, metrics, 3600))  # type: ignore[arg-type]  # needs no session
-    failures = ("koord_load_watcher_provider_failures_total", {"provider": "Prometheus"})
-    async with asyncio.timeout(20):
-        while metrics.get_sample_value(*failures) != len(records.DURATIONS_SECONDS):
-            await asyncio.sleep(0.01)
-    assert not running.done()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running

@@ -74,11 +74,6 @@ def test_rejects_an_unusable_provider_with_the_accepted_values(provider: dict[st
         specs(TargetLoadPacking={"metricProvider": provider})
 
 
-def test_rejects_the_address_of_a_load_watcher_that_is_not_a_url() -> None:
-    with pytest.raises(InvalidConfiguration, match="address is 'watcher:2020', want a URL that begins with http://"):
-        specs(TargetLoadPacking={"watcherAddress": "watcher:2020"})
-
-
 def test_an_error_never_contains_a_token() -> None:
     with pytest.raises(InvalidConfiguration) as raised:
         specs(TargetLoadPacking={"metricProvider": {"type": "Datadog", "token": "s3cret"}})

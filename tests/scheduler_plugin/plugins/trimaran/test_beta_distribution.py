@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scheduler_plugin.plugins.trimaran import beta_distribution
 from scheduler_plugin.plugins.trimaran.beta_distribution import Fit
 
-positive = st.floats(1e-3, 1e6)
 inside = st.floats(0.001, 0.999)
 
 
@@ -34,28 +33,6 @@ def exact(a: int, b: int, x: fractions.Fraction) -> float:
 @given(a=st.integers(1, 40), b=st.integers(1, 40), x=st.integers(1, 99))
 def test_whole_parameters_give_the_binomial_sum(a: int, b: int, x: int) -> None:
     assert below(a, b, x / 100) == pytest.approx(exact(a, b, fractions.Fraction(x, 100)), rel=1e-9, abs=1e-13)
-
-
-@given(alpha=positive, beta=positive, x=inside)
-def test_the_mirrored_distribution_has_the_complement(alpha: float, beta: float, x: float) -> None:
-    assert below(alpha, beta, x) + below(beta, alpha, 1.0 - x) == pytest.approx(1.0, abs=1e-9)
-
-
-@given(alpha=positive, beta=positive, x=inside, y=inside)
-def test_the_probability_grows_with_the_threshold(alpha: float, beta: float, x: float, y: float) -> None:
-    low, high = sorted((x, y))
-    assert below(alpha, beta, low) <= below(alpha, beta, high) + 1e-9
-
-
-@given(exponent=st.floats(-150, 15))
-def test_half_of_a_symmetric_distribution_lies_below_its_middle(exponent: float) -> None:
-    assert below(10**exponent, 10**exponent, 0.5) == pytest.approx(0.5, abs=1e-9)
-
-
-@given(exponent=st.floats(3.1, 7), share=st.floats(1e-3, 3))
-def test_a_distribution_with_1_as_a_parameter_is_a_power(exponent: float, share: float) -> None:
-    beta = 10**exponent
-    assert below(1.0, beta, share / beta) == pytest.approx(-math.expm1(beta * math.log1p(-share / beta)), abs=1e-9)
 
 
 def test_a_narrow_distribution_is_nearly_normal() -> None:
@@ -82,11 +59,3 @@ def test_the_fitted_distribution_has_the_given_moments(mean: float, share: float
 )
 def test_invalid_parameters_and_values_outside_give_0(alpha: float, beta: float, x: float) -> None:
     assert below(alpha, beta, x) == 0.0
-
-
-def test_an_array_of_nodes_gives_the_same_results_as_each_node_alone() -> None:
-    seed = np.random.default_rng(7)
-    alpha, beta, x = 10 ** seed.uniform(-3, 3, 200), 10 ** seed.uniform(-3, 3, 200), seed.uniform(0, 1, 200)
-    together = beta_distribution.distribution(Fit(alpha, beta, np.ones(200, dtype=bool)), x)
-    alone = [below(*row) for row in zip(alpha, beta, x, strict=True)]
-    assert together == pytest.approx(alone, rel=1e-12, abs=1e-15)

@@ -70,20 +70,6 @@ async def measured(
         await task
 
 
-async def test_a_restarted_feed_uses_the_measurements_of_its_file(tmp_path: Path) -> None:
-    file, now = tmp_path / "windows.sqlite", [NOW]
-    before = parts()
-    before.cluster.node_changed(node("hot"))
-    before.cluster.metric_changed(report("hot", "3"))
-    await measured(before, prometheus_client.CollectorRegistry(), now, file)
-    after = parts()
-    after.cluster.node_changed(node("hot"))
-    now[0] += 30
-    await measured(after, prometheus_client.CollectorRegistry(), now, file)
-    (plugin,) = after.measured
-    assert plugin.columns.packing_percent[after.vectors.find(["hot"])].tolist() == [75.0]
-
-
 @contextlib.contextmanager
 def full_disk() -> Iterator[None]:
     """Let every write to a file fail, as on a full disk."""
@@ -150,16 +136,6 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
     assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", by_requests) == 3
 
 
-async def test_the_age_limit_of_reports_is_that_of_the_setting() -> None:
-    running = parts(measurement_age_seconds=1000)
-    running.cluster.node_changed(node("hot"))
-    running.cluster.metric_changed(report("hot", "3"))
-    at = NOW + 900
-    await measured(running, prometheus_client.CollectorRegistry(), [at])
-    (plugin,) = running.measured
-    assert plugin.fallback_levels(running.vectors.find(["hot"]), at)[0].tolist() == [FallbackLevel.MEASURED]
-
-
 async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     """The first data after an outage: pods would otherwise go to the nodes whose rows are written first."""
     running, now = parts(), [NOW]
@@ -185,17 +161,6 @@ async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen == {FallbackLevel.BY_REQUESTS, FallbackLevel.MEASURED}
-
-
-async def test_a_node_with_an_unreadable_capacity_is_not_measured() -> None:
-    running = parts()
-    broken = msgspec.structs.replace(node("broken"), status=pods.NodeStatus(capacity={"cpu": "4 cores"}))
-    for each in (node("hot"), broken):
-        running.cluster.node_changed(each)
-        running.cluster.metric_changed(report(each.metadata.name, "3"))
-    await measured(running, prometheus_client.CollectorRegistry(), [NOW])
-    assert running.measurements.find("hot") is not None
-    assert running.measurements.find("broken") is None
 
 
 class Silent:
@@ -242,10 +207,4 @@ async def test_restored_measurements_are_used_before_the_first_answer_of_a_provi
     row = after.vectors.find(["hot"])
     async with running(monkeypatch, after, Database(file, 3600)):
         while plugin.columns.packing_percent[row].tolist() != [75.0]:
-            await asyncio.sleep(0.005)
-
-
-async def test_the_problems_of_a_provider_are_logged_at_the_start(monkeypatch, caplog):
-    async with running(monkeypatch, parts()):
-        while "Silent: it has no series of a node" not in caplog.messages:
             await asyncio.sleep(0.005)

@@ -74,12 +74,3 @@ def test_recently_placed_pods_do_not_attract_more() -> None:
         cluster.measure({"n": metrics(24, 12, 5, 1)})
         scores += cluster.scores(pod("100m", "1Gi", limit_cpu="100m"), ["n"])
     assert scores == [79, 78, 76, 55]  # without their expected usage 79, 94, 98, 79
-
-
-@pytest.mark.parametrize("formula", ["kep", "upstream", "corrected"])
-def test_scores_the_first_node_of_the_second_example_of_kep_357(formula: str) -> None:
-    cluster = MeasuredCluster(PLUGIN, formula=formula)
-    cluster.node("node-21", capacity={"cpu": "3910m", "memory": "8Gi"})
-    cluster.place("node-21", pod("2517m", "4Gi", limit_cpu="5716m"))
-    cluster.measure({"node-21": metrics(100 * 2452.89 / 3910, 10, 100 * 467.45 / 3910, 0)})
-    assert cluster.scores(pod("100m", "1Mi", limit_cpu="100m"), ["node-21"]) == [44]

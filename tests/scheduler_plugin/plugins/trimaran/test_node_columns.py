@@ -38,14 +38,6 @@ def test_g4_a_node_without_agent_gets_the_lowest_score(cluster: MeasuredCluster)
     assert measured > unknown == 0
 
 
-def test_the_age_limit_of_measurements_is_a_setting() -> None:
-    short_lived = MeasuredCluster("TargetLoadPacking", measurement_age_seconds=20)
-    short_lived.node("a")
-    short_lived.measure({"a": metrics(20, 20)})
-    assert short_lived.fallback_levels(["a"], NOW + 20) == [FallbackLevel.MEASURED]
-    assert short_lived.fallback_levels(["a"], NOW + 21) == [FallbackLevel.BY_REQUESTS]
-
-
 def test_g5_without_any_provider_scores_best_fit_by_requests(cluster: MeasuredCluster) -> None:
     cluster.place("b", pod("2", "2Gi", limit_cpu="2"))
     cluster.measure({"a": metrics(20, 20), "b": metrics(20, 20)}, age_seconds=301)
@@ -88,31 +80,3 @@ def test_g19_uses_limits_without_measurements() -> None:
     cluster.place("modest", pod("1", "1Gi", limit_cpu="1"))
     overcommitted, modest = cluster.scores(pod("1", "1Gi", limit_cpu="1"), ["overcommitted", "modest"])
     assert overcommitted < modest == 100
-
-
-def test_explain_returns_the_level_and_the_measurement_of_each_node(cluster: MeasuredCluster) -> None:
-    cluster.measure({"a": metrics(20, 30, 4)})
-    spec = pod("500m", "1Gi")
-    cluster.scores(spec, ["a", "b"])
-    columns = cluster.plugin.explain(None, cluster.parts.vectors.find(["a", "b"])).columns
-    assert columns["fallbackLevel"][0].tolist() == [FallbackLevel.MEASURED, FallbackLevel.UNKNOWN]
-    assert columns["meanPercent"][:, 0].tolist() == [20, 30]
-    assert columns["deviationPercent"][0, 0] == 4
-    assert columns["windowEnd"][:, 0].tolist() == [NOW, NOW]
-
-
-def test_upstream_has_no_fallback_levels() -> None:
-    cluster = MeasuredCluster("TargetLoadPacking", formula="upstream")
-    cluster.node("new")
-    assert cluster.scores(pod("500m"), ["new"]) == [0]
-
-
-@pytest.mark.parametrize("plugin", ["TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"])
-def test_a_deviation_alone_is_no_measurement(plugin: str) -> None:
-    cluster = MeasuredCluster(plugin)
-    for name in ("lost", "hot"):
-        cluster.node(name)
-        cluster.place(name, pod("1", "1Gi"))
-    cluster.measure({"lost": metrics(None, 30, 3, 1), "hot": metrics(70, 30, 3, 1)})
-    assert cluster.fallback_levels(["lost", "hot"]) == [FallbackLevel.UNKNOWN, FallbackLevel.MEASURED]
-    assert cluster.scores(pod("500m", "1Gi"), ["lost"]) == [0]

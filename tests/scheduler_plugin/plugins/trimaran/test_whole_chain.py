@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 import pytest
 
-from api_types.kubernetes import times
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.plugins.trimaran.measured_plugin import ScoringClass
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state.node_columns import Floats, Rows
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from tests.scheduler_plugin.plugins.trimaran.measured_cluster import GIB, NOW, MeasuredCluster, metrics, pod
+from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
 
@@ -114,33 +109,6 @@ async def test_a_partial_answer_does_not_replace_a_whole_older_one(plugin: str, 
     assert chain.levels("a", "b") == [[FallbackLevel.BY_REQUESTS] * 2, [FallbackLevel.MEASURED] * 2]
 
 
-async def test_a_measurement_counts_for_five_minutes_whatever_the_number_of_partial_answers_since() -> None:
-    provider = Answers({"a": metrics(95, 30, 2, 1), "b": metrics(5, 30, 2, 1)})
-    chain = Chain("LoadVariationRiskBalancing", ("a", "b"), provider)
-    await chain.refresh()
-    before = chain.scores("a", "b")
-    provider.nodes = {"a": metrics(None, 30, 2, 1), "b": metrics(None, 30, 2, 1)}
-    for _more_than_are_kept in range(7):
-        await chain.refresh(30)
-    assert chain.scores("a", "b") == before
-
-
-async def test_target_load_packing_falls_back_to_requests_where_cpu_is_gone() -> None:
-    provider = Answers({"full": metrics(None, 30, None, 1), "free": metrics(None, 30, None, 1)})
-    chain = Chain("TargetLoadPacking", ("full", "free"), provider)
-    chain.cluster.place("full", pod("2", "1Gi"))
-    await chain.refresh()
-    assert chain.scores("full", "free") == [87, 37]
-
-
-async def test_memory_still_counts_where_cpu_is_gone() -> None:
-    answers = Answers({"busy": metrics(None, 90, None, 1), "free": metrics(None, 10, None, 1)})
-    chain = Chain("LoadVariationRiskBalancing", ("busy", "free"), answers)
-    await chain.refresh()
-    busy, free = chain.scores("busy", "free")
-    assert busy < free
-
-
 @pytest.mark.parametrize("formula", ["corrected", "kep"])
 @pytest.mark.parametrize("has_pods", [True, False])
 async def test_the_example_of_kep_61_chooses_n3(formula: str, has_pods: bool) -> None:
@@ -153,43 +121,6 @@ async def test_the_example_of_kep_61_chooses_n3(formula: str, has_pods: bool) ->
     await chain.refresh()
     scores = chain.cluster.scores(pod("500m", "1G"), list(example))
     assert scores == ([0, 7, 43] if formula == "kep" else [0, 54, 71])
-
-
-def report(node: str, cpu: str, sampled_at: float) -> NodeMetric:
-    usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
-    aggregated = [{"duration": window, "usage": {"avg": usage}} for window in ("5m0s", "10m0s", "15m0s")]
-    sampled = times.format_rfc3339(dt.datetime.fromtimestamp(sampled_at, dt.UTC))
-    status = {"updateTime": sampled, "nodeMetric": {"nodeUsage": usage, "aggregatedNodeUsages": aggregated}}
-    return msgspec.json.decode(msgspec.json.encode({"metadata": {"name": node}, "status": status}), type=NodeMetric)
-
-
-def reporting(*nodes: str) -> Chain:
-    """Return nodes of 4 cores whose agents use 10 %, last sampled 100 s ago."""
-    chain = Chain("TargetLoadPacking", nodes)
-    parts = chain.cluster.parts
-    for name in nodes:
-        parts.cluster.metric_changed(report(name, "400m", NOW - 100))
-    reports = NodeMetricProvider(
-        parts.cluster.reports,
-        lambda: dict.fromkeys(nodes, KnownNode(4000, 8 * GIB)),
-        parts.cluster.resources,
-    )
-    chain.watch(reports)
-    return chain
-
-
-async def test_a_pod_that_a_minute_old_report_does_not_contain_counts() -> None:
-    chain = reporting("a", "b")
-    chain.cluster.place("a", pod(limit_cpu="3"), age_seconds=65)
-    await chain.refresh()
-    assert chain.cluster.scores(pod(limit_cpu="400m"), ["a", "b"]) == [3, 70]
-
-
-async def test_a_report_is_measured_for_five_minutes_after_its_sample() -> None:
-    chain = reporting("a")
-    await chain.refresh()
-    assert chain.cluster.fallback_levels(["a"], NOW + 200) == [FallbackLevel.MEASURED]
-    assert chain.cluster.fallback_levels(["a"], NOW + 201) == [FallbackLevel.BY_REQUESTS]
 
 
 async def test_a_mix_of_providers_is_as_old_as_its_oldest_part() -> None:
@@ -244,15 +175,6 @@ def test_a_pod_counts_for_the_share_of_the_window_it_did_not_run_in(
     recent = cluster.scores(pod("0", limit_cpu="0"), ["recent"])
     incoming = cluster.scores(pod(f"{millis}m", limit_cpu=f"{millis}m"), ["incoming"])
     assert recent == incoming
-
-
-def test_upstream_counts_a_whole_pod_for_a_minute() -> None:
-    cluster = MeasuredCluster("TargetLoadPacking", formula="upstream")
-    for name, age_seconds in (("59", 59), ("60", 60)):
-        cluster.node(name)
-        cluster.place(name, pod(limit_cpu="1600m"), age_seconds=age_seconds)
-    cluster.measure({name: metrics(40.0) for name in ("59", "60")})
-    assert cluster.scores(pod(limit_cpu="0"), ["59", "60"]) == [13, 100]
 
 
 class Counted(Answers):
