@@ -155,18 +155,14 @@ def _tls_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Proble
 
 def _weight_problems(profile: Any, path: KeyPath) -> Iterator[Problem]:
     plugins = _member(profile, "plugins")
-    decided = {
-        str(_member(entry, "name"))
+    entries = [
+        (key, str(_member(entry, "name")), _member(entry, "weight"))
         for point in ("multiPoint", "score")
         for key in ("enabled", "disabled")
         for entry in _items(_member(_member(plugins, point), key))
-        if key == "disabled" or _member(entry, "weight")
-    }
-    written_out = [
-        (str(_member(entry, "name")), _member(entry, "weight"))
-        for point in ("multiPoint", "score")
-        for entry in _items(_member(_member(plugins, point), "enabled"))
     ]
+    decided = {name for key, name, weight in entries if key == "disabled" or weight}
+    written_out = [(name, weight) for key, name, weight in entries if key == "enabled"]
     unchanged = [name for name, weight in written_out if weight and weight == _DEFAULT_WEIGHTS.get(name)]
     if unchanged and len(unchanged) == sum(name in _DEFAULT_WEIGHTS for name, _weight in written_out):
         want = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"

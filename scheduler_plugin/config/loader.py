@@ -151,7 +151,10 @@ def parse(document: Any) -> PluginConfiguration:
             path, args = args_by_plugin.get(name, ((), {}))
             completed = plugin_profile.completed_args(entry, args, path, problems)
             if isinstance(completed, PeaksArgs):
-                completed = _with_models(completed, path, problems)
+                try:
+                    completed = with_models(completed)
+                except NoPowerModel as error:
+                    problems.append(problem((*path, "nodePowerModel"), completed.node_power_model, str(error)))
             if completed is not None:
                 effective[name] = completed
     try:
@@ -165,14 +168,6 @@ def parse(document: Any) -> PluginConfiguration:
     if problems:
         raise InvalidConfiguration(list(map(str, problems)))
     return PluginConfiguration(effective, selection.filters, selection.score_weights)
-
-
-def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
-    try:
-        return with_models(args)
-    except NoPowerModel as error:
-        problems.append(problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
-        return args
 
 
 def names_plugins(value: Any) -> bool:

@@ -60,7 +60,10 @@ class SchedulingCycle:
             return self._filter_known(pod, rows, now, pending)
         of_known = self._filter_known(pod, rows[is_known], now, _choose_candidates(pending, is_known))
         count = int(np.count_nonzero(~is_known))
-        of_unknown = self._filter_unknown(pod, count, _choose_candidates(pending, ~is_known))
+        pending = _choose_candidates(pending, ~is_known)
+        of_unknown = _first(
+            (plugin.reject_unknown(pod, count, self._vectors, pending), at) for plugin, at in self._filters
+        )
         if of_known is None and of_unknown is None:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
@@ -80,12 +83,6 @@ class SchedulingCycle:
     def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         return _first(
             (plugin.reject(pod, rows, self._vectors, now, pending), first_code) for plugin, first_code in self._filters
-        )
-
-    def _filter_unknown(self, pod: PodInfo, count: int, pending: Pending | None) -> ReasonCodes | None:
-        return _first(
-            (plugin.reject_unknown(pod, count, self._vectors, pending), first_code)
-            for plugin, first_code in self._filters
         )
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:

@@ -96,7 +96,10 @@ class PrometheusProvider:
             if not isinstance(result, ProviderFailed):
                 for name, metric in records_of(result, one, node_names, known):
                     by_node.setdefault(name, []).append(metric)
-        nodes = {name: NodeMetrics(metrics, {}, _place(known.get(name))) for name, metrics in by_node.items()}
+        nodes = {
+            name: NodeMetrics(metrics, {}, known[name].metadata if name in known else Metadata())
+            for name, metrics in by_node.items()
+        }
         return Fetched(nodes, failed)
 
     async def is_healthy(self) -> bool:
@@ -169,10 +172,6 @@ def _unit_problems(
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     return ", ".join(repr(name) for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _place(node: KnownNode | None) -> Metadata:
-    return node.metadata if node else Metadata()
 
 
 def records_of(

@@ -48,7 +48,7 @@ class FallbackCollector(Collector):
             labels=["resource", "level"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        for resource, levels in zip(RESOURCES, self._plugin.fallback_levels(rows, self._clock()), strict=True):
+        for resource, levels in zip(RESOURCES, self._plugin.columns.fallback_levels(rows, self._clock()), strict=True):
             counts = np.bincount(levels, minlength=len(FallbackLevel))
             for level in FallbackLevel:
                 family.add_metric([resource, level.name.lower()], int(counts[level]))

@@ -17,7 +17,7 @@ from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLevels, MeasurementColumns
+from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, MeasurementColumns
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo, PodResources
 
@@ -57,7 +57,9 @@ class MeasuredPlugin(Columns, abc.ABC):
 
     def __init__(self, formula: Formula, measurements: Measurements) -> None:
         self._formula = formula
-        self._cache = EquivalenceCache(self._compute_class, np.float64)
+        self._cache: EquivalenceCache[ScoringClass] = EquivalenceCache(
+            lambda of, rows: self._compute(of, rows, of.period * _CACHE_SECONDS), np.float64
+        )
         self.columns = MeasurementColumns(measurements)
 
     def grow(self, capacity: int) -> None:
@@ -69,10 +71,6 @@ class MeasuredPlugin(Columns, abc.ABC):
         """Update the row of one node if any of its inputs changed."""
         if self.columns.write(entry):
             self._write_own(entry)
-
-    def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
-        """Return the fallback level of each resource of each candidate, shape (resources, candidates)."""
-        return self.columns.fallback_levels(rows, now)
 
     def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:  # noqa: ARG002  # the same for every pod
         """Return the measurement of each candidate, the ends of its windows and its fallback levels."""
@@ -106,9 +104,6 @@ class MeasuredPlugin(Columns, abc.ABC):
             requests = [pod.demand.request[resource] if pod.demand else 0 for pod in entry.load.pods.values()]
             sums.append(sum(map(operator.mul, requests, self._unmeasured_shares(entry, resource))))
         return sums
-
-    def _compute_class(self, of: ScoringClass, rows: Rows) -> Floats:
-        return self._compute(of, rows, of.period * _CACHE_SECONDS)
 
     @abc.abstractmethod
     def _write_own(self, entry: NodeEntry) -> None:

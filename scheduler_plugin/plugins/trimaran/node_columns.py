@@ -49,42 +49,6 @@ class FallbackLevel(enum.IntEnum):
 FallbackLevels = npt.NDArray[np.int8]
 
 
-def fallback_levels(
-    window_end: Floats,
-    is_rejected: Bools,
-    oldest_pod_at: Floats,
-    newest_ends: tuple[float, ...],
-    *,
-    now: float,
-    oldest_seconds: float,
-) -> FallbackLevels:
-    """Return the FallbackLevel of each resource of each node, shape (resources, nodes).
-
-    `window_end`: end of its measurement, -inf without one; `is_rejected`: its values were dropped; `oldest_pod_at`:
-    when the oldest pod of the node was placed, inf without pods; `newest_ends`: newest end of any node's measurement
-    of each resource. All times are in seconds since the epoch.
-    `oldest_seconds`: measurements older than this are ignored, and pods younger than this count as new.
-    """
-    is_measured = now - window_end <= oldest_seconds
-    is_delivered = now - np.array(newest_ends)[:, np.newaxis] <= oldest_seconds
-    is_new = (now - oldest_pod_at <= oldest_seconds) & ~is_rejected
-    unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
-    delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
-    # Of the first data after an outage, the rows are not compared with each other before all of them are written.
-    levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
-    return levels
-
-
-def best_fit(requested: Floats, allocatable: Floats) -> Floats:
-    """Return the percentage that requests take of each node's fullest resource, shape (resources, nodes) -> (nodes,).
-
-    The fullest node with enough room is best; a node that would be overcommitted scores 0.
-    """
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        share = np.where(allocatable > 0.0, requested / allocatable, np.inf).max(axis=0)
-    return np.where(share <= 1.0, np.floor(share * 100.0), 0.0)
-
-
 def combine_resources(levels: FallbackLevels, scores: Floats, without_providers: Floats) -> Floats:
     """Return the score of each node for a plugin that needs both resources, shape (nodes,).
 
@@ -151,32 +115,37 @@ class MeasurementColumns(RowChanges):
     def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
         """Return the fallback level of each resource of each candidate, shape (resources, candidates)."""
         self._evaluated_at = now
-        read = self._measurements
-        return fallback_levels(
-            self.window_end[:, rows],
-            self.is_rejected[:, rows],
-            self.oldest_pod_at[rows],
-            read.newest_ends,
-            now=now,
-            oldest_seconds=read.oldest_seconds,
-        )
+        oldest_seconds = self._measurements.oldest_seconds
+        is_measured = now - self.window_end[:, rows] <= oldest_seconds
+        is_delivered = now - np.array(self._measurements.newest_ends)[:, np.newaxis] <= oldest_seconds
+        is_new = (now - self.oldest_pod_at[rows] <= oldest_seconds) & ~self.is_rejected[:, rows]
+        unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
+        delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
+        # Of the first data after an outage, the rows are not compared with each other before all of them are written.
+        levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
+        return levels
 
     def explained(self, rows: Rows) -> PluginInputs:
         """Copy the columns that decisions record, with the fallback level at the last evaluation as "fallbackLevel"."""
-        return PluginInputs(
-            RESOURCES,
-            {
-                "meanPercent": self.mean_percent.take(rows, axis=1),
-                "deviationPercent": self.deviation_percent.take(rows, axis=1),
-                "requested": self.requested.take(rows, axis=1),
-                "windowEnd": self.window_end.take(rows, axis=1),
-                "fallbackLevel": self.fallback_levels(rows, self._evaluated_at).astype(np.int64),
-            },
-        )
+        columns = {
+            "meanPercent": self.mean_percent,
+            "deviationPercent": self.deviation_percent,
+            "requested": self.requested,
+            "windowEnd": self.window_end,
+        }
+        levels = self.fallback_levels(rows, self._evaluated_at).astype(np.int64)
+        taken = {name: column.take(rows, axis=1) for name, column in columns.items()}
+        return PluginInputs(RESOURCES, {**taken, "fallbackLevel": levels})
 
     def best_fit(self, rows: Rows, request: PodAmounts) -> Floats:
-        """Score each candidate by requests alone, including those of the incoming pod."""
-        return best_fit(self.requested[:, rows] + amount_column(request), self.allocatable[:, rows])
+        """Score each candidate by the percentage that requests, with the pod's, take of its fullest resource.
+
+        The fullest node with enough room is best; a node that would be overcommitted scores 0.
+        """
+        requested, allocatable = self.requested[:, rows] + amount_column(request), self.allocatable[:, rows]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            share = np.where(allocatable > 0.0, requested / allocatable, np.inf).max(axis=0)
+        return np.where(share <= 1.0, np.floor(share * 100.0), 0.0)
 
     def _write_measurement(self, row: int, measurement: NodeUtilization | None) -> None:
         self.has_measurement[row] = measurement is not None

@@ -84,7 +84,7 @@ class MeasuredCluster:
 
     def fallback_levels(self, names: Sequence[str], now: float = NOW) -> list[int]:
         """Return the levels of CPU."""
-        levels: list[int] = self.plugin.fallback_levels(self.parts.vectors.find(list(names)), now)[0].tolist()
+        levels: list[int] = self.plugin.columns.fallback_levels(self.parts.vectors.find(list(names)), now)[0].tolist()
         return levels
 
 

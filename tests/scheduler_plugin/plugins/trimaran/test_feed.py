@@ -117,7 +117,7 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
     (plugin,) = running.measured
     rows = running.vectors.find(["hot", "cool", "silent"])
     assert plugin.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
-    assert plugin.fallback_levels(rows, NOW)[0].tolist() == [
+    assert plugin.columns.fallback_levels(rows, NOW)[0].tolist() == [
         FallbackLevel.MEASURED,
         FallbackLevel.MEASURED,
         FallbackLevel.UNKNOWN,
@@ -154,7 +154,7 @@ async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     async with asyncio.timeout(20):
         while FallbackLevel.MEASURED not in seen:
             await asyncio.sleep(0)
-            levels = set(plugin.fallback_levels(rows, NOW)[0].tolist())
+            levels = set(plugin.columns.fallback_levels(rows, NOW)[0].tolist())
             assert len(levels) == 1
             seen |= levels
     task.cancel()

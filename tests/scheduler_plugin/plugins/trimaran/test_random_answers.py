@@ -218,7 +218,7 @@ class Product:
 
     def levels(self) -> list[list[str]]:
         rows = self.cluster.parts.vectors.find(list(self.nodes))
-        found = self.cluster.plugin.fallback_levels(rows, self.now)
+        found = self.cluster.plugin.columns.fallback_levels(rows, self.now)
         return [[FallbackLevel(level).name for level in found[:, index]] for index in range(len(self.nodes))]
 
     def scores(self) -> list[int]:

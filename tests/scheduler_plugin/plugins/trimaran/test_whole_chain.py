@@ -71,7 +71,7 @@ class Chain:
     def levels(self, *names: str) -> list[list[int]]:
         """Return the levels of CPU and of memory."""
         rows = self.cluster.parts.vectors.find(list(names))
-        levels: list[list[int]] = self.cluster.plugin.fallback_levels(rows, self.now).tolist()
+        levels: list[list[int]] = self.cluster.plugin.columns.fallback_levels(rows, self.now).tolist()
         return levels
 
 
