@@ -170,7 +170,7 @@ async def run(url: str, nodes: int, hostile: int) -> None:
     telemetry = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
     to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
     async with session.connect(to, user_agent="bench/1") as api:
-        parts = assembly.assemble(api, ManagerSettings(), telemetry, clock=clock.utc_now)
+        parts = assembly.Components(api, ManagerSettings(), telemetry, clock=clock.utc_now)
         parts.cache.config_maps.update(await controller.read(api, NAMESPACE, "slo-controller-config"))
         await parts.config.work(controller.ConfigStep.DECIDE)
         node, metric = await read_seed(parts, api)

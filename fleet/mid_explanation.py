@@ -94,9 +94,7 @@ def _observation(
     node: store.StoredNode, metric: store.StoredNodeMetric, keys: slo.MidColocationPolicy, now: dt.datetime
 ) -> Observation | None:
     policy = mid_report.mid_policy(keys)
-    gathered = decision.gather(
-        node, metric, policy, enabled=bool(keys.enable), degrade_after=decision.degrade_time(keys)
-    )
+    gathered = decision.gather(node, metric, policy, enabled=bool(keys.enable))
     decided = decision.decide(gathered, now)
     usable = gathered.usable
     if decided.action is not Action.CALCULATE or usable is None or usable.requests is None:

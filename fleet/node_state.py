@@ -113,7 +113,7 @@ def combine(
         text=text,
         detail=detail,
         closed=written.closed if written else "",
-        clock_fault=decision.clock_fault(decision.clock_skew(metric)) if metric else "",
+        clock_fault=decision.clock_fault(metric) if metric else "",
         predictor=prediction.predictor if prediction else "",
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,

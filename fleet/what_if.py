@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from api_types import names
 from api_types.colocation import presets
-from api_types.node_metric import mid_report
+from api_types.node_metric import mid_eviction, mid_report
 from api_types.node_metric.mid_report import Requests
 from fleet import node_state, wire
 from fleet.node_state import UNKNOWN, Amounts, NodeState
@@ -110,9 +110,7 @@ def _outcome(
     keys = spec.for_node(strategy).mid_colocation_policy
     assert keys is not None
     policy = mid_report.mid_policy(keys)
-    gathered = decision.gather(
-        node, metric, policy, enabled=strategy.enabled, degrade_after=decision.degrade_time(keys)
-    )
+    gathered = decision.gather(node, metric, policy, enabled=strategy.enabled)
     decided = decision.decide(gathered, now)
     reason = decided.reason.value
     if decided.action is Action.KEEP:
@@ -132,6 +130,6 @@ def _outcome(
         ),
         sample=gathered.sample_time,
         max_increase_percent=None,
-        closed=decision.why_closed(node, strategy),
+        closed=decision.why_closed(decision.classify(node), mid_eviction.eviction_record(node), strategy),
     )
     return WhatIfOutcome(Amounts(*(target.values[mid] for mid in names.MID_RESOURCES)), reason)

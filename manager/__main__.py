@@ -7,23 +7,34 @@ upgrade that ends suppression. Questions of an operator are answered by koordctl
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from apiserver_client import credentials, errors
+from apiserver_client import connection, credentials, errors
 from component_base import http_endpoint, logs, settings
 from manager import program
 from manager.cache import kopf_thread
 from manager.cli import lowered_limits, uninstall
 from manager.cli.admission.settings import ENV_PREFIX as ADMISSION_PREFIX
 from manager.cli.admission.settings import AdmissionSettings
+from manager.cli.lowered_limits import RestoreSettings
+from manager.cli.uninstall import UninstallSettings
 from manager.settings import ENV_PREFIX, ManagerSettings
 
 log = logging.getLogger("manager")
 
 _WRONG_SETTINGS = 2
+_COMMANDS: dict[str, tuple[type[settings.Settings], str, str]] = {
+    "run": (ManagerSettings, ENV_PREFIX, "run in a cluster (the default)"),
+    "serve-admission": (AdmissionSettings, ADMISSION_PREFIX, "serve the admission webhook for Mid pods"),
+    "restore-limits": (RestoreSettings, "RESTORE_LIMITS", "restore the CPU limits of Mid pods after suppression"),
+    "uninstall": (UninstallSettings, "UNINSTALL", "remove what the suite has written"),
+}
+"""Settings of each command, the prefix of their environment variables, and what it does."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -31,14 +42,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m manager", description="Turn configuration and reports into Mid resources on nodes."
     )
     commands = parser.add_subparsers(dest="command", metavar="{run,serve-admission,restore-limits,uninstall}")
-    run = commands.add_parser("run", help="run in a cluster (the default)")
-    settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
-    serve = commands.add_parser("serve-admission", help="serve the admission webhook for Mid pods")
-    settings.add_arguments(serve, AdmissionSettings, ADMISSION_PREFIX)
-    lowered_limits.add_arguments(
-        commands.add_parser("restore-limits", help="restore the CPU limits of Mid pods after suppression")
-    )
-    uninstall.add_arguments(commands.add_parser("uninstall", help="remove what the suite has written"))
+    for name, (model, prefix, text) in _COMMANDS.items():
+        settings.add_arguments(commands.add_parser(name, help=text), model, prefix)
     return parser
 
 
@@ -48,16 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "run")
     arguments = _parser().parse_args(words)
-    if arguments.command == "restore-limits":
-        return lowered_limits.main(arguments)
-    if arguments.command == "uninstall":
-        return uninstall.main(arguments)
+    model, prefix, _ = _COMMANDS[arguments.command]
     try:
-        chosen: ManagerSettings | AdmissionSettings = (
-            settings.from_sources(AdmissionSettings, arguments, os.environ, ADMISSION_PREFIX)
-            if arguments.command == "serve-admission"
-            else settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
-        )
+        chosen: Any = settings.from_sources(model, arguments, os.environ, prefix)
     except settings.SettingsError as error:
         sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
         return _WRONG_SETTINGS
@@ -65,15 +63,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("kopf").setLevel(logging.ERROR)
     try:
         to = credentials.find(chosen.kubeconfig or None)
-        kopf_thread.connection_info(to)  # kopf refuses some that others accept
-        if isinstance(chosen, AdmissionSettings):
-            from manager.cli.admission import webhook  # noqa: PLC0415  # its libraries cost a leader 10 MiB
-
-            return webhook.AdmissionProgram(chosen, to).run()
-        return program.Program(chosen, to).run()
-    except (errors.ApiServerError, http_endpoint.CannotListen) as error:
+        return _run(chosen, to)
+    except errors.NoCredentials as error:
+        if isinstance(chosen, RestoreSettings | UninstallSettings):
+            sys.stderr.write(f"{error}\n")
+            return _WRONG_SETTINGS
         log.error("%s", error)  # noqa: TRY400  # the message is complete
-        return 1
+    except (errors.ApiServerError, http_endpoint.CannotListen) as error:
+        log.error("%s", error)  # noqa: TRY400
+    return 1
+
+
+def _run(chosen: settings.Settings, to: connection.Connection) -> int:
+    if isinstance(chosen, RestoreSettings):
+        return asyncio.run(lowered_limits.run(to, chosen))
+    if isinstance(chosen, UninstallSettings):
+        return asyncio.run(uninstall.uninstall(to, chosen))
+    kopf_thread.connection_info(to)  # kopf refuses some that others accept
+    if isinstance(chosen, AdmissionSettings):
+        from manager.cli.admission import webhook  # noqa: PLC0415  # its libraries cost a leader 10 MiB
+
+        return webhook.AdmissionProgram(chosen, to).run()
+    assert isinstance(chosen, ManagerSettings)
+    return program.Program(chosen, to).run()
 
 
 if __name__ == "__main__":

@@ -49,8 +49,12 @@ class EventRecorder:
 
     async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
-        now = self._clock()
-        if not self._object_bucket(about).take(now.timestamp()):
+        now, key = self._clock(), (about.resource.kind, about.namespace, about.name)
+        own = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
+        self._object_buckets.move_to_end(key)
+        if len(self._object_buckets) > _MOST_OBJECTS:
+            self._object_buckets.popitem(last=False)
+        if not own.take(now.timestamp()):
             self._telemetry.events_lost.inc()
             return
         level = logging.WARNING if severity == "Warning" else logging.INFO
@@ -68,14 +72,6 @@ class EventRecorder:
             self._resume_at = now + dt.timedelta(seconds=error.retry_after_seconds or 0.0)
             self._telemetry.events_lost.inc()
             log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)
-
-    def _object_bucket(self, about: Subject) -> TokenBucket:
-        key = about.resource.kind, about.namespace, about.name
-        bucket = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
-        self._object_buckets.move_to_end(key)
-        if len(self._object_buckets) > _MOST_OBJECTS:
-            self._object_buckets.popitem(last=False)
-        return bucket
 
 
 class _Waiting(NamedTuple):
@@ -107,15 +103,8 @@ class QueuedRecorder(EventRecorder):
     async def run(self) -> None:
         """Post queued Events until cancelled."""
         while True:
-            await self._post(await self._waiting.get())
-
-    async def drain(self) -> None:
-        """Post the Events that are queued now."""
-        while not self._waiting.empty():
-            await self._post(self._waiting.get_nowait())
-
-    async def _post(self, waiting: _Waiting) -> None:
-        try:
-            await super().event(*waiting)
-        except Exception:
-            log.exception("cannot post the Event %s on %s: unexpected error", waiting.reason, waiting.about.name)
+            waiting = await self._waiting.get()
+            try:
+                await super().event(*waiting)
+            except Exception:
+                log.exception("cannot post the Event %s on %s: unexpected error", waiting.reason, waiting.about.name)

@@ -15,20 +15,23 @@ import time
 from collections.abc import Callable
 
 from api_types.kubernetes import pods
-from apiserver_client import connection, errors, resources, session
+from apiserver_client import connection, errors, objects, resources, session
+from apiserver_client.decoding import version_number
 from component_base import clock
 from manager import assembly
-from manager.cache import config_watch
-from manager.cache.config_watch import ConfigWatch
+from manager.cache import kopf_thread
+from manager.cache.kopf_thread import KopfThread
 from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
-from manager.cache.store import Availability
-from manager.cache.work_queue import Lane, WorkQueue
-from manager.metrics.telemetry import WATCHED, Telemetry
+from manager.cache.store import Availability, ConfigMap, ConfigMapStore
+from manager.cache.work_queue import Lane
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigStep
 
 log = logging.getLogger(__name__)
 
+READ_SECONDS = 3600.0
+"""kopf misses a deletion while its watch has expired, and delivers nothing after a restore of etcd."""
 _HEARTBEAT_SECONDS = 0.2
 _SCHEMA_SECONDS = 300.0
 _STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
@@ -38,9 +41,8 @@ class Leadership:
     """Health of a leader, for probes in another thread."""
 
     def __init__(self) -> None:
-        self._last_events = dict.fromkeys(WATCHED, time.monotonic())
         self.last_heartbeat = time.monotonic()
-        self.config_watch: ConfigWatch | None = None
+        self.kopf: KopfThread | None = None
         self._problems = {"start": "starting"}
 
     @property
@@ -55,20 +57,12 @@ class Leadership:
         else:
             self._problems[part] = problem
 
-    def seen(self, resource: str) -> None:
-        """Record an event of a watch."""
-        self._last_events[resource] = time.monotonic()
-
-    def watch_age_seconds(self, resource: str) -> float:
-        """Return the time since the last event of a watch, or since the start where there was none."""
-        return time.monotonic() - self._last_events[resource]
-
     def trouble(self) -> str | None:
         """Return a fault that only a restart repairs; None while the leader works."""
         silence = time.monotonic() - self.last_heartbeat
         if silence > _STUCK_SECONDS:
             return f"the event loop has not run for {silence:.0f} s"
-        if self.config_watch is not None and self.config_watch.has_ended:
+        if self.kopf is not None and self.kopf.ident is not None and not self.kopf.is_alive():
             return "kopf has ended: no edit of the ConfigMap is seen"
         return None
 
@@ -85,15 +79,14 @@ async def lead(
 ) -> None:
     """Lead until `stop` is set; `may_write` is checked before each write."""
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
-        parts = assembly.assemble(api, settings, telemetry, clock=clock.utc_now)
-        export_gauges(telemetry, parts.queue, leadership)
-
-        def count_event(resource: str) -> None:
-            telemetry.events_seen.labels(resource).inc()
-            leadership.seen(resource)
-
-        nodes, reports = object_watches(api, parts, count_event, leadership)
-        leadership.config_watch = ConfigWatch(to, settings, parts.sink, on_event=count_event, identity=identity)
+        parts = assembly.Components(api, settings, telemetry, clock=clock.utc_now)
+        for lane in Lane:
+            telemetry.queue_depth.labels(lane).set_function(functools.partial(parts.queue.depth, lane))
+        telemetry.export_watch_ages()
+        nodes, reports = object_watches(api, parts, telemetry.watched, leadership)
+        leadership.kopf = kopf_thread.config_watch(
+            to, settings, parts.cache.config_maps, add=parts.add_config, on_event=telemetry.watched, identity=identity
+        )
         parts.cache.node_metrics_are = Availability.UNREAD
         async with asyncio.TaskGroup() as group:
             reading = [group.create_task(work) for work in (_heartbeat(leadership), nodes.follow(), reports.follow())]
@@ -110,12 +103,12 @@ async def lead(
                 for work in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
                     parts.schema.run(_SCHEMA_SECONDS), parts.evictor.run(),
-                    config_watch.read_hourly(
-                        api, settings, parts.cache.config_maps, functools.partial(add_everything, parts)
+                    read_hourly(
+                        api, settings, parts.cache.config_maps, parts.add_everything
                     ),
                 )
             ]  # fmt: skip
-            config = leadership.config_watch.follow(lambda: leadership.show("start", None))
+            config = kopf_thread.follow_config_map(leadership.kopf, lambda: leadership.show("start", None))
             following = group.create_task(config)
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
@@ -128,33 +121,18 @@ def object_watches(
 ) -> tuple[ObjectWatch, NodeMetricWatch]:
     """Wire the watches of Nodes and of NodeMetrics."""
     nodes = ObjectWatch(
-        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, sink=parts.sink, on_event=count_event,
+        api, resources.NODES, store=parts.cache.nodes, decode=pods.Node, add=parts.queue.add, on_event=count_event,
         show_problem=leadership.show,
     )  # fmt: skip
-    reports = NodeMetricWatch(api, parts.cache, sink=parts.sink, on_event=count_event, show_problem=leadership.show)
+    reports = NodeMetricWatch(api, parts.cache, add=parts.queue.add, on_event=count_event, show_problem=leadership.show)
     return nodes, reports
-
-
-def add_everything(parts: assembly.Components) -> None:
-    """Decide on the configuration again, and queue every node."""
-    parts.config_queue.add(ConfigStep.DECIDE)
-    for name in parts.cache.nodes.names():
-        parts.queue.add(name)
-
-
-def export_gauges(telemetry: Telemetry, queue: WorkQueue, leadership: Leadership) -> None:
-    """Export the depth of the queue and the ages of the watches, read at each scrape."""
-    for lane in Lane:
-        telemetry.set_queue_depth(lane, functools.partial(queue.depth, lane))
-    for resource in WATCHED:
-        telemetry.set_watch_age(resource, functools.partial(leadership.watch_age_seconds, resource))
 
 
 async def _read_config(api: session.Session, settings: ManagerSettings, parts: assembly.Components) -> None:
     """Read the configuration once, and queue every node; what cannot be read now is retried while leading."""
     await parts.config.work(ConfigStep.RESTORE)
     try:
-        await config_watch.read(api, settings, parts.cache.config_maps)
+        await read(api, settings, parts.cache.config_maps)
     except errors.ApiServerError as error:
         log.error(  # noqa: TRY400  # the message is complete
             "cannot read ConfigMap %s: %s; the last good configuration stays in force", settings.config_map, error
@@ -162,6 +140,38 @@ async def _read_config(api: session.Session, settings: ManagerSettings, parts: a
     await parts.config.work(ConfigStep.DECIDE)
     for name in {*parts.cache.nodes.names(), *parts.cache.node_metrics.names()}:
         parts.queue.add(name)
+
+
+async def read(api: session.Session, settings: ManagerSettings, store: ConfigMapStore) -> None:
+    """Read the ConfigMap, whatever version of it is stored. Raises ApiServerError."""
+    name, newest = settings.config_map, store.newest_version
+    before = store.get(name)
+    try:
+        config_map = await objects.get(api, resources.CONFIG_MAPS, name, namespace=settings.namespace, decode=ConfigMap)
+    except errors.NotFound:
+        store.remove(name, before.metadata.uid if before else None)
+        store.note_list()
+        return
+    if version_number(config_map.metadata.resource_version) < newest:  # etcd was restored
+        store.replace([config_map])
+    else:
+        store.update(config_map)
+
+
+async def read_hourly(
+    api: session.Session,
+    settings: ManagerSettings,
+    store: ConfigMapStore,
+    on_read: Callable[[], None],
+) -> None:
+    """Read the ConfigMap each hour; `on_read` decides on what was read."""
+    while True:
+        await asyncio.sleep(READ_SECONDS)
+        try:
+            await read(api, settings, store)
+        except errors.ApiServerError as error:
+            log.warning("cannot read ConfigMap %s: %s; trying again in an hour", settings.config_map, error)
+        on_read()
 
 
 async def _until(event: asyncio.Event, stop: threading.Event) -> None:

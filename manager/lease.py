@@ -106,17 +106,35 @@ def released(spec: LeaseSpec, now: dt.datetime) -> LeaseSpec:
     )
 
 
-def body(name: str, namespace: str, spec: LeaseSpec, resource_version: str) -> dict[str, Any]:
-    """Return the Lease to create (without a version), or to replace the version that was read."""
-    metadata = {"name": name, "namespace": namespace}
-    if resource_version:
-        metadata["resourceVersion"] = resource_version
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": metadata,
-        "spec": msgspec.to_builtins(spec),
-    }
+async def read(api: session.Session, namespace: str, name: str) -> Lease:
+    """Read a Lease; return one without a name where there is none. Raises errors.ApiServerError."""
+    try:
+        return await objects.get(api, resources.LEASES, name, namespace=namespace, decode=Lease)
+    except errors.NotFound:
+        return Lease()
+
+
+async def write(api: session.Session, namespace: str, name: str, spec: LeaseSpec, version: str) -> None:
+    """Replace the version of a Lease that was read, create it without one. Raises errors.ApiServerError."""
+    metadata = {"name": name, "namespace": namespace} | ({"resourceVersion": version} if version else {})
+    kind = {"apiVersion": resources.LEASES.api_version, "kind": resources.LEASES.kind}
+    document: dict[str, Any] = {**kind, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
+    if version:
+        await objects.replace(api, resources.LEASES, name, document, namespace=namespace, decode=Lease)
+    else:
+        await objects.create(api, resources.LEASES, document, namespace=namespace, decode=Lease)
+
+
+async def release(api: session.Session, namespace: str, name: str, identity: str, now: dt.datetime) -> bool:
+    """Release a Lease, which any candidate may acquire at once then; return whether `identity` held it.
+
+    Raises errors.ApiServerError.
+    """
+    current = await read(api, namespace, name)
+    if current.spec.holder_identity != identity:
+        return False
+    await write(api, namespace, name, released(current.spec, now), current.metadata.resource_version)
+    return True
 
 
 REQUEST_PERIODS: Final = 2
@@ -132,111 +150,91 @@ class Role(enum.Enum):
     STOPPED = "stopped"
 
 
+@dataclass(eq=False)
 class LeaderElector:
     """Candidate for the Lease; `clock` returns monotonic seconds, `now` aware time. Reads are thread-safe."""
 
-    def __init__(
-        self,
-        settings: ManagerSettings,
-        identity: str,
-        *,
-        clock: Callable[[], float],
-        now: Callable[[], dt.datetime],
-    ) -> None:
+    settings: ManagerSettings
+    identity: str
+    clock: Callable[[], float]
+    now: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self.role = Role.STANDBY
         self.last_error: str | None = None
         """Error of the last request for the Lease; None while requests succeed."""
-        self._settings = settings
-        self._identity = identity
-        self._clock = clock
-        self._now = now
         self._observed: ObservedLease | None = None
-        self._last_response = self._renewed_at = clock()
+        self._last_response = self._renewed_at = self.clock()
         self._retry_after_seconds = 0.0
 
     def may_write(self) -> bool:
         """Check that no other process can be the leader now."""
-        return self.role is Role.LEADER and not self._is_overdue()
+        age_seconds = self.clock() - self._renewed_at
+        return self.role is Role.LEADER and age_seconds <= self.settings.renew_deadline_seconds
 
     def silence_seconds(self) -> float:
         """Return the time since the apiserver last answered a request for the Lease."""
-        return self._clock() - self._last_response
+        return self.clock() - self._last_response
 
     def pause_seconds(self) -> float:
         """Return the time until the next attempt: as the apiserver asks, within what the Lease allows.
 
         A leader keeps the time of one more request before its deadline; a candidate waits for a lease duration at most.
         """
-        period = self._settings.retry_period_seconds
-        longest = float(self._settings.lease_duration_seconds)
+        period = self.settings.retry_period_seconds
+        longest = float(self.settings.lease_duration_seconds)
         if self.role is Role.LEADER:
-            deadline = self._renewed_at + self._settings.renew_deadline_seconds
-            longest = deadline - self._clock() - period * REQUEST_PERIODS
+            deadline = self._renewed_at + self.settings.renew_deadline_seconds
+            longest = deadline - self.clock() - period * REQUEST_PERIODS
         return max(period, min(self._retry_after_seconds, longest))
 
     async def try_acquire_or_renew(self, api: session.Session) -> Role:
         """Read the Lease, acquire or renew it where that is possible, and return the resulting role."""
-        started_at = self._clock()
+        started_at = self.clock()
         try:
             is_holder = await self._acquire_or_renew(api)
         except errors.ApiServerError as error:
             if str(error) != self.last_error:
-                log.warning("cannot acquire or renew lease %s: %s", self._settings.lease, error)
+                log.warning("cannot acquire or renew lease %s: %s", self.settings.lease, error)
             self.last_error = str(error)
             self._retry_after_seconds = error.retry_after_seconds or 0.0
             is_holder = False
         else:
-            self._last_response = self._clock()
+            self._last_response = self.clock()
             self.last_error = None
             self._retry_after_seconds = 0.0
         if is_holder:
             self._renewed_at = started_at
             self.role = Role.LEADER
-        elif self.role is Role.LEADER and (self._has_other_holder() or self._is_overdue()):
+        elif self.role is Role.LEADER and (self._has_other_holder() or not self.may_write()):
             self.role = Role.LOST
         return self.role
 
-    def _is_overdue(self) -> bool:
-        return self._clock() - self._renewed_at > self._settings.renew_deadline_seconds
-
     def _has_other_holder(self) -> bool:
-        return self._observed is not None and self._observed.spec.holder_identity not in (None, self._identity)
+        return self._observed is not None and self._observed.spec.holder_identity not in (None, self.identity)
 
     async def _acquire_or_renew(self, api: session.Session) -> bool:
         """Write the Lease where this process holds it or it is free; return whether this process is the holder."""
-        name, namespace = self._settings.lease, self._settings.namespace
-        try:
-            current = await objects.get(api, resources.LEASES, name, namespace=namespace, decode=Lease)
-        except errors.NotFound:
-            current = Lease()
-        self._observed = observe(self._observed, current.spec, self._clock())
-        is_holder = current.spec.holder_identity == self._identity
-        if not is_holder and (self.role is Role.LEADER or not is_free(self._observed, self._clock())):
+        name, namespace = self.settings.lease, self.settings.namespace
+        current = await read(api, namespace, name)
+        self._observed = observe(self._observed, current.spec, self.clock())
+        is_holder = current.spec.holder_identity == self.identity
+        if not is_holder and (self.role is Role.LEADER or not is_free(self._observed, self.clock())):
             return False
         spec = current.spec if current.metadata.name else None
-        renewed = held_by(self._identity, spec, self._settings.lease_duration_seconds, self._now())
+        renewed = held_by(self.identity, spec, self.settings.lease_duration_seconds, self.now())
         try:
-            await self._put(api, renewed, current.metadata.resource_version)
+            await write(api, namespace, name, renewed, current.metadata.resource_version)
         except (errors.Conflict, errors.AlreadyExists):
             return False  # another candidate was faster; the next attempt observes it
-        self._observed = ObservedLease(renewed, self._clock())
+        self._observed = ObservedLease(renewed, self.clock())
         return True
-
-    async def _put(self, api: session.Session, spec: LeaseSpec, version: str) -> None:
-        name, namespace = self._settings.lease, self._settings.namespace
-        document = body(name, namespace, spec, version)
-        if version:
-            await objects.replace(api, resources.LEASES, name, document, namespace=namespace, decode=Lease)
-        else:
-            await objects.create(api, resources.LEASES, document, namespace=namespace, decode=Lease)
 
     async def release(self, api: session.Session) -> None:
         """Release the Lease if this process holds it, so that the next leader need not wait for its expiry."""
-        name, namespace = self._settings.lease, self._settings.namespace
+        name = self.settings.lease
         try:
-            current = await objects.get(api, resources.LEASES, name, namespace=namespace, decode=Lease)
-            if current.spec.holder_identity == self._identity:
-                await self._put(api, released(current.spec, self._now()), current.metadata.resource_version)
+            if await release(api, self.settings.namespace, name, self.identity, self.now()):
                 log.info("released lease %s", name)
         except errors.ApiServerError as error:
             log.warning("cannot release lease %s, candidates wait until it expires: %s", name, error)

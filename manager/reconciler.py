@@ -6,7 +6,9 @@ The two have a queue each: a NodeMetric that cannot be written, or is not answer
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from api_types import names
 from api_types.colocation import node_reservation
 from api_types.colocation.problem import Effect
 from api_types.kubernetes import pods
@@ -18,68 +20,72 @@ from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
 from manager.slo_config.controller import ConfigController, ConfigReporter
-from manager.slo_config.strategy import NodeStrategy
-
-RequeueAfter = Callable[[str, float | None], None]
+from manager.slo_config.strategy import NodeStrategy, Strategies
 
 _REASONS = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStrategyAdvice"}
 
 
+_Own = tuple[dict[str, str] | None, str | None]
+"""Labels of a node, and the annotation with its strategy."""
+
+
+@dataclass(eq=False)
 class Reconciler:
-    """`requeue_after` gets a node and the delay after which it is reconciled without an event, None for never.
+    """`add` gets a node to reconcile, `add_spec` one whose NodeMetric is to be written, `on_gone` a deleted one."""
 
-    `add_spec` gets a node whose NodeMetric is to be written, `on_gone` one that was deleted.
-    """
+    cache: ClusterStore
+    config: ConfigController
+    config_reporter: ConfigReporter
+    node_metrics: NodeMetricController
+    mid_resources: MidController
+    recorder: EventRecorder
+    add: Callable[[str], None]
+    add_spec: Callable[[str], None]
+    on_gone: Callable[[str], None] = lambda _: None
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterStore,
-        config: ConfigController,
-        config_reporter: ConfigReporter,
-        node_metrics: NodeMetricController,
-        mid_resources: MidController,
-        recorder: EventRecorder,
-        requeue_after: RequeueAfter,
-        add_spec: Callable[[str], None],
-        on_gone: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cache = cache
-        self._config = config
-        self._config_reporter = config_reporter
-        self._node_metrics = node_metrics
-        self._mid_resources = mid_resources
-        self._on_gone = on_gone
-        self._recorder = recorder
-        self._requeue_after = requeue_after
-        self._add_spec = add_spec
+    def __post_init__(self) -> None:
         self._reported: dict[str, tuple[str, tuple[str, ...]]] = {}
         """UID and reported problems of a node."""
+        self._strategies: dict[str, tuple[Strategies, _Own, NodeStrategy]] = {}
+        """Newest strategy of a node, and what it follows from: most events change neither."""
+        self._settled: dict[str, tuple[object, ...]] = {}
+        """State in which the NodeMetric of a node needed no change."""
 
-    async def reconcile(self, name: str) -> None:
-        """Reconcile the Mid resources of a node. Raises errors.ApiServerError."""
-        node = self._cache.nodes.get(name)
+    async def reconcile(self, name: str) -> float | None:
+        """Reconcile the Mid resources of a node; return the seconds until the next time. Raises ApiServerError."""
+        node = self.cache.nodes.get(name)
         strategy = self._strategy(node)
-        if self._cache.node_metrics_are is Availability.LISTED and self._node_metrics.differs(name, strategy):
-            self._add_spec(name)
+        if self.cache.node_metrics_are is Availability.LISTED:
+            metric = self.cache.node_metrics.get(name)
+            related = (metric.spec, metric.metadata.owner_references) if metric else None
+            state = (node.metadata.uid if node else None, strategy, related)
+            if self._settled.get(name) != state:
+                if self.node_metrics.differs(name, strategy):
+                    self._settled.pop(name, None)
+                    self.add_spec(name)
+                else:
+                    self._settled[name] = state
         if node is None:
             self._forget(name)
-        elif strategy is None:
-            self._requeue_after(name, await self._mid_resources.without_configuration(name))
-        else:
-            self._requeue_after(name, await self._mid_resources.reconcile(name, strategy))
+            return None
+        if strategy is None or self.config.strategies is None:
+            return await self.mid_resources.without_configuration(name)
+        seconds = await self.mid_resources.reconcile(name, strategy)
+        annotations = node.metadata.annotations or {}
+        if strategy.problems or names.ANNOTATION_NODE_RESERVATION in annotations or name in self._reported:
             await self._report_problems(node, strategy)
-            if self._config.strategies is not None:
-                await self._config_reporter.report_overlap(self._config.strategies.configuration, name, strategy)
+        if len(strategy.matching) > 1:
+            await self.config_reporter.report_overlap(self.config.strategies.configuration, name, strategy)
+        return seconds
 
     async def reconcile_node_metric(self, name: str) -> None:
         """Reconcile the NodeMetric of a node. Raises errors.ApiServerError."""
-        if self._cache.node_metrics_are is not Availability.LISTED:
+        if self.cache.node_metrics_are is not Availability.LISTED:
             return
-        node = self._cache.nodes.get(name)
-        await self._node_metrics.reconcile(name, self._strategy(node))
-        if node is None and self._cache.nodes.get(name) is not None:
-            self._requeue_after(name, 0.0)  # the watch had not delivered it yet
+        node = self.cache.nodes.get(name)
+        await self.node_metrics.reconcile(name, self._strategy(node))
+        if node is None and self.cache.nodes.get(name) is not None:
+            self.add(name)  # the watch had not delivered it yet
 
     def misconfigured_nodes(self) -> int:
         """Return the number of nodes that carry an invalid annotation or label."""
@@ -87,13 +93,22 @@ class Reconciler:
 
     def is_urgent(self, name: str) -> bool:
         """Check whether Mid resources that are published on a node are to be withdrawn."""
-        strategy = self._strategy(self._cache.nodes.get(name))
-        return strategy is not None and self._mid_resources.needs_withdrawal(name, strategy)
+        node = self.cache.nodes.get(name)
+        strategy = self._strategy(node)
+        return node is not None and strategy is not None and self.mid_resources.needs_withdrawal(node, strategy)
 
     def _strategy(self, node: pods.Node | None) -> NodeStrategy | None:
-        if node is None or self._config.strategies is None:
+        strategies = self.config.strategies
+        if node is None or strategies is None:
             return None
-        return self._config.strategies.merged(pods.label_map(node.metadata), pods.annotation_map(node.metadata))
+        annotations = node.metadata.annotations or {}
+        own = node.metadata.labels, annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
+        known = self._strategies.get(node.metadata.name)
+        if known is not None and known[0] is strategies and known[1] == own:
+            return known[2]
+        merged = strategies.merged(pods.label_map(node.metadata), annotations)
+        self._strategies[node.metadata.name] = strategies, own, merged
+        return merged
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""
@@ -105,15 +120,15 @@ class Reconciler:
         for text, reason in texts.items():
             if uid != node.metadata.uid or text not in reported:
                 about = Subject(resources.NODES, name, node.metadata.uid)
-                await self._recorder.event(about, "Warning", reason, text)
+                await self.recorder.event(about, "Warning", reason, text)
         if texts:
             self._reported[name] = node.metadata.uid, tuple(texts)
         else:
             self._reported.pop(name, None)
 
     def _forget(self, name: str) -> None:
-        self._reported.pop(name, None)
-        self._mid_resources.forget(name)
-        self._node_metrics.forget(name)
-        self._on_gone(name)
-        self._requeue_after(name, None)
+        for known in (self._reported, self._strategies, self._settled):
+            known.pop(name, None)
+        self.mid_resources.forget(name)
+        self.node_metrics.forget(name)
+        self.on_gone(name)

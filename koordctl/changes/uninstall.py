@@ -49,7 +49,7 @@ async def _uninstall(reader: Reader, options: Namespace) -> Answer:
     logs.configure(logs.LogFormat.TEXT, logs.LogLevel.INFO)
     chosen = uninstall.UninstallSettings(namespace=options.namespace, timeout_seconds=options.timeout)
     code = await uninstall.uninstall(reader.api.connection, chosen)
-    is_done = code == uninstall.DONE
+    is_done = code == 0
     return _answer(traces, "removed" if is_done else "not all removed", FINE if is_done else NOTHING)
 
 

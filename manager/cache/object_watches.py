@@ -14,57 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver_client import backoff, errors, resources, session, watching
 from manager.cache.store import Availability, ClusterStore, Store, StoredNodeMetric
 
 log = logging.getLogger(__name__)
-
-
-class EventSink:
-    """`add` gets the name of a node, `add_config` is called for the ConfigMap."""
-
-    def __init__(
-        self,
-        cache: ClusterStore,
-        *,
-        add: Callable[[str], None],
-        add_config: Callable[[], None],
-    ) -> None:
-        self._stores: Mapping[str, Store[Any]] = {
-            "nodes": cache.nodes,
-            "nodemetrics": cache.node_metrics,
-            "configmaps": cache.config_maps,
-        }
-        self._add_node = add
-        self._add_config = add_config
-
-    def decode(self, plural: str, wire: Mapping[str, Any]) -> Any:
-        """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
-        return self._stores[plural].decode(wire)
-
-    def updated(self, plural: str, item: Any) -> None:
-        """Store a decoded object and add it to its queue."""
-        self._stores[plural].update(item)
-        self._add(plural, item.metadata.name)
-
-    def deleted(self, plural: str, name: str, uid: str | None) -> None:
-        """Remove an object and add it to its queue; with `uid` only the object that has it is removed."""
-        self._stores[plural].remove(name, uid)
-        self._add(plural, name)
-
-    def requeue(self, nodes: Iterable[str]) -> None:
-        """Add nodes to their queue."""
-        for name in nodes:
-            self._add_node(name)
-
-    def _add(self, plural: str, name: str) -> None:
-        if plural == "configmaps":
-            self._add_config()
-        else:
-            self._add_node(name)
 
 
 _PAGE_SIZE: Final = 100
@@ -77,30 +34,23 @@ class VersionsWentBack(Exception):
     """etcd was restored from a backup: whatever is stored may be of a future that did not happen."""
 
 
+@dataclass(eq=False)
 class ObjectWatch:
     """Watch of the objects of one kind, `decode` their type; `follow` watches until it is cancelled.
 
-    `sink` gets each change, `on_event` is called for it; `show_problem` gets why the watch fails, None where it works.
+    `add` gets the name of each object that changed, `on_event` is called for it; `show_problem` gets why the watch
+    fails, None where it works.
     """
 
-    def __init__(
-        self,
-        api: session.Session,
-        resource: resources.Resource,
-        *,
-        store: Store[Any],
-        decode: type,
-        sink: EventSink,
-        on_event: Callable[[str], None],
-        show_problem: Callable[[str, str | None], None],
-    ) -> None:
-        self._api = api
-        self._resource = resource
-        self._store = store
-        self._decode = decode
-        self._sink = sink
-        self._on_event = on_event
-        self._show_problem = show_problem
+    api: session.Session
+    resource: resources.Resource
+    store: Store[Any]
+    decode: type
+    add: Callable[[str], None]
+    on_event: Callable[[str], None]
+    show_problem: Callable[[str, str | None], None]
+
+    def __post_init__(self) -> None:
         self.listed = asyncio.Event()
         """Set once a whole list is in the store."""
         self.answered = asyncio.Event()
@@ -112,9 +62,9 @@ class ObjectWatch:
         Raises VersionsWentBack: the process begins again, as Kubernetes recommends for all that watch a restored etcd.
         """
         events = watching.list_then_watch(
-            self._api,
-            self._resource,
-            decode=self._decode,
+            self.api,
+            self.resource,
+            decode=self.decode,
             page_size=_PAGE_SIZE,
             remember=lambda key: key.name,
             on_state=self._note,
@@ -124,7 +74,7 @@ class ObjectWatch:
             async for event in events:
                 if isinstance(event, watching.Synced) and event.restored:
                     raise VersionsWentBack(
-                        f"the versions of {self._resource.plural} went back, as after a restore of etcd: "
+                        f"the versions of {self.resource.plural} went back, as after a restore of etcd: "
                         "restarting, to read everything again"
                     )
                 try:
@@ -137,35 +87,39 @@ class ObjectWatch:
         if isinstance(event, watching.Synced):
             self._list_ended(event)
             return
-        plural = self._resource.plural
-        self._on_event(plural)
+        plural = self.resource.plural
+        self.on_event(plural)
         if isinstance(event, watching.Changed):
-            self._sink.updated(plural, event.object)
+            self.store.update(event.object)
+            self.add(event.key.name)
         elif isinstance(event, watching.Deleted):
-            self._sink.deleted(plural, event.key.name, event.object.metadata.uid if event.object else None)
+            self._remove(event.key.name, event.object.metadata.uid if event.object else None)
         else:
-            kind = self._resource.kind
+            kind = self.resource.kind
             log.warning("cannot decode %s %s: %s; keeping what is known", kind, event.key.name, event.reason)
 
     def _list_ended(self, event: watching.Synced) -> None:
         """Drop what the list no longer has."""
-        for name in self._store.gone(event.keys, event.resource_version):
-            self._sink.deleted(self._resource.plural, name, None)
+        for name in self.store.gone(event.keys, event.resource_version):
+            self._remove(name, None)
         self.listed.set()
+
+    def _remove(self, name: str, uid: str | None) -> None:
+        """Remove an object, with `uid` only the one that has it, and add it to its queue."""
+        self.store.remove(name, uid)
+        self.add(name)
 
     def _note(self, state: watching.WatchState) -> None:
         error = state.last_error
-        self._show_problem(self._resource.plural, None if error is None else str(error))
+        self.show_problem(self.resource.plural, None if error is None else str(error))
         self.answered.set()
 
 
 class NodeMetricWatch(ObjectWatch):
     """Watch of NodeMetrics, whose CRD may be missing: then there are none, and the store knows why."""
 
-    def __init__(self, api: session.Session, cache: ClusterStore, *, sink: EventSink, **shared: Any) -> None:
-        super().__init__(
-            api, resources.NODE_METRICS, store=cache.node_metrics, decode=StoredNodeMetric, sink=sink, **shared
-        )
+    def __init__(self, api: session.Session, cache: ClusterStore, **shared: Any) -> None:
+        super().__init__(api, resources.NODE_METRICS, store=cache.node_metrics, decode=StoredNodeMetric, **shared)
         self._cache = cache
 
     def _list_ended(self, event: watching.Synced) -> None:
@@ -173,7 +127,8 @@ class NodeMetricWatch(ObjectWatch):
         super()._list_ended(event)
         if self._cache.node_metrics_are is not Availability.LISTED:
             self._cache.node_metrics_are = Availability.LISTED
-            self._sink.requeue(self._cache.nodes.names())
+            for name in self._cache.nodes.names():
+                self.add(name)
 
     def _note(self, state: watching.WatchState) -> None:
         error = state.last_error
@@ -182,5 +137,6 @@ class NodeMetricWatch(ObjectWatch):
             gone = self._cache.node_metrics.names()
             self._cache.node_metrics.replace(())
             self._cache.node_metrics_are = Availability.NOT_SERVED
-            self._sink.requeue(gone)
+            for name in gone:
+                self.add(name)
         super()._note(state)

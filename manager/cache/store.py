@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import pods
 from api_types.node_metric import evaluation_report, mid_report, mid_status
 from api_types.node_metric.evaluation_report import Packed, WirePrediction
 from api_types.node_metric.mid_report import MidReport
@@ -119,12 +119,12 @@ class Store(Generic[StoredT]):
 
     def gone(self, listed: Container[str], as_of: str) -> list[str]:
         """Return the names that a list of the version `as_of` no longer has; an object of a later one may be new."""
-        version = version_number(as_of)
-        return [name for name in self._objects if name not in listed and self._stored_version(name) <= version]
-
-    def _stored_version(self, name: str) -> int:
-        stored = self._objects.get(name)
-        return -1 if stored is None else _version(stored)
+        newest = version_number(as_of)
+        return [
+            name
+            for name, item in self._objects.items()
+            if name not in listed and version_number(item.metadata.resource_version) <= newest
+        ]
 
     @property
     def newest_version(self) -> int:
@@ -137,20 +137,12 @@ class Store(Generic[StoredT]):
 
     def update(self, item: StoredT) -> bool:
         """Store an object unless a newer version of it is stored; return whether it was stored."""
-        stored = self._objects.get(item.metadata.name)
-        if stored is not None and _version(item) < _version(stored):
+        stored, version = self._objects.get(item.metadata.name), version_number(item.metadata.resource_version)
+        if stored is not None and version < version_number(stored.metadata.resource_version):
             return False
         self._objects[item.metadata.name] = item
-        self._newest = max(self._newest, _version(item))
+        self._newest = max(self._newest, version)
         return True
-
-    def has(self, item: Stored) -> bool:
-        """Return whether any version of this object is stored.
-
-        The watch may deliver a deletion before the answer to a patch arrives, which must not bring the object back.
-        """
-        stored = self._objects.get(item.metadata.name)
-        return stored is not None and stored.metadata.uid == item.metadata.uid
 
     def remove(self, name: str, uid: str | None = None) -> None:
         """Remove an object; with `uid` only if the stored object has this UID."""
@@ -172,13 +164,19 @@ class NodeStore(Store[StoredNode]):
     def __init__(self) -> None:
         super().__init__(StoredNode)
 
-    def update(self, node: pods.Node) -> bool:
-        """Store a node unless a newer version of it is stored; return whether it was stored."""
+    def update(self, node: pods.Node, *, only_known: bool = False) -> bool:
+        """Store a node unless a newer version of it is stored; return whether it was stored.
+
+        With `only_known` the same node has to be stored: the watch may deliver a deletion before the answer to a patch
+        arrives, which must not bring the node back.
+        """
+        stored = self._objects.get(node.metadata.name)
+        if only_known and (stored is None or stored.metadata.uid != node.metadata.uid):
+            return False
         node = with_read_annotations(node)
-        stored = self.get(node.metadata.name)
-        if stored is not None and mid_status.text_of(stored) == mid_status.text_of(node):
-            return super().update(_with(node, stored.mid_status))
-        return super().update(with_mid_status(node))
+        text = mid_status.text_of(node)
+        is_same = stored is not None and mid_status.text_of(stored) == text
+        return super().update(_with(node, stored.mid_status if stored and is_same else mid_status.decode(text)))
 
 
 def with_read_annotations(node: pods.Node) -> pods.Node:
@@ -285,10 +283,6 @@ class ConfigMapStore(Store[ConfigMap]):
             self.absent_since = self._now()
 
 
-def _version(item: Stored) -> int:
-    return version_number(item.metadata.resource_version)
-
-
 class Availability(enum.Enum):
     """Whether the stored NodeMetrics are those of the cluster."""
 
@@ -307,8 +301,3 @@ class ClusterStore:
         self.node_metrics = NodeMetricStore()
         self.config_maps = ConfigMapStore(now)
         self.node_metrics_are = Availability.LISTED
-
-
-def created(item: pods.Node | StoredNodeMetric) -> dt.datetime | None:
-    """Return the creation time of an object, None where it is unknown."""
-    return times.parse_rfc3339_or_none(item.metadata.creation_timestamp)

@@ -20,13 +20,15 @@ import logging
 import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from apiserver_client import backoff, errors
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[str], Awaitable[None]]
+Work = Callable[[str], Awaitable[float | None]]
+"""Returns the seconds after which the name is to be worked on without an event, None for never."""
 
 LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
 """Bound of what an answer may ask for: any admission webhook may make that answer, and a withdrawal must not stop."""
@@ -39,24 +41,19 @@ class Lane(enum.StrEnum):
     NORMAL = "normal"
 
 
+@dataclass(eq=False)
 class WorkQueue:
     """Keyed queue; `work` is called with a name and may raise, which requeues the name.
 
     `is_urgent` is called after a name was added: it sees the state that caused the call, or a newer one.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        workers: int,
-        is_urgent: Callable[[str], bool] = lambda _: False,
-        delays: backoff.Backoff = backoff.DEFAULT,
-    ) -> None:
-        self._work = work
-        self._workers = workers
-        self._is_urgent = is_urgent
-        self._delays = delays
+    work: Work
+    workers: int
+    is_urgent: Callable[[str], bool] = lambda _: False
+    delays: backoff.Backoff = backoff.DEFAULT
+
+    def __post_init__(self) -> None:
         self._added: OrderedDict[str, None] = OrderedDict()
         """Names whose priority is not known yet."""
         self._waiting: dict[Lane, OrderedDict[str, None]] = {lane: OrderedDict() for lane in Lane}
@@ -81,14 +78,11 @@ class WorkQueue:
             self._dirty.add(name)
         elif name not in self._waiting[Lane.URGENT]:
             self._added[name] = None
-            self._wake_one()
-
-    def _wake_one(self) -> None:
-        while self._idle:
-            added = self._idle.popleft()
-            if not added.done():
-                added.set_result(None)
-                return
+            while self._idle:
+                added = self._idle.popleft()
+                if not added.done():
+                    added.set_result(None)
+                    return
 
     def add_after(self, name: str, seconds: float) -> None:
         """Add a name after a delay; replaces an earlier delay of this name."""
@@ -104,7 +98,7 @@ class WorkQueue:
         """Work until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._workers):
+                for _ in range(self.workers):
                     group.create_task(self._worker())
         finally:
             for timer in (*self._timers.values(), *self._retries.values()):
@@ -145,7 +139,7 @@ class WorkQueue:
             self.add(name)
             return
         try:
-            urgent = self._is_urgent(name)
+            urgent = self.is_urgent(name)
         except Exception:
             log.exception("node %s: cannot compute its priority: unexpected error; using the normal one", name)
             urgent = False
@@ -156,9 +150,12 @@ class WorkQueue:
             self._waiting[Lane.NORMAL].setdefault(name)
 
     async def _attempt(self, name: str) -> None:
+        self.cancel(name)
         try:
-            await self._work(name)
+            seconds = await self.work(name)
             self._failures.pop(name, None)
+            if seconds is not None:
+                self.add_after(name, seconds)
         except errors.ApiServerError as error:
             delay = self._back_off(name, error)
             log.warning("node %s: reconcile failed: %s; retrying in %.0f s", name, error, delay)
@@ -169,7 +166,7 @@ class WorkQueue:
     def _back_off(self, name: str, error: Exception) -> float:
         attempt = self._failures.get(name, 0)
         self._failures[name] = attempt + 1
-        delay = self._delays.seconds(attempt, random.random)
+        delay = self.delays.seconds(attempt, random.random)
         if isinstance(error, errors.StatusError):
             delay = max(delay, min(error.retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS))
         self.cancel(name)

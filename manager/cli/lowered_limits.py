@@ -9,17 +9,14 @@ after some attempts: what a tenant writes must not hold up an uninstallation.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import datetime as dt
 import logging
-import os
 import random
-import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import pydantic
 
@@ -30,7 +27,6 @@ from apiserver_client import (
     backoff,
     cluster_events,
     connection,
-    credentials,
     decoding,
     errors,
     objects,
@@ -40,27 +36,6 @@ from apiserver_client import (
 from component_base import clock, logs, settings
 
 log = logging.getLogger(__name__)
-
-WRONG_SETTINGS: Final = 2
-"""Exit code."""
-
-
-SettingsT = TypeVar("SettingsT", bound=settings.Settings)
-
-
-def load(
-    model: type[SettingsT], arguments: argparse.Namespace, environ: Mapping[str, str], env_prefix: str
-) -> tuple[SettingsT, connection.Connection] | None:
-    """Return settings and connection; None where one of them is wrong, after printing the problems."""
-    try:
-        chosen = settings.from_sources(model, arguments, environ, env_prefix)
-        return chosen, credentials.find(getattr(chosen, "kubeconfig", "") or None)
-    except settings.SettingsError as error:
-        sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
-    except errors.NoCredentials as error:
-        sys.stderr.write(f"{error}\n")
-    return None
-
 
 _PAUSES: Final = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
 _MOST_NAMED: Final = 5
@@ -113,6 +88,19 @@ AT_ONCE: Final = 8
 MOST_ATTEMPTS: Final = 6
 
 
+async def run_all(acts: Iterable[Awaitable[object]]) -> None:
+    """Do everything, a few things in parallel; raise the first error once all is done."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(act: Awaitable[object]) -> None:
+        async with slots:
+            await act
+
+    for outcome in await asyncio.gather(*map(one, acts), return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
 @dataclass(slots=True)
 class _RefusedRestore:
     """A pod whose patch was refused."""
@@ -143,12 +131,14 @@ async def restore(limits: LoweredLimits, steps: Steps) -> None:
         log.warning("continuing without waiting for these kubelets: %s", steps.obstacle)
 
 
+@dataclass(eq=False)
 class LoweredLimits:
     """Lowered limits in the whole cluster."""
 
-    def __init__(self, api: session.Session, now: Callable[[], dt.datetime]) -> None:
-        self._api = api
-        self._now = now
+    api: session.Session
+    now: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self._refused: dict[str, _RefusedRestore] = {}
         """By UID."""
         self._restored: dict[str, tuple[str, str]] = {}
@@ -164,33 +154,17 @@ class LoweredLimits:
         tried = {
             uid: one for uid, one in lowered.items() if uid not in self._refused or not self._refused[uid].is_given_up
         }
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def one(uid: str, namespace: str, name: str, mid: ResizablePod) -> None:
-            async with slots:
-                await self._restore(uid, namespace, name, mid)
-
-        outcomes = await asyncio.gather(*(one(uid, *pod) for uid, pod in tried.items()), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await run_all(self._restore(uid, *pod) for uid, pod in tried.items())
         return sorted(f"{namespace}/{name}" for namespace, name, _ in tried.values())
 
     async def not_in_force(self) -> list[str]:
         """Return the pods that do not run with their restored limits yet. Raises errors.ApiServerError."""
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def one(uid: str, namespace: str, name: str) -> None:
-            async with slots:
-                if await self._is_in_force(uid, namespace, name):
-                    del self._restored[uid]
-
-        await asyncio.gather(*(one(uid, *where) for uid, where in list(self._restored.items())))
+        await run_all(self._forget_in_force(uid, *where) for uid, where in list(self._restored.items()))
         return sorted(f"{namespace}/{name}" for namespace, name in self._restored.values())
 
-    async def _is_in_force(self, uid: str, namespace: str, name: str) -> bool:
+    async def _forget_in_force(self, uid: str, namespace: str, name: str) -> None:
         listed = await objects.list_all(
-            self._api,
+            self.api,
             resources.PODS,
             namespace=namespace,
             field_selector=f"metadata.name={name}",
@@ -198,10 +172,10 @@ class LoweredLimits:
             from_cache=True,
             on_unreadable=lambda _: None,
         )
-        try:
-            return all(pod.metadata.uid != uid or cpu_limits.is_in_force(pod) for pod in listed.items)
-        except quantities.InvalidQuantity:
-            return True
+        with contextlib.suppress(quantities.InvalidQuantity):
+            if any(pod.metadata.uid == uid and not cpu_limits.is_in_force(pod) for pod in listed.items):
+                return
+        del self._restored[uid]
 
     async def give_up(self) -> list[str]:
         """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
@@ -214,17 +188,17 @@ class LoweredLimits:
                 reason=cpu_limits.NOT_RESTORED,
                 message=f"keeps a CPU limit below its original after the end of suppression: {pod.problem}",
                 reporter=WRITER,
-                now=self._now(),
+                now=self.now(),
             )
             with contextlib.suppress(errors.ApiServerError):
-                await objects.create(self._api, resources.EVENTS, event, namespace=pod.namespace)
+                await objects.create(self.api, resources.EVENTS, event, namespace=pod.namespace)
         return sorted(f"{pod.namespace}/{pod.name}" for _, pod in given_up)
 
     async def _lowered(self) -> dict[str, tuple[str, str, ResizablePod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
         pods_by_uid = {}
         items = objects.list_items(
-            self._api,
+            self.api,
             resources.PODS,
             namespace=None,
             parameters={},
@@ -252,7 +226,7 @@ class LoweredLimits:
         body = cpu_limits.patch(uid, mid, mid.originals())
         try:
             await objects.resize(
-                self._api, name, body, namespace=namespace, field_manager=WRITER, decode=decoding.Envelope
+                self.api, name, body, namespace=namespace, field_manager=WRITER, decode=decoding.Envelope
             )
         except (errors.ServerError, errors.Throttled, errors.Unauthorized):
             raise
@@ -264,11 +238,6 @@ class LoweredLimits:
         else:
             self._refused.pop(uid, None)
             self._restored[uid] = namespace, name
-
-
-ENV_PREFIX: Final = "RESTORE_LIMITS"
-DONE: Final = 0
-LEFT_OVER: Final = 1
 
 
 class RestoreSettings(settings.Settings):
@@ -284,15 +253,6 @@ class RestoreSettings(settings.Settings):
     """Lowest level that is logged: debug, info, warning or error."""
 
 
-def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
-    """Run the command; return the exit code."""
-    if (loaded := load(RestoreSettings, arguments, environ, ENV_PREFIX)) is None:
-        return WRONG_SETTINGS
-    chosen, to = loaded
-    logs.configure(chosen.log_format, chosen.log_level)
-    return asyncio.run(run(to, chosen))
-
-
 async def run(to: connection.Connection, chosen: RestoreSettings) -> int:
     """Restore all limits within the timeout; return the exit code."""
     steps = Steps()
@@ -306,10 +266,5 @@ async def run(to: connection.Connection, chosen: RestoreSettings) -> int:
                 chosen.timeout_seconds,
                 steps.obstacle,
             )
-            return LEFT_OVER
-    return DONE
-
-
-def add_arguments(parser: Any) -> None:
-    """Add the flags of the settings."""
-    settings.add_arguments(parser, RestoreSettings, ENV_PREFIX)
+            return 1
+    return 0

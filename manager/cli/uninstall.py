@@ -7,14 +7,13 @@ it returns an empty list.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import datetime as dt
 import functools
 import logging
-import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +32,6 @@ log = logging.getLogger(__name__)
 
 
 IDENTITY: Final = "koord-suite-uninstall"
-AT_ONCE: Final = 8  # parallel writes, as the manager's own
 
 _NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
 CLEAN_NODE: Final[dict[str, Any]] = {
@@ -62,13 +60,13 @@ class Deployment(msgspec.Struct, frozen=True):
     spec: DeploymentSpec = DeploymentSpec()
 
 
+@dataclass(eq=False)
 class Cleanup:
     """Steps of the clean-up, in one namespace. `now` returns aware time."""
 
-    def __init__(self, api: session.Session, namespace: str, now: Callable[[], dt.datetime]) -> None:
-        self._api = api
-        self._namespace = namespace
-        self._now = now
+    api: session.Session
+    namespace: str
+    now: Callable[[], dt.datetime]
 
     async def stop(self, deployments: Iterable[str]) -> list[str]:
         """Scale Deployments to zero; return the pods that still run."""
@@ -79,11 +77,11 @@ class Cleanup:
         return running
 
     async def _stop(self, name: str) -> list[str]:
-        namespace = self._namespace
-        deployment = await objects.get(self._api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
+        namespace = self.namespace
+        deployment = await objects.get(self.api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
         if deployment.spec.replicas != 0:
             await objects.merge_patch(
-                self._api,
+                self.api,
                 resources.DEPLOYMENTS,
                 name,
                 {"spec": {"replicas": 0}},
@@ -93,7 +91,7 @@ class Cleanup:
             )
         labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
         running = await objects.list_all(
-            self._api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
+            self.api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
         )
         return [pod.metadata.name for pod in running.items if not pods.is_terminal(pod)]
 
@@ -102,40 +100,20 @@ class Cleanup:
 
         A manager that runs on where its kubelet is unreachable observes the new holder, and stops to write.
         """
-        spec, version = lease.LeaseSpec(), ""
-        with contextlib.suppress(errors.NotFound):
-            current = await objects.get(
-                self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease
-            )
-            spec, version = current.spec, current.metadata.resource_version
-        record = lease.held_by(IDENTITY, spec if version else None, hold_seconds, self._now())
-        await self._put(name, record, version)
+        current = await lease.read(self.api, self.namespace, name)
+        spec, version = current.spec, current.metadata.resource_version
+        record = lease.held_by(IDENTITY, spec if version else None, hold_seconds, self.now())
+        await lease.write(self.api, self.namespace, name, record, version)
         has_other_holder = spec.holder_identity not in (None, "", IDENTITY)
         return float(spec.lease_duration_seconds or 0) if has_other_holder else 0.0
 
-    async def release_lease(self, name: str) -> None:
-        """Release a Lease that this program holds, so that a manager can lead again."""
-        with contextlib.suppress(errors.NotFound):
-            current = await objects.get(
-                self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease
-            )
-            if current.spec.holder_identity == IDENTITY:
-                await self._put(name, lease.released(current.spec, self._now()), current.metadata.resource_version)
-
-    async def _put(self, name: str, spec: lease.LeaseSpec, version: str) -> None:
-        document = lease.body(name, self._namespace, spec, version)
-        if version:
-            await objects.replace(self._api, resources.LEASES, name, document, namespace=self._namespace)
-        else:
-            await objects.create(self._api, resources.LEASES, document, namespace=self._namespace)
-
     async def clean_nodes(self) -> list[str]:
         """Remove Mid resources and the suite's annotations from the nodes; return the nodes that had any."""
-        listing = await objects.list_all(self._api, resources.NODES, decode=pods.Node)
+        listing = await objects.list_all(self.api, resources.NODES, decode=pods.Node)
         marked = [node.metadata.name for node in listing.items if carries_traces(node)]
 
         async def clean(name: str) -> None:
-            await objects.merge_patch_status(self._api, resources.NODES, name, CLEAN_NODE, decode=decoding.Envelope)
+            await objects.merge_patch_status(self.api, resources.NODES, name, CLEAN_NODE, decode=decoding.Envelope)
 
         await _each(marked, clean)
         return marked
@@ -144,29 +122,24 @@ class Cleanup:
         """Delete every NodeMetric; return those that existed."""
         try:
             listing = await objects.list_all(
-                self._api, resources.NODE_METRICS, decode=decoding.Envelope, metadata_only=True
+                self.api, resources.NODE_METRICS, decode=decoding.Envelope, metadata_only=True
             )
         except errors.UnknownResource:
             return []  # the CRD is gone, and all of them with it
         there = [metric.metadata.name for metric in listing.items]
-        await _each(there, lambda name: objects.delete(self._api, resources.NODE_METRICS, name))
+        await _each(there, lambda name: objects.delete(self.api, resources.NODE_METRICS, name))
         return there
 
     async def clear_config_status(self, config_map: str) -> list[str]:
         """Remove the manager's annotation from the users' ConfigMap, which may stay."""
         note = {"metadata": {"annotations": {names.ANNOTATION_COLOCATION_CONFIG_STATUS: None}}}
         with contextlib.suppress(errors.NotFound):
-            await objects.merge_patch(self._api, resources.CONFIG_MAPS, config_map, note, namespace=self._namespace)
+            await objects.merge_patch(self.api, resources.CONFIG_MAPS, config_map, note, namespace=self.namespace)
         return []
 
-    async def delete_pods(self, some: Iterable[str]) -> list[str]:
-        """Delete pods that helm forgets, such as the one of `helm test`."""
-        await _each(some, lambda name: objects.delete(self._api, resources.PODS, name, namespace=self._namespace))
-        return []
-
-    async def delete_leases(self, leases: Iterable[str]) -> list[str]:
-        """Delete the Leases that the suite's programs created."""
-        await _each(leases, lambda name: objects.delete(self._api, resources.LEASES, name, namespace=self._namespace))
+    async def delete(self, resource: resources.Resource, some: Iterable[str]) -> list[str]:
+        """Delete objects of the namespace by their names."""
+        await _each(some, lambda name: objects.delete(self.api, resource, name, namespace=self.namespace))
         return []
 
 
@@ -179,22 +152,14 @@ def carries_traces(node: pods.Node) -> bool:
 
 
 async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Act on all names, a few in parallel, even where one fails; an object that is gone counts as done."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    """Act on all names; an object that is gone counts as done."""
 
     async def one(name: str) -> None:
-        async with slots:
-            with contextlib.suppress(errors.NotFound):
-                await act(name)
+        with contextlib.suppress(errors.NotFound):
+            await act(name)
 
-    for outcome in await asyncio.gather(*(one(name) for name in some), return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+    await lowered_limits.run_all(one(name) for name in some)
 
-
-ENV_PREFIX: Final = "UNINSTALL"
-DONE: Final = 0
-LEFT_OVER: Final = 1
 
 _MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead
 
@@ -228,15 +193,6 @@ class UninstallSettings(settings.Settings):
     """Lowest level that is logged: debug, info, warning or error."""
 
 
-def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
-    """Run the uninstallation; return the exit code."""
-    if (loaded := lowered_limits.load(UninstallSettings, arguments, environ, ENV_PREFIX)) is None:
-        return lowered_limits.WRONG_SETTINGS
-    chosen, to = loaded
-    logs.configure(chosen.log_format, chosen.log_level)
-    return asyncio.run(uninstall(to, chosen))
-
-
 async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int:
     """Remove everything within the timeout; return the exit code."""
     async with session.connect(to, user_agent="koord-manager/uninstall") as api:
@@ -251,9 +207,9 @@ async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int
                 work.steps.obstacle,
             )
             await work.release_lease()
-            return LEFT_OVER
+            return 1
     log.info("done: no Mid resource, status annotation, NodeMetric or Lease of the suite is left")
-    return DONE
+    return 0
 
 
 class _Work:
@@ -276,7 +232,7 @@ class _Work:
         await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)
-        forgotten = functools.partial(cleanup.delete_pods, _listed(chosen.pods))
+        forgotten = functools.partial(cleanup.delete, resources.PODS, _listed(chosen.pods))
         await steps.until_empty("the pod of helm test", forgotten)
         leases = _listed(chosen.leases)
         if unstoppable:
@@ -285,7 +241,7 @@ class _Work:
                 "keeping lease %s/%s because %s could not be stopped; delete the Lease once that pod is gone",
                 *(chosen.namespace, chosen.lease, some(unstoppable)),
             )
-        await steps.until_empty("Leases", functools.partial(cleanup.delete_leases, leases))
+        await steps.until_empty("Leases", functools.partial(cleanup.delete, resources.LEASES, leases))
 
     async def _stop(self) -> list[str]:
         """Stop the workloads; return the pods that could not be stopped in time, all if not even their list came."""
@@ -318,16 +274,12 @@ class _Work:
 
     async def release_lease(self) -> None:
         """Release the Lease after a failure, so that a new installation need not wait for it."""
+        name, cleanup = self._chosen.lease, self._cleanup
         try:
-            await self._cleanup.release_lease(self._chosen.lease)
+            await lease.release(cleanup.api, cleanup.namespace, name, IDENTITY, cleanup.now())
         except errors.ApiServerError as error:
-            log.warning("cannot release lease %s: %s", self._chosen.lease, error)
+            log.warning("cannot release lease %s: %s", name, error)
 
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def add_arguments(parser: Any) -> None:
-    """Add the flags of the settings."""
-    settings.add_arguments(parser, UninstallSettings, ENV_PREFIX)

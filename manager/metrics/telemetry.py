@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import math
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
 from api_types import names
+from api_types.node_metric import mid_resource
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base import build_info
-from component_base.gauge_rows import GaugeRows
-from manager.metrics.collectors import EvictionMetrics, FleetEvaluationCollector, MidCollector
+from component_base.gauge_rows import GaugeRows, Row
+from manager.metrics.collectors import EvictionMetrics, FleetEvaluationCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
@@ -29,6 +32,72 @@ KINDS = ("node_status", "node_metric", "last_good_config", "config_status", "nod
 TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain", "NodeLeaving", "MidOnlyNode")
 """Causes of evictions, as in `manager.mid_resource.eviction.shortage`."""
 WATCHED = ("nodes", "nodemetrics", "configmaps")
+
+
+TERMS: Final = {term.label: term.name for term in mid_resource.TERMS if term.label}
+"""Value of the label `term` -> the term. What `allocated` has beyond `floor` was refused to the floor."""
+
+
+class _Mid(NamedTuple):
+    target: int | None
+    terms: tuple[int | None, ...]
+    """In the order of `TERMS`; empty without a calculation."""
+
+
+class MidCollector(Collector):
+    """Collector of the targets and terms of all nodes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._nodes: dict[str, Mapping[str, _Mid]] = {}
+        registry.register(self)
+
+    def show(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Terms]) -> None:
+        """Record the target of a node and its terms."""
+        self._nodes[node] = {
+            mid: _Mid(
+                values.get(mid),
+                tuple(getattr(lines[mid], field) for field in TERMS.values()) if mid in lines else (),
+            )
+            for mid in names.MID_RESOURCES
+        }
+
+    def forget(self, node: str) -> None:
+        """Drop the series of a node."""
+        self._nodes.pop(node, None)
+
+    def collect(self) -> Iterable[GaugeRows]:
+        """Make the series of all nodes."""
+        nodes = list(self._nodes.items())
+        for mid, name, unit, scale in (
+            (names.MID_CPU, "cpu", "cores", 1000),
+            (names.MID_MEMORY, "memory", "bytes", 1),
+        ):
+            yield GaugeRows(
+                f"koord_manager_node_mid_{name}_target_{unit}",
+                f"mid-{name} that the newest decision wants on a node; in shadow it is not published.",
+                ["node"],
+                functools.partial(_targets, nodes, mid, scale),
+            )
+            yield GaugeRows(
+                f"koord_manager_node_mid_{name}_term_{unit}",
+                f"Terms of the mid-{name} target of a node.",
+                ["node", "term"],
+                functools.partial(_terms, nodes, mid, scale),
+            )
+
+
+def _targets(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
+    for node, shown in nodes:
+        value = shown[mid].target
+        if value is not None:
+            yield (node,), value / scale
+
+
+def _terms(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
+    for node, shown in nodes:
+        for term, amount in zip(TERMS, shown[mid].terms, strict=False):
+            if amount is not None:
+                yield (node, term), amount / scale
 
 
 class NodeGauge(Collector):
@@ -64,7 +133,7 @@ class Telemetry:
         build_info.register(registry, "koord_manager")
         self.leader = Gauge("koord_manager_leader", "1 while this process holds the Lease.", registry=registry)
         self._add_config_metrics(registry)
-        self._misconfigured_nodes = Gauge(
+        self.misconfigured_nodes = Gauge(
             "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.", registry=registry
         )
         self.writes = Counter(
@@ -88,7 +157,7 @@ class Telemetry:
         self._mid_memory = NodeGauge(
             "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", registry=registry
         )
-        self._mid, self._evaluation = MidCollector(registry), FleetEvaluationCollector(registry)
+        self.mid, self._evaluation = MidCollector(registry), FleetEvaluationCollector(registry)
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason of their Mid resources.", ["reason"], registry=registry
         )
@@ -107,6 +176,7 @@ class Telemetry:
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
+        self._last_events: dict[str, float] = {}
         self._add_watch_metrics(registry)
         self.eviction = EvictionMetrics(registry, TRIGGERS)
         self._start_at_zero(reasons)
@@ -140,10 +210,10 @@ class Telemetry:
         self.events_lost = Counter(
             "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
         )
-        self.events_seen = Counter(
+        self._events_seen = Counter(
             "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
         )
-        self._queue_depth = Gauge(
+        self.queue_depth = Gauge(
             "koord_manager_queue_depth", "Nodes waiting for a worker, withdrawals in the urgent lane.", ["lane"],
             registry=registry,
         )  # fmt: skip
@@ -163,7 +233,7 @@ class Telemetry:
                 self.writes.labels(kind, result)
             self._write_seconds.labels(kind)
         for resource in WATCHED:
-            self.events_seen.labels(resource)
+            self._events_seen.labels(resource)
 
     def show_config_in_force(self, at: dt.datetime, report_interval_seconds: int) -> None:
         """Record that another configuration is put in force, and the longest interval of reports in it."""
@@ -176,30 +246,29 @@ class Telemetry:
         for name in self._states:
             self._config_state.labels(name).set(int(name == state))
 
-    def set_misconfigured_nodes(self, nodes: Callable[[], int]) -> None:
-        """Export the number of misconfigured nodes, read at each scrape."""
-        self._misconfigured_nodes.set_function(nodes)
-
     def set_evaluations(self, reports: Callable[[], Iterable[Packed]]) -> None:
         """Export the live evaluations of all nodes, read at each scrape."""
         self._evaluation.reports = reports
 
-    def set_queue_depth(self, lane: str, depth: Callable[[], int]) -> None:
-        """Export the depth of a lane of the queue, read at each scrape."""
-        self._queue_depth.labels(lane).set_function(depth)
+    def watched(self, resource: str) -> None:
+        """Count an event of a watch."""
+        self._events_seen.labels(resource).inc()
+        self._last_events[resource] = time.monotonic()
 
-    def set_watch_age(self, resource: str, seconds: Callable[[], float]) -> None:
-        """Export the age of a watch, read at each scrape."""
-        self._watch_age.labels(resource).set_function(seconds)
+    def export_watch_ages(self) -> None:
+        """Export the time since the last event of each watch, or since now where there was none."""
+        self._last_events = dict.fromkeys(WATCHED, time.monotonic())
+        for resource in WATCHED:
+            age = functools.partial(self._age_seconds, resource)
+            self._watch_age.labels(resource).set_function(age)
+
+    def _age_seconds(self, resource: str) -> float:
+        return time.monotonic() - self._last_events[resource]
 
     def show_sample(self, node: str, taken: dt.datetime, now: dt.datetime) -> None:
         """Record the sample that Mid resources of a node are calculated from."""
         self._sample_time.set(node, taken.timestamp())
         self.sample_age.observe(max((now - taken).total_seconds(), 0.0))
-
-    def show_clock(self, node: str, *, is_wrong: bool) -> None:
-        """Record whether the clock of a node is wrong; a node with a right one has no series."""
-        self._wrong_clock.set(node, 1 if is_wrong else None)
 
     @contextlib.contextmanager
     def write(self, kind: str) -> Iterator[None]:
@@ -213,12 +282,12 @@ class Telemetry:
         self.writes.labels(kind, "ok").inc()
         self._write_seconds.labels(kind).observe(time.perf_counter() - start)
 
-    def show_mid_target(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Terms]) -> None:
-        """Record the values that a node should have, and their terms."""
-        self._mid.show(node, values, lines)
-
-    def show_node(self, node: str, reason: str, published: Mapping[str, int]) -> None:
-        """Record the values that a node has, and the reason."""
+    def show_node(
+        self, node: str, reason: str, published: Mapping[str, int], *, is_clock_wrong: bool | None = None
+    ) -> None:
+        """Record the values that a node has, and the reason; its clock too, where that is known."""
+        if is_clock_wrong is not None:
+            self._wrong_clock.set(node, 1 if is_clock_wrong else None)  # a node with a right one has no series
         before = self._reason_of_node.get(node)
         if before != reason:
             if before is not None:
@@ -234,7 +303,7 @@ class Telemetry:
         reason = self._reason_of_node.pop(node, None)
         if reason is not None:
             self._count(reason, -1)
-        self._mid.forget(node)
+        self.mid.forget(node)
         for gauge in (self._mid_cpu, self._mid_memory, self._sample_time, self._wrong_clock):
             gauge.set(node, None)
 

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.colocation import controller_config as slo
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_eviction, mid_report, mid_status
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
 from manager.mid_resource.formula import Published
-from manager.mid_resource.reasons import Closed, Reason, Status
+from manager.mid_resource.reasons import RESERVATION_IGNORED, Closed, Reason, Status
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
 
 CLOCK_TOLERANCE: Final = dt.timedelta(seconds=60)
@@ -78,14 +80,10 @@ def spec_policy(metric: store.StoredNodeMetric) -> slo.MidColocationPolicy | Non
         return None
 
 
-def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
-    """Return the age beyond which a sample does not count."""
-    return period(60 * (strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15))
-
-
-def period(seconds: int) -> dt.timedelta:
-    """Return a configured period, a century at most: a later time would exceed the range of datetime."""
-    return dt.timedelta(seconds=min(seconds, _CENTURY_SECONDS))
+@once_per_strategy
+def refresh_period(strategy: NodeStrategy) -> dt.timedelta:
+    """Return the age at which a node is written again, a century at most: more would exceed the range of datetime."""
+    return dt.timedelta(seconds=min(strategy.strategy.update_time_threshold_seconds or 0, _CENTURY_SECONDS))
 
 
 def gather(
@@ -94,7 +92,6 @@ def gather(
     policy: MidPolicy,
     *,
     enabled: bool,
-    degrade_after: dt.timedelta,
     last: LastSamples = LastSamples(),  # noqa: B008  # immutable
 ) -> DecisionInputs:
     """Gather the inputs of one node.
@@ -102,13 +99,20 @@ def gather(
     `last` is what this process remembers; the node's status annotation may hold later times.
     """
     report = (metric.status if metric else None) or MidReport()
-    usable, refused = _read(report, policy)
-    born = [store.created(item) for item in (node, metric) if item is not None]
+    usable, refused = None, None
+    try:
+        usable = mid_report.usable_report(report, policy)
+    except mid_report.BadReport as error:
+        refused = str(error)
+    objects = [item.metadata for item in (node, metric) if item is not None]
+    born = [times.parse_rfc3339_or_none(metadata.creation_timestamp) for metadata in objects]
     written, is_static = node.mid_status, policy.static_percent is not None
+    # values that follow from no prediction are not kept for one
+    was_predicted = written is not None and written.status != Status.WITHDRAWN and written.reason != Reason.STATIC
     return DecisionInputs(
         enabled=enabled,
         withdraws_for_shadow=written is not None and not policy.publishes,
-        degrade_after=degrade_after,
+        degrade_after=dt.timedelta(seconds=min(policy.degrade_seconds, _CENTURY_SECONDS)),
         node_metric_exists=metric is not None,
         exists_since=max((time for time in born if time), default=None),
         sample_time=times.parse_rfc3339_or_none(report.update_time),
@@ -116,25 +120,13 @@ def gather(
         refused=refused,
         predicts=is_static or (usable is not None and usable.has_prediction()),
         last_usable=_later(last.usable, mid_status.last_usable(written)),
-        last_prediction=_later(last.prediction, written.prediction) if written and _predicted(written) else None,
-        clock_fault=clock_fault(clock_skew(metric)) if metric is not None else "",
+        last_prediction=_later(last.prediction, written.prediction) if written and was_predicted else None,
+        clock_fault=clock_fault(metric) if metric is not None else "",
     )
-
-
-def _predicted(written: MidStatus) -> bool:
-    """Check whether the published values may follow from a prediction; otherwise none of them is to be kept."""
-    return written.status != Status.WITHDRAWN and written.reason != Reason.STATIC
 
 
 def _later(remembered: dt.datetime | None, written: str | None) -> dt.datetime | None:
     return max((time for time in (remembered, times.parse_rfc3339_or_none(written)) if time), default=None)
-
-
-def _read(report: MidReport, policy: MidPolicy) -> tuple[UsableReport | None, str | None]:
-    try:
-        return mid_report.usable_report(report, policy), None
-    except mid_report.BadReport as error:
-        return None, str(error)
 
 
 def gather_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None) -> DecisionInputs | None:
@@ -147,12 +139,11 @@ def gather_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None
         metric,
         mid_report.mid_policy(policy),
         enabled=bool(policy.enable),
-        degrade_after=degrade_time(policy),
     )
 
 
-def clock_skew(metric: store.StoredNodeMetric) -> dt.timedelta | None:
-    """Return how far a node's clock is ahead of the apiserver's, negative where it is behind; None where unknown.
+def clock_fault(metric: store.StoredNodeMetric) -> str:
+    """Describe a node's clock that differs from the apiserver's by more than the tolerance; empty for any other.
 
     The age of a sample is a difference of two clocks: the node's wrote its time, the manager's reads it. The apiserver
     records by its own clock when a status was written, within seconds of the sample. A wrong clock is only reported: it
@@ -163,17 +154,13 @@ def clock_skew(metric: store.StoredNodeMetric) -> dt.timedelta | None:
     """
     sample = times.parse_rfc3339_or_none(metric.status.update_time if metric.status else None)
     if sample is None:
-        return None
+        return ""
     written = (
         times.parse_rfc3339_or_none(entry.time)
         for entry in metric.metadata.managed_fields or ()
         if entry.subresource == "status"
     )
-    return min((sample - time for time in written if time is not None), key=abs, default=None)
-
-
-def clock_fault(ahead: dt.timedelta | None) -> str:
-    """Describe a clock that is wrong by more than the tolerance; empty for any other."""
+    ahead = min((sample - time for time in written if time is not None), key=abs, default=None)
     if ahead is None or abs(ahead) <= CLOCK_TOLERANCE:
         return ""
     kind = "fast" if ahead > dt.timedelta() else "slow"
@@ -217,7 +204,17 @@ class Decision:
 
 def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     """Decide for one node."""
-    return _without_report(inputs, now) or _by_age(inputs, now) or _by_content(inputs, now)
+    if early := _without_report(inputs, now):
+        return early
+    sample = inputs.sample_time
+    assert sample is not None
+    clock = f"; {inputs.clock_fault}" if inputs.clock_fault else ""
+    if sample > now + FUTURE_TOLERANCE:
+        seen, latest = times.format_rfc3339(sample), times.format_rfc3339(now)
+        return _refused(inputs, now, f"status.updateTime: seen {seen}, want no later than {latest}{clock}")
+    if now - sample > inputs.degrade_after:
+        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}{clock}")
+    return _by_content(inputs, sample, now)
 
 
 def decide_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime) -> Decision | None:
@@ -243,29 +240,10 @@ def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None
     return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=since + inputs.degrade_after)
 
 
-def _by_age(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
-    sample = inputs.sample_time
-    assert sample is not None
-    if sample > now + FUTURE_TOLERANCE:
-        detail = (
-            f"status.updateTime: seen {times.format_rfc3339(sample)}, want no later than {times.format_rfc3339(now)}"
-        )
-        return _refused(inputs, now, _with_clock(detail, inputs))
-    if is_degraded(sample, inputs.degrade_after, now):
-        detail = _with_clock(f"sample of {times.format_rfc3339(sample)}", inputs)
-        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, detail)
-    return None
-
-
-def _with_clock(detail: str, inputs: DecisionInputs) -> str:
-    return f"{detail}; {inputs.clock_fault}" if inputs.clock_fault else detail
-
-
-def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:
+def _by_content(inputs: DecisionInputs, sample: dt.datetime, now: dt.datetime) -> Decision:
     if inputs.refused is not None:
         return _refused(inputs, now, inputs.refused)
-    assert inputs.sample_time is not None
-    too_old_at = inputs.sample_time + inputs.degrade_after
+    too_old_at = sample + inputs.degrade_after
     if inputs.predicts:
         return Decision(Action.CALCULATE, Reason.CALCULATED, changes_at=too_old_at)
     last = inputs.last_prediction
@@ -347,20 +325,18 @@ def why_kept(node: pods.Node, autoscaler: str) -> str:
     return ""
 
 
-def why_closed(node: store.StoredNode, strategy: NodeStrategy) -> Closed:
+def why_closed(leaves: Departure, record: MidEvictionRecord | None, strategy: NodeStrategy) -> Closed:
     """Return the first reason of: the whole cluster, the node leaves, the eviction annotation, the node may leave."""
     if strategy.emergency != "none":
         return Closed.FROZEN
-    leaves = classify(node)
-    if leaves.is_leaving:
+    if leaves.closed is Closed.LEAVING:
         return leaves.closed
-    record = mid_eviction.eviction_record(node)
     if record is not None:
         return Closed.MID_ONLY if record.trigger == mid_eviction.MID_ONLY else Closed.EVICTED
     return leaves.closed
 
 
-@dataclass(frozen=True)
+@dataclass
 class Case:
     """One node at one time, decided."""
 
@@ -373,28 +349,30 @@ class Case:
     inputs: DecisionInputs
     decision: Decision
     now: dt.datetime
+    written: MidStatus | None = field(init=False)
+    """The status annotation of the node."""
+    record: MidEvictionRecord | None = field(init=False)
+    """The eviction annotation: pods that the manager evicted leave room before a report shows it."""
+    closed: Closed = field(init=False)
+    """Why the node accepts no new Mid pod."""
+    is_shadow: bool = field(init=False)
+    """Whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
 
-    @property
-    def written(self) -> MidStatus | None:
-        """Return the status annotation of the node."""
-        return self.node.mid_status
+    detail: str = field(init=False)
+    """Detail of the decision, and the fault of a reservation that a value was calculated without."""
 
-    @property
-    def closed(self) -> Closed:
-        """Return why the node accepts no new Mid pod."""
-        return why_closed(self.node, self.strategy)
-
-    @property
-    def is_evicted_from(self) -> bool:
-        """Check whether the manager evicts Mid pods of the node: they leave room before a report shows it."""
-        return mid_eviction.eviction_record(self.node) is not None
-
-    @property
-    def refresh_period(self) -> dt.timedelta:
-        """Return the age at which the node is written again."""
-        return period(self.strategy.strategy.update_time_threshold_seconds or 0)
-
-    @property
-    def is_shadow(self) -> bool:
-        """Check whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
-        return not self.policy.publishes and self.written is None
+    def __post_init__(self) -> None:
+        """Read the annotations of the node."""
+        self.written = self.node.mid_status
+        annotations = self.node.metadata.annotations or {}
+        self.record = mid_eviction.eviction_record(self.node) if names.ANNOTATION_MID_EVICTION in annotations else None
+        departure = classify(self.node)
+        self.closed = why_closed(departure, self.record, self.strategy)
+        self.is_shadow = not self.policy.publishes and self.written is None
+        details = [self.decision.detail] if self.decision.detail else []
+        if self.strategy.enabled and departure.closed:
+            details.append(f"{departure.closed}: {departure.cause}")
+        if self.decision.action is Action.CALCULATE and names.ANNOTATION_NODE_RESERVATION in annotations:
+            problems = node_reservation.annotated(annotations).problems
+            details += [f"{RESERVATION_IGNORED}: {problem}" for problem in problems]
+        self.detail = "; ".join(details)

@@ -58,28 +58,22 @@ class Target:
     closed: Closed = Closed.NO
     """Why no more is published than Mid pods request."""
 
+    def is_short(self) -> bool:
+        """Check whether less is calculated than Mid pods request."""
+        return any((line.calculated or 0) < (line.allocated_mid or 0) for line in self.lines.values())
+
     def removes_all(self) -> bool:
         """Check whether every key is removed."""
         return all(value is None for value in self.values.values())
 
 
-@dataclass(frozen=True)
-class Floor:
-    """Floor of a withdrawal, by Mid name, and what it follows from; a term that is not known is absent."""
-
-    values: Mapping[str, int]
-    capacity: Mapping[str, int] = field(default_factory=dict)
-    allocated: Mapping[str, int] = field(default_factory=dict)
-    bound_before: Mapping[str, int] = field(default_factory=dict)
-
-
 def published_on(node: pods.Node) -> Published:
     """Read the Mid resources of a node. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
-
-    def mid(wire: pods.QuantityMap | None) -> pods.Resources:
-        return pods.units({name: value for name, value in (wire or {}).items() if name in names.MID_RESOURCES})
-
-    return Published(mid(node.status.capacity), mid(node.status.allocatable))
+    capacity, allocatable = (
+        pods.units({mid: wire[mid] for mid in names.MID_RESOURCES if mid in wire})
+        for wire in (node.status.capacity or {}, node.status.allocatable or {})
+    )
+    return Published(capacity, allocatable)
 
 
 def calculated(
@@ -141,11 +135,6 @@ _REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {
 }
 
 
-def with_floor_before(target: Target, floor_before: dt.datetime) -> Target:
-    """Return the target of a node whose Mid resources shrink since a time."""
-    return dataclasses.replace(target, floor_before=floor_before)
-
-
 def kept(published: Published, reason: Reason, written: MidStatus | None) -> Target:
     """Keep the published values. A key that is missing is restored from the last status annotation."""
     before = times.parse_rfc3339_or_none(written.floor_before if written else None)
@@ -153,25 +142,14 @@ def kept(published: Published, reason: Reason, written: MidStatus | None) -> Tar
     return Target(_published_or_written(published, written), reason, lines, floor_before=before)
 
 
-def withdrawn(floor: Floor | None, reason: Reason, floor_before: dt.datetime | None = None) -> Target:
-    """Publish exactly the floor: no new pod fits, and running ones survive a kubelet restart.
+def withdrawn(lines: Mapping[str, Terms] | None, reason: Reason, floor_before: dt.datetime | None = None) -> Target:
+    """Publish exactly the floor in these terms: no new pod fits, and running ones survive a kubelet restart.
 
     The keys are removed where the floor is 0, and where there is none (`midFloor: none`).
     """
-    if floor is None or not any(floor.values.get(mid) for mid in names.MID_RESOURCES):
+    if lines is None or not any(line.floor for line in lines.values()):
         return Target(dict.fromkeys(names.MID_RESOURCES), reason, floor_before=floor_before)
-    values = {mid: floor.values.get(mid, 0) for mid in names.MID_RESOURCES}
-    lines = {
-        mid: Terms(
-            published=value,
-            capacity=floor.capacity.get(mid),
-            allocated_mid=floor.allocated.get(mid),
-            bound_before=floor.bound_before.get(mid),
-            floor=value,
-        )
-        for mid, value in values.items()
-    }
-    return Target(values, reason, lines, floor_before)
+    return Target({mid: line.published for mid, line in lines.items()}, reason, lines, floor_before)
 
 
 def evaluated(
@@ -207,11 +185,6 @@ def evaluated(
         reserved=node_reservation.annotated(pods.annotation_map(node.metadata)).resources,
         closed=closed,
     )
-
-
-def requests_unknown(node: store.StoredNode, mid: Mapping[str, int]) -> Requests:
-    """Return requests where they could not be counted: nothing is unallocated, and `mid` is the last known floor."""
-    return Requests(node_reservation.allocatable(node).resources, mid)
 
 
 class Period(NamedTuple):

@@ -28,9 +28,8 @@ from api_types.node_metric import mid_status
 from api_types.node_metric.mid_resource import Terms
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client.backoff import Backoff
-from manager.cache import store
 from manager.mid_resource.decision import Action
-from manager.mid_resource.formula import Published, Target, published_on
+from manager.mid_resource.formula import Published, Target
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
 
@@ -47,26 +46,19 @@ class PatchReason(enum.StrEnum):
     CLOSING = "closing"
 
 
-def is_resource_diff(old: int, new: int, threshold: float) -> bool:
-    """Check whether a value moved by more than the threshold, relative to the old one; from zero every move counts."""
-    return abs(new - old) > old * threshold
-
-
 def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold: float) -> PatchReason | None:
-    """Compare published and wanted values of both resources: a key on one side only, or a move."""
+    """Compare published and wanted values of both resources: a key on one side only, or a move beyond the threshold.
+
+    The threshold is relative to the old value; from zero every move counts.
+    """
     for mid in names.MID_RESOURCES:
         before, after = old.get(mid), new.get(mid)
         if before is None or after is None:
             if before is not after:
                 return PatchReason.KEY_MISSING
-        elif is_resource_diff(before, after, threshold):
+        elif abs(after - before) > before * threshold:
             return PatchReason.MOVED
     return None
-
-
-def refresh_due(last_write: dt.datetime | None, period: dt.timedelta, now: dt.datetime) -> bool:
-    """Check whether no write is recorded, or it is longer ago than the period, or in the future."""
-    return last_write is None or not last_write <= now <= last_write + period
 
 
 def patch_reason(
@@ -78,16 +70,14 @@ def patch_reason(
     threshold: float,
     refresh_period: dt.timedelta,
     now: dt.datetime,
+    last_usable: dt.datetime | None = None,
 ) -> PatchReason | None:
-    """Return the reason to write the node; None where it may stay unchanged."""
-    refresh = refresh_due(times.parse_rfc3339_or_none(written.time if written else None), refresh_period, now)
+    """Return the reason to write the node; None where it may stay unchanged. `last_usable` is of kept values."""
+    last_write = times.parse_rfc3339_or_none(written.time if written else None)
+    refresh = last_write is None or not last_write <= now <= last_write + refresh_period
     match action:
         case Action.KEEP:
-            if _lacks_a_key(target, published):
-                return PatchReason.KEY_MISSING
-            if _closes(target, published, written):
-                return PatchReason.CLOSING
-            return PatchReason.REFRESH if refresh and not published.is_empty() else None
+            return _kept_reason(target, published, written, last_usable, is_refresh_due=refresh)
         case Action.WITHDRAW:
             return _withdrawal_reason(target, published, written)
         case Action.CALCULATE:
@@ -102,9 +92,26 @@ def patch_reason(
             return moved or (PatchReason.REFRESH if refresh else None)
 
 
-def _lacks_a_key(target: Target, published: Published) -> bool:
+def _kept_reason(
+    target: Target,
+    published: Published,
+    written: MidStatus | None,
+    last_usable: dt.datetime | None,
+    *,
+    is_refresh_due: bool,
+) -> PatchReason | None:
     needed = {mid for mid, value in target.values.items() if value is not None}
-    return not needed <= published.allocatable.keys() & published.capacity.keys()
+    if not needed <= published.allocatable.keys() & published.capacity.keys():
+        return PatchReason.KEY_MISSING
+    if _closes(target, published, written):
+        return PatchReason.CLOSING
+    if published.is_empty():
+        return None
+    if is_refresh_due:
+        return PatchReason.REFRESH
+    # a restarted manager could not know the time of the kept values, and would end them too early
+    is_unwritten = last_usable is not None and times.format_rfc3339(last_usable) != mid_status.last_usable(written)
+    return PatchReason.EXPLANATION if is_unwritten else None
 
 
 def _below_floor(target: Target, published: Published) -> bool:
@@ -203,7 +210,7 @@ FORGOTTEN_AFTER: Final = dt.timedelta(minutes=10)
 REVERTS_REPORTED_FROM: Final = 3
 """An edit by hand, or a kubelet that drops the keys at its restart, is one."""
 
-_State = tuple[tuple[int | None, ...], tuple[int | None, ...], int]
+_State = tuple[dict[str, int | None], dict[str, int | None], int]
 """Mid resources in capacity and in allocatable, and the hash of the status annotation, whose text takes 2 KiB."""
 
 
@@ -229,11 +236,19 @@ class WritePace:
         self._reverts = 0
         self._reverted_at: dt.datetime | None = None
 
-    def turn(self, node: store.StoredNode, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
-        """Return whether a node that differs from what it should have may be written."""
+    def turn(self, published: Published, text: str | None, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
+        """Return whether a node that differs from what it should have may be written.
+
+        It has these Mid resources and this status annotation now.
+        """
         if self._at is None:
             return WriteTurn()
-        is_new_revert = not self._is_reverted and self._state is not None and self._state != _node_state(node)
+        capacity, allocatable = (
+            {mid: amounts.get(mid) for mid in names.MID_RESOURCES}
+            for amounts in (published.capacity, published.allocatable)
+        )
+        found = capacity, allocatable, hash(text)
+        is_new_revert = not self._is_reverted and self._state is not None and self._state != found
         if is_new_revert:
             in_series = self._reverted_at is not None and now - self._reverted_at <= FORGOTTEN_AFTER
             self._reverts = self._reverts + 1 if in_series else 1
@@ -247,27 +262,11 @@ class WritePace:
 
     def written(self, body: Mapping[str, Any], now: dt.datetime, *, withdraws: bool) -> None:
         """Record a patch of the status of the node."""
-        self._at = now
-        self._state, self._withdraws, self._is_reverted = _patched_state(body), withdraws, False
+        self._at, self._withdraws, self._is_reverted = now, withdraws, False
+        values = {mid: value and int(value) for mid, value in body["status"]["allocatable"].items()}
+        self._state = values, values, hash(body["metadata"]["annotations"][names.ANNOTATION_MID_STATUS])
 
 
 def pause_seconds(reverts: int) -> float:
     """Return the least time between a write and the next one, after a number of reverts in series."""
     return Backoff(LEAST_SECONDS, LONGEST_SECONDS).step_seconds(max(reverts - 1, 0))
-
-
-def _node_state(node: store.StoredNode) -> _State:
-    published = published_on(node)
-    return _state(published.capacity, published.allocatable, mid_status.text_of(node))
-
-
-def _patched_state(body: Mapping[str, Any]) -> _State:
-    capacity, allocatable = (
-        {name: int(value) for name, value in body["status"][part].items() if value is not None}
-        for part in ("capacity", "allocatable")
-    )
-    return _state(capacity, allocatable, body["metadata"]["annotations"].get(names.ANNOTATION_MID_STATUS))
-
-
-def _state(capacity: Mapping[str, int], allocatable: Mapping[str, int], text: str | None) -> _State:
-    return tuple(map(capacity.get, names.MID_RESOURCES)), tuple(map(allocatable.get, names.MID_RESOURCES)), hash(text)

@@ -5,10 +5,12 @@ Pods are listed where the agent does not report their requests, and while Mid sh
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api_types import names
@@ -16,13 +18,16 @@ from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_report import Requests, UsableReport
+from api_types.node_metric.mid_resource import Terms
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import formula
-from manager.mid_resource.decision import Action, Case, LastSamples
-from manager.mid_resource.formula import FROM_PODS, FROM_REPORT, UNKNOWN, Floor, Period, Target
+from manager.mid_resource import decision, formula
+from manager.mid_resource.decision import Action, Case, Decision, DecisionInputs, LastSamples
+from manager.mid_resource.events import Event, clock_event, fall_event, reason_event
+from manager.mid_resource.formula import FROM_PODS, FROM_REPORT, UNKNOWN, Period, Target
 from manager.mid_resource.patch import WritePace
+from manager.slo_config.strategy import NodeStrategy
 
 log = logging.getLogger(__name__)
 
@@ -122,21 +127,68 @@ def _sum(requests: Iterable[pods.Resources]) -> pods.Resources:
     return total
 
 
-@dataclass
 class MidNodeState:
-    """Memory of one Node object; a node that is created again has a new one."""
+    """What the controller remembers of one Node object; a new leader begins with the status annotation."""
 
-    uid: str
-    last_samples: LastSamples = LastSamples()  # noqa: RUF009  # immutable
-    last_reason: str | None = None
-    """Reason code of the last reconcile."""
-    is_clock_reported: bool = False
-    pace: WritePace = field(default_factory=WritePace)
-    listed: ListedPods | None = None
-    period: Period | None = None
-    """Time in which Mid shrinks."""
-    has_ended_period: bool = False
-    """Whether one has ended here: the annotation may hold the old time until its next write."""
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.pace = WritePace()
+        self.listed: ListedPods | None = None
+        self.period: Period | None = None
+        """Time in which Mid shrinks."""
+        self.has_ended_period = False
+        """Whether one has ended here: the annotation may hold the old time until its next write."""
+        self.is_observed = False
+        """Whether the evictor has a state of the node."""
+        self._last_samples = LastSamples()
+        self._gathered: tuple[object, object, object, DecisionInputs] | None = None
+        self._last_reason: str | None = None
+        self._is_clock_reported = False
+
+    def decide(
+        self,
+        node: store.StoredNode,
+        metric: store.StoredNodeMetric | None,
+        strategy: NodeStrategy,
+        now: dt.datetime,
+        *,
+        is_preview: bool = False,
+    ) -> tuple[DecisionInputs, Decision]:
+        """Gather the inputs and decide; a preview is followed by a reconcile, which gathers the same ones only once."""
+        if (known := self._gathered) and known[0] is node and known[1] is metric and known[2] is strategy:
+            inputs = known[3]
+        else:
+            policy = decision.mid_policy(strategy)
+            inputs = decision.gather(node, metric, policy, enabled=strategy.enabled, last=self._last_samples)
+        self._gathered = (node, metric, strategy, inputs) if is_preview else None
+        decided = decision.decide(inputs, now)
+        sample = inputs.sample_time
+        if not is_preview and decided.action is Action.CALCULATE and sample is not None:
+            predicts = inputs.usable is not None and inputs.usable.has_prediction()
+            self._last_samples = LastSamples(sample, sample if predicts else self._last_samples.prediction)
+        return inputs, decided
+
+    def events(self, case: Case, target: Target, *, is_written: bool) -> list[Event]:
+        """Return the Events of a reconcile: a changed reason, a large fall, a clock that is wrong since."""
+        before, self._last_reason = self._last_reason, target.reason
+        if before is None:
+            before = case.written.reason if case.written else ""
+        found = [reason_event(before, target, case.published, case.detail)]
+        if is_written:
+            found.append(fall_event(target, case.published))
+        fault = case.inputs.clock_fault
+        if fault and not self._is_clock_reported:
+            found.append(clock_event(fault))
+        self._is_clock_reported = bool(fault)
+        return [event for event in found if event is not None]
+
+    def observed(self, *, is_kept: bool) -> None:
+        """Record whether the evictor keeps a state of the node."""
+        self.is_observed = is_kept
+
+    def note_list(self, listed: ListedPods | None) -> None:
+        """Record the newest pod list; None has the pods listed again."""
+        self.listed = listed
 
     def continue_or_begin_period(
         self, written: MidStatus | None, now: dt.datetime, sample: dt.datetime | None
@@ -145,19 +197,21 @@ class MidNodeState:
         self.period = formula.continue_or_begin(self.period, None if self.has_ended_period else written, now, sample)
         return self.period
 
+    def end_period(self) -> None:
+        """Record that Mid does not shrink."""
+        self.period, self.has_ended_period = None, True
+
 
 _NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATIVE.items()}
 
 
+@dataclass(eq=False)
 class Targets:
     """Makes targets. `newly_evicted` returns the UIDs of pods that leave although a list may not show it yet."""
 
-    def __init__(
-        self, api: session.Session, list_period: dt.timedelta, newly_evicted: Callable[[], Collection[str]] = frozenset
-    ) -> None:
-        self._api = api
-        self._list_period = list_period
-        self._newly_evicted = newly_evicted
+    api: session.Session
+    list_period: dt.timedelta
+    newly_evicted: Callable[[], Collection[str]] = frozenset
 
     async def make(self, case: Case, state: MidNodeState) -> tuple[Target, str]:
         """Return the values to publish, and the source of the requests in them."""
@@ -181,14 +235,14 @@ class Targets:
         Where a list fails, return the last known pods of the node; None where none are known.
         """
         last = state.listed
-        if last is not None and last.counts(sample, case.now, since, self._list_period):
+        if last is not None and last.counts(sample, case.now, since, self.list_period):
             return last.pods
         listed = last.pods._replace(is_old=True) if last and last.pods else None
         try:
-            listed = await list_node(self._api, case.name, self._newly_evicted)
+            listed = await list_node(self.api, case.name, self.newly_evicted)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", case.name, error)
-        state.listed = ListedPods(sample, case.now, listed)
+        state.note_list(ListedPods(sample, case.now, listed))
         return listed
 
     async def _calculated(self, case: Case, state: MidNodeState, report: UsableReport) -> tuple[Target, str]:
@@ -202,24 +256,35 @@ class Targets:
                     Requests(node_reservation.allocatable(case.node).resources, last_floor(case)),
                     UNKNOWN,
                 )  # no unallocated
-        target = _evaluated(case, report, requests)
-        shrinks = _is_short(target) or (case.closed and any(requests.mid.values()))
-        if not shrinks or not (case.policy.floor or case.is_evicted_from):
-            state.period, state.has_ended_period = None, True
+        evaluate = functools.partial(
+            formula.evaluated,
+            case.node,
+            report,
+            case.policy,
+            requests,
+            sample=case.inputs.sample_time,
+            max_increase_percent=case.strategy.strategy.mid_max_increase_percent,
+            closed=case.closed,
+        )
+        target = evaluate()
+        shrinks = target.is_short() or (case.closed and any(requests.mid.values()))
+        if not shrinks or not (case.policy.floor or case.record):
+            if state.period is not None or not state.has_ended_period:
+                state.end_period()
             return target, source
         period = state.continue_or_begin_period(case.written, case.now, case.inputs.sample_time)
-        if case.is_evicted_from or period.sample is None or period.sample != case.inputs.sample_time:
-            target = _evaluated(case, report, requests, await self._bound_before(case, state, period, requests))
-        return formula.with_floor_before(target, period.since), source
+        if case.record or period.sample is None or period.sample != case.inputs.sample_time:
+            target = evaluate(bound_before=await self._bound_before(case, state, period, requests))
+        return dataclasses.replace(target, floor_before=period.since), source
 
     async def _without_room(self, case: Case, state: MidNodeState, target: Target) -> Target:
         """Return a target of kept values for a closed node. No report shows yet which pods were evicted."""
-        if not case.is_evicted_from:
+        if case.record is None:
             return formula.kept_closed(target, last_floor(case), case.closed)
         since = state.continue_or_begin_period(case.written, case.now, None).since
         listed = await self._list(case, state, None, since)
         requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since)) if listed else last_floor(case)
-        return formula.with_floor_before(formula.kept_closed(target, requested, case.closed), since)
+        return dataclasses.replace(formula.kept_closed(target, requested, case.closed), floor_before=since)
 
     async def _bound_before(
         self, case: Case, state: MidNodeState, period: Period, requests: Requests
@@ -248,13 +313,16 @@ class Targets:
         requested: Mapping[str, int] = last_floor(case)
         if listed:
             requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since))
-        bound = Floor(
-            values={mid: mid_resource.bounded_floor(amount, capacity[mid]) for mid, amount in requested.items()},
-            capacity=capacity,
-            allocated=listed.requests().mid if listed else {},
-            bound_before=requested if listed else {},
-        )
-        return formula.withdrawn(bound, reason, since), FROM_PODS if listed else UNKNOWN
+        allocated = listed.requests().mid if listed else {}
+        floors = {}
+        for mid in names.MID_RESOURCES:
+            floor = mid_resource.bounded_floor(requested[mid], capacity[mid])
+            bound = requested[mid] if listed else None
+            floors[mid] = Terms(
+                published=floor, floor=floor, capacity=capacity[mid], allocated_mid=allocated.get(mid),
+                bound_before=bound,
+            )  # fmt: skip
+        return formula.withdrawn(floors, reason, since), FROM_PODS if listed else UNKNOWN
 
 
 def _no_more_than_reported(case: Case, listed: NodePods, requested: Mapping[str, int]) -> Mapping[str, int]:
@@ -276,26 +344,6 @@ def last_floor(case: Case) -> dict[str, int]:
     lines = case.written.resources if case.written else {}
     written = {mid: lines[mid].floor if mid in lines else None for mid in names.MID_RESOURCES}
     return {mid: case.published.allocatable.get(mid, 0) if floor is None else floor for mid, floor in written.items()}
-
-
-def _evaluated(
-    case: Case, report: UsableReport, requests: Requests, bound_before: Mapping[str, int] | None = None
-) -> Target:
-    return formula.evaluated(
-        case.node,
-        report,
-        case.policy,
-        requests,
-        sample=case.inputs.sample_time,
-        max_increase_percent=case.strategy.strategy.mid_max_increase_percent,
-        bound_before=bound_before,
-        closed=case.closed,
-    )
-
-
-def _is_short(target: Target) -> bool:
-    """Check whether less is calculated than Mid pods request."""
-    return any((line.calculated or 0) < (line.allocated_mid or 0) for line in target.lines.values())
 
 
 def _mid_capacity(node: store.StoredNode) -> dict[str, int]:

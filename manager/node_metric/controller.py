@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -36,29 +37,27 @@ log = logging.getLogger(__name__)
 _MOST_KEYS_LOGGED = 3
 
 
+@dataclass(eq=False)
 class NodeMetricController:
     """Writes the differences from the store and updates the store from the responses.
 
     `may_evict` returns whether the manager has the right to evict Mid pods.
     """
 
-    def __init__(
-        self,
-        api: session.Session,
-        cache: store.ClusterStore,
-        telemetry: Telemetry,
-        may_evict: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._may_evict = may_evict
-        self._api = api
-        self._cache = cache
-        self._telemetry = telemetry
+    api: session.Session
+    cache: store.ClusterStore
+    telemetry: Telemetry
+    may_evict: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
         self._dropped: dict[str, Mapping[str, Any]] = {}
         """Patches that changed nothing, by node: the CRD drops their fields."""
 
-    def retry_dropped(self) -> None:
-        """Send the patches that changed nothing again at the next reconcile: the CRD is another one."""
+    def retry_dropped(self) -> list[str]:
+        """Return the nodes whose patches changed nothing, to send them again: the CRD is another one."""
+        nodes = list(self._dropped)
         self._dropped.clear()
+        return nodes
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
@@ -70,8 +69,8 @@ class NodeMetricController:
         return todo.action is not MetricAction.NONE and self._dropped.get(name) != todo.body
 
     def _plan(self, name: str, strategy: NodeStrategy | None) -> MetricChange:
-        spec = metric_spec.wire_for_node(strategy, may_evict=self._may_evict()) if strategy else None
-        return metric_spec.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), spec)
+        spec = metric_spec.wire_for_node(strategy, may_evict=self.may_evict()) if strategy else None
+        return metric_spec.plan(self.cache.nodes.get(name), self.cache.node_metrics.get(name), spec)
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
         """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays unchanged.
@@ -82,7 +81,7 @@ class NodeMetricController:
         if todo.action is MetricAction.CREATE:
             await self._create(name, todo.body)
             todo = self._plan(name, strategy)  # it may have existed already
-        metric = self._cache.node_metrics.get(name)
+        metric = self.cache.node_metrics.get(name)
         if todo.action is MetricAction.UPDATE and metric is not None:
             await self._update(name, metric, todo.body)
         elif todo.action is MetricAction.DELETE and metric is not None:
@@ -90,28 +89,29 @@ class NodeMetricController:
 
     async def _create(self, name: str, body: Mapping[str, Any]) -> None:
         try:
-            with self._telemetry.write("node_metric"):
-                metric = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.StoredNodeMetric)
+            with self.telemetry.write("node_metric"):
+                metric = await objects.create(self.api, resources.NODE_METRICS, body, decode=store.StoredNodeMetric)
         except errors.AlreadyExists:
-            metric = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
+            metric = await objects.get(self.api, resources.NODE_METRICS, name, decode=store.StoredNodeMetric)
         else:
             log.info("node %s: created the NodeMetric", name)
-        self._cache.node_metrics.update(metric)
+        self.cache.node_metrics.update(metric)
 
     async def _update(self, name: str, metric: store.StoredNodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:
             return
         log.info("node %s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
-            with self._telemetry.write("node_metric"):
+            with self.telemetry.write("node_metric"):
                 written = await objects.merge_patch(
-                    self._api, resources.NODE_METRICS, name, patch, decode=store.StoredNodeMetric
+                    self.api, resources.NODE_METRICS, name, patch, decode=store.StoredNodeMetric
                 )
         except errors.NotFound:
-            self._cache.node_metrics.remove(name, metric.metadata.uid)
+            self.cache.node_metrics.remove(name, metric.metadata.uid)
             raise
-        if self._cache.node_metrics.has(written):
-            self._cache.node_metrics.update(written)
+        stored = self.cache.node_metrics.get(name)
+        if stored is not None and stored.metadata.uid == written.metadata.uid:
+            self.cache.node_metrics.update(written)
         if written.metadata.resource_version == metric.metadata.resource_version:
             log.debug("node %s: the CRD drops spec fields, see the Event on it", name)
             self._dropped[name] = patch
@@ -121,20 +121,20 @@ class NodeMetricController:
     async def _delete_orphan(self, name: str, metric: store.StoredNodeMetric) -> None:
         """Delete a NodeMetric whose Node is gone. Reads the Node first: the store may not hold all nodes yet."""
         try:
-            node = await objects.get(self._api, resources.NODES, name, decode=pods.Node)
+            node = await objects.get(self.api, resources.NODES, name, decode=pods.Node)
         except errors.NotFound:
             pass
         else:
-            self._cache.nodes.update(node)
+            self.cache.nodes.update(node)
             return
         try:
-            with self._telemetry.write("node_metric"):
-                await objects.delete(self._api, resources.NODE_METRICS, name, uid=metric.metadata.uid)
+            with self.telemetry.write("node_metric"):
+                await objects.delete(self.api, resources.NODE_METRICS, name, uid=metric.metadata.uid)
         except (errors.NotFound, errors.Conflict):
             pass  # gone already, or replaced by an object of the same name
         else:
             log.info("node %s: deleted the NodeMetric, its Node is gone", name)
-        self._cache.node_metrics.remove(name, metric.metadata.uid)
+        self.cache.node_metrics.remove(name, metric.metadata.uid)
 
 
 def _changed(patch: Mapping[str, Any]) -> Iterator[str]:
@@ -205,22 +205,17 @@ def _missing(expected: Mapping[str, Any], served: Mapping[str, Any], path: str) 
             yield from _missing(expected[key], served[key], path + mark)
 
 
+@dataclass(eq=False)
 class SchemaWatch:
     """Reports dropped fields when they change: by an Event on the CRD, a log line, a metric and a call."""
 
-    def __init__(
-        self,
-        api: session.Session,
-        recorder: EventRecorder,
-        telemetry: Telemetry,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._api = api
-        self._recorder = recorder
-        self._telemetry = telemetry
-        self._sleep = sleep
-        self._on_change = on_change
+    api: session.Session
+    recorder: EventRecorder
+    telemetry: Telemetry
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    on_change: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._reported: tuple[str, ...] = ()
 
     async def run(self, period_seconds: float) -> None:
@@ -230,24 +225,24 @@ class SchemaWatch:
                 await self.once()
             except errors.ApiServerError as error:
                 log.warning("cannot read CRD %s: %s; retrying in %g s", NAME, error, period_seconds)
-            await self._sleep(period_seconds)
+            await self.sleep(period_seconds)
 
     async def once(self) -> None:
         """Check once, and report a change. Raises errors.ApiServerError."""
-        served = await read(self._api)
+        served = await read(self.api)
         if served is None:
             return
         dropped = dropped_fields(served)
-        self._telemetry.dropped_fields.set(len(dropped))
+        self.telemetry.dropped_fields.set(len(dropped))
         if dropped == self._reported:
             return
         self._reported = dropped
-        self._on_change()
+        self.on_change()
         about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, uid="")
         if dropped:
-            await self._recorder.event(about, "Warning", DROPPED, describe_dropped(dropped))
+            await self.recorder.event(about, "Warning", DROPPED, describe_dropped(dropped))
         else:
-            await self._recorder.event(about, "Normal", KEPT, "this CRD keeps every field again")
+            await self.recorder.event(about, "Normal", KEPT, "this CRD keeps every field again")
 
 
 def describe_dropped(dropped: tuple[str, ...]) -> str:

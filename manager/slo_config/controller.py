@@ -21,6 +21,7 @@ import enum
 import logging
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from api_types import names
@@ -41,22 +42,17 @@ log = logging.getLogger(__name__)
 MOST_PROBLEM_EVENTS = 20  # Events per document; the last one counts the rest
 
 
+@dataclass(eq=False)
 class ConfigReporter:
     """Writes Events and the annotation; no decision waits for it."""
 
-    def __init__(
-        self,
-        api: session.Session,
-        settings: ManagerSettings,
-        recorder: EventRecorder,
-        telemetry: Telemetry,
-        clock: Callable[[], dt.datetime],
-    ) -> None:
-        self._api = api
-        self._settings = settings
-        self._recorder = recorder
-        self._telemetry = telemetry
-        self._clock = clock
+    api: session.Session
+    settings: ManagerSettings
+    recorder: EventRecorder
+    telemetry: Telemetry
+    clock: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self._about: Subject | None = None
         self._overlaps: set[tuple[int, int]] = set()
 
@@ -76,7 +72,7 @@ class ConfigReporter:
             resources.CONFIG_MAPS,
             config_map.metadata.name,
             config_map.metadata.uid,
-            namespace=self._settings.namespace,
+            namespace=self.settings.namespace,
             resource_version=config_map.metadata.resource_version,
         )
         if outcome.changed:
@@ -84,7 +80,7 @@ class ConfigReporter:
         for severity, reason, text in self._events(outcome, applied_before):
             if not is_current():
                 return
-            await self._recorder.event(about, severity, reason, text)
+            await self.recorder.event(about, severity, reason, text)
 
     def _events(
         self, outcome: evaluation.ConfigOutcome, applied_before: bool
@@ -98,9 +94,9 @@ class ConfigReporter:
             yield "Warning", evaluation.reason(outcome), rest
         if outcome.unused:
             yield "Normal", evaluation.UNUSED, colocation_document.unused_text(outcome.unused)
-        summary = evaluation.summary(outcome, kept_in=self._settings.last_good_config_map)
+        summary = evaluation.summary(outcome, kept_in=self.settings.last_good_config_map)
         if outcome.state is evaluation.State.REFUSED:
-            log.warning("ConfigMap %s: %s", self._settings.config_map, summary)
+            log.warning("ConfigMap %s: %s", self.settings.config_map, summary)
         elif not applied_before:
             yield "Normal", evaluation.APPLIED, summary
 
@@ -119,7 +115,7 @@ class ConfigReporter:
                 self._overlaps.add((first, other))
                 problem = advice.overlap(configured.document, [first], other, node)
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-                await self._recorder.event(self._about, "Warning", evaluation.ADVICE, text)
+                await self.recorder.event(self._about, "Warning", evaluation.ADVICE, text)
 
     async def annotate(self, outcome: evaluation.ConfigOutcome, config_map: ConfigMap) -> ConfigMap | None:
         """Write the status annotation where it differs; return the ConfigMap as written.
@@ -127,15 +123,15 @@ class ConfigReporter:
         The apiserver refuses the patch where the ConfigMap was replaced meanwhile. Raises errors.ApiServerError.
         """
         before = (config_map.metadata.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
-        kept_in = self._settings.last_good_config_map
-        text = evaluation.annotation(outcome, before, self._clock(), kept_in=kept_in)
+        kept_in = self.settings.last_good_config_map
+        text = evaluation.annotation(outcome, before, self.clock(), kept_in=kept_in)
         if text is None:
             return None
         annotations = {names.ANNOTATION_COLOCATION_CONFIG_STATUS: text}
         patch = {"metadata": {"uid": config_map.metadata.uid, "annotations": annotations}}
-        with self._telemetry.write("config_status"):
+        with self.telemetry.write("config_status"):
             return await objects.merge_patch(
-                self._api, resources.CONFIG_MAPS, config_map.metadata.name, patch, namespace=self._settings.namespace,
+                self.api, resources.CONFIG_MAPS, config_map.metadata.name, patch, namespace=self.settings.namespace,
                 decode=ConfigMap,
             )  # fmt: skip
 
@@ -166,6 +162,7 @@ _Decided = tuple[str | None, str | None]
 """UID of a ConfigMap, None where it is absent, and its document."""
 
 
+@dataclass(eq=False)
 class ConfigController:
     """`strategies` is the configuration in force; None until a document was valid.
 
@@ -173,27 +170,17 @@ class ConfigController:
     in force; `clock` returns aware time.
     """
 
-    def __init__(
-        self,
-        api: session.Session,
-        settings: ManagerSettings,
-        *,
-        config_maps: ConfigMapStore,
-        reporter: ConfigReporter,
-        telemetry: Telemetry,
-        on_change: Callable[[], None],
-        schedule: Callable[[ConfigStep, float], None],
-        clock: Callable[[], dt.datetime],
-    ) -> None:
+    api: session.Session
+    settings: ManagerSettings
+    config_maps: ConfigMapStore
+    reporter: ConfigReporter
+    telemetry: Telemetry
+    on_change: Callable[[], None]
+    schedule: Callable[[ConfigStep, float], None]
+    clock: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self.strategies: Strategies | None = None
-        self._api = api
-        self._settings = settings
-        self._config_maps = config_maps
-        self._reporter = reporter
-        self._telemetry = telemetry
-        self._on_change = on_change
-        self._schedule = schedule
-        self._clock = clock
         self._decided: _Decided | None = None
         self._outcome: evaluation.ConfigOutcome | None = None
         self._confirmed: dt.datetime | None = None
@@ -231,13 +218,13 @@ class ConfigController:
             self._failures[ConfigStep(step)] = attempt + 1
             delay = _DELAYS.seconds(attempt, random.random)
             log.warning("cannot %s: %s; retrying in %.0f s", step, error, delay)
-            self._schedule(ConfigStep(step), delay)
+            self.schedule(ConfigStep(step), delay)
         else:
             self._failures.pop(ConfigStep(step), None)
 
     async def _restore(self) -> None:
         """Put the stored document of an earlier leader in force, unless a newer one is. Raises ApiServerError."""
-        stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
+        stored = await read(self.api, self.settings.namespace, self.settings.last_good_config_map)
         data = stored.data if stored else None
         if self._last_good is not None:
             return  # a newer document was decided meanwhile, and will be stored
@@ -245,16 +232,16 @@ class ConfigController:
         if (last_good := evaluation.restore(data)) is not None:
             self._put_in_force(last_good)
             self._decided = None  # what is refused is measured against it
-            self._schedule(ConfigStep.DECIDE, 0)
+            self.schedule(ConfigStep.DECIDE, 0)
         elif self._stored is not None:
             log.warning(
                 "the document stored in ConfigMap %s is no longer valid; `koordctl config check` lists why",
-                self._settings.last_good_config_map,
+                self.settings.last_good_config_map,
             )
 
     def decide(self) -> None:
         """Decide from the store what is in force, and add the steps that report and store it."""
-        config_map = self._config_maps.get(self._settings.config_map)
+        config_map = self.config_maps.get(self.settings.config_map)
         if config_map is None and not self._counts_as_absent():
             return  # not known, or not for long enough
         data = config_map.data if config_map else None
@@ -267,57 +254,58 @@ class ConfigController:
         self._known_before = (outcome.text or "") == self._stored
         if outcome.state is not evaluation.State.REFUSED:
             self._last_good = outcome.text or ""
-        self._telemetry.set_config_state(outcome.state)
-        self._telemetry.config_problems.set(len(outcome.problems))
+        self.telemetry.set_config_state(outcome.state)
+        self.telemetry.config_problems.set(len(outcome.problems))
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
         if config_map is None:
             log.warning(
                 "ConfigMap %s has been absent for %g s: the defaults are in force, colocation is off",
-                self._settings.config_map, ABSENCE_SECONDS,
+                self.settings.config_map, ABSENCE_SECONDS,
             )  # fmt: skip
-        self._schedule(ConfigStep.REPORT, 0)
-        self._schedule(ConfigStep.STORE, 0)
+        self.schedule(ConfigStep.REPORT, 0)
+        self.schedule(ConfigStep.STORE, 0)
 
     def _counts_as_absent(self) -> bool:
         """Check whether the ConfigMap has been absent for long enough; confirm it, when it will have been."""
-        since = self._config_maps.absent_since
+        since = self.config_maps.absent_since
         if since is None or self._confirmed == since:
             return since is not None
-        seconds = ABSENCE_SECONDS - (self._clock() - since).total_seconds()
+        seconds = ABSENCE_SECONDS - (self.clock() - since).total_seconds()
         if seconds > 0:
             log.warning(
                 "ConfigMap %s is absent: the present configuration stays in force for %.0f s, then the defaults apply",
-                self._settings.config_map, seconds,
+                self.settings.config_map, seconds,
             )  # fmt: skip
-        self._schedule(ConfigStep.CONFIRM, max(seconds, 0.0))
+        self.schedule(ConfigStep.CONFIRM, max(seconds, 0.0))
         return False
 
     async def _confirm_absence(self) -> None:
         """Read the ConfigMap once its absence has lasted: the watch may be late. Raises ApiServerError."""
-        since = self._config_maps.absent_since
-        if since is None or (self._clock() - since).total_seconds() < ABSENCE_SECONDS:
-            return  # it returned; a later absence has a step of its own
-        config_map = await read(self._api, self._settings.namespace, self._settings.config_map)
+        since = self.config_maps.absent_since
+        if since is None or (self.clock() - since).total_seconds() < ABSENCE_SECONDS:
+            self._counts_as_absent()  # it returned; a later absence has a time of its own
+            return
+        config_map = await read(self.api, self.settings.namespace, self.settings.config_map)
         if config_map is not None:
-            self._config_maps.update(config_map)
-        elif self._config_maps.absent_since == since:
+            self.config_maps.update(config_map)
+        elif self.config_maps.absent_since == since:
             self._confirmed = since
         self.decide()
 
     def _put_in_force(self, configured: Configuration) -> None:
         self.strategies = Strategies(configured)
-        self._telemetry.show_config_in_force(self._clock(), configured.longest_report_interval_seconds)
-        self._on_change()
+        self.telemetry.show_config_in_force(self.clock(), configured.longest_report_interval_seconds)
+        self.on_change()
 
     async def _report(self) -> None:
         """Post the Events of the decided document and write the annotation. Raises ApiServerError."""
         if self._annotation_unknown:
-            config_map = await read(self._api, self._settings.namespace, self._settings.config_map)
+            config_map = await read(self.api, self.settings.namespace, self.settings.config_map)
             if config_map is not None:
-                self._config_maps.update(config_map)
+                self.config_maps.update(config_map)
             self._annotation_unknown = False
-        outcome, decided, current = self._outcome, self._decided, self._config_maps.get(self._settings.config_map)
+        outcome, decided, current = self._outcome, self._decided, self.config_maps.get(self.settings.config_map)
         if (
             outcome is None
             or current is None
@@ -325,7 +313,7 @@ class ConfigController:
         ):
             return  # what is there now is decided next, and reported after that
         if self._posted != decided:
-            await self._reporter.post_events(
+            await self.reporter.post_events(
                 outcome, current, applied_before=self._known_before, is_current=lambda: self._outcome is outcome
             )
             if self._outcome is not outcome:
@@ -334,11 +322,11 @@ class ConfigController:
         await self._annotate(outcome, current.metadata.uid)
 
     async def _annotate(self, outcome: evaluation.ConfigOutcome, uid: str) -> None:
-        config_map = self._config_maps.get(self._settings.config_map)
+        config_map = self.config_maps.get(self.settings.config_map)
         if config_map is None or config_map.metadata.uid != uid:
             return
         try:
-            written = await self._reporter.annotate(outcome, config_map)
+            written = await self.reporter.annotate(outcome, config_map)
         except (errors.NotFound, errors.Conflict, errors.Invalid) as error:
             log.info(
                 "the ConfigMap %s was replaced before its annotation was written: %s", config_map.metadata.name, error
@@ -350,7 +338,7 @@ class ConfigController:
             raise
         else:
             if written is not None:
-                self._config_maps.update(written)
+                self.config_maps.update(written)
 
     async def _store(self) -> None:
         """Store the last valid document, even after a later one was refused. Raises ApiServerError."""
@@ -358,17 +346,17 @@ class ConfigController:
         if text is None or text == self._stored:
             return
         self._stored = None  # until the apiserver has confirmed it: a write that fails may have happened
-        with self._telemetry.write("last_good_config"):
+        with self.telemetry.write("last_good_config"):
             await self._upsert(
-                self._settings.last_good_config_map,
-                self._settings.namespace,
+                self.settings.last_good_config_map,
+                self.settings.namespace,
                 {names.COLOCATION_CONFIG_KEY: text},
             )
         self._stored = text
 
     async def _upsert(self, name: str, namespace: str, data: dict[str, str]) -> None:
         try:
-            await objects.merge_patch(self._api, resources.CONFIG_MAPS, name, {"data": data}, namespace=namespace)
+            await objects.merge_patch(self.api, resources.CONFIG_MAPS, name, {"data": data}, namespace=namespace)
         except errors.NotFound:
             body = {
                 "apiVersion": "v1",
@@ -376,7 +364,7 @@ class ConfigController:
                 "metadata": {"name": name, "annotations": {"kubernetes.io/description": _DESCRIPTION}},
                 "data": data,
             }
-            await objects.create(self._api, resources.CONFIG_MAPS, body, namespace=namespace)
+            await objects.create(self.api, resources.CONFIG_MAPS, body, namespace=namespace)
 
 
 _DESCRIPTION = "The last valid colocation-config, stored by koord-manager. Edit slo-controller-config instead."

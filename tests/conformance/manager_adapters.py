@@ -294,8 +294,7 @@ def target_of(case: Mapping[str, Any]) -> formula.Target:
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, labels_of(case["node"]), annotations_of(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
-    degrade_after = decision.degrade_time(holds.strategy)
-    known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
+    known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True)
     decided = decision.decide(known, NOW)
     if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
         return formula.withdrawn(None, decided.reason)

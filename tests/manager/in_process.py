@@ -14,6 +14,8 @@ import httpx2
 import prometheus_client
 from prometheus_client import metrics
 
+from manager.events import EventRecorder
+
 STOP = (signal.SIGTERM, signal.SIGINT)
 _GIVE_UP = signal.SIGUSR1
 _SECONDS = 15.0
@@ -21,6 +23,12 @@ _SECONDS = 15.0
 
 class Interrupted(Exception):
     """A signal that the program does not handle, or the last one to a program that does not end."""
+
+
+async def posted(recorder):
+    """Post the Events that are queued now."""
+    while not recorder._waiting.empty():
+        await EventRecorder.event(recorder, *recorder._waiting.get_nowait())
 
 
 class InThread:

@@ -6,16 +6,16 @@ import prometheus_client
 import pytest
 
 from manager import assembly, leader
-from manager.cache import config_watch
 from manager.cache.work_queue import Lane
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigStep
 from tests.manager.conftest import allocated, amounts, worked_off
+from tests.manager.in_process import posted
 
 
 @pytest.fixture
 async def parts(world):
-    made = assembly.assemble(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
+    made = assembly.Components(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
     world.cache = made.cache
     world.configure({"enable": True})
     world.add_node()
@@ -33,7 +33,7 @@ async def reconcile(world, parts, times=1):
         world.sync_cache()
         await parts.reconciler.reconcile("n1")
         await worked_off(parts.spec_queue)
-    await parts.events.drain()
+    await posted(parts.events)
     world.sync_cache()
 
 
@@ -134,19 +134,11 @@ async def test_a_right_to_evict_that_is_granted_changes_the_predictor_of_each_no
     assert predictors() == ["calibrated", "calibrated"]
 
 
-async def test_misconfigured_nodes_are_exported(world, parts):
-    value = world.telemetry.registry.get_sample_value
-    assert value("koord_manager_misconfigured_nodes") == 0
-    world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}})
-    await reconcile(world, parts)
-    assert value("koord_manager_misconfigured_nodes") == 1
-
-
 async def test_reads_an_edit_of_the_configuration_that_no_watch_delivered(world, parts):
     world.configure({"enable": False})
     world.sync_cache()
-    await config_watch.read(world.api, ManagerSettings(workers=1), parts.cache.config_maps)
-    leader.add_everything(parts)
+    await leader.read(world.api, ManagerSettings(workers=1), parts.cache.config_maps)
+    parts.add_everything()
     await worked_off(parts.config_queue)
     assert parts.config.strategies.configuration.cluster.enable is False
     assert parts.queue.depth(Lane.NORMAL) == 1

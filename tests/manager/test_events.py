@@ -6,7 +6,8 @@ import pytest
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.events import BURST, MOST_WAITING, OBJECT_BURST, OBJECT_PER_SECOND, EventRecorder, QueuedRecorder
-from tests.fakes import apiserver, cluster
+from tests.fakes import apiserver
+from tests.manager.in_process import posted
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 CONFIG_MAP = Subject(resources.CONFIG_MAPS, "slo-controller-config", "u", namespace="koordinator-system")
@@ -17,7 +18,7 @@ def after(seconds):
 
 
 async def test_events_of_all_nodes_at_once_are_bounded_and_counted_and_the_config_maps_still_posted(world):
-    recorder = EventRecorder(world.config._api, world.telemetry, world.clock)
+    recorder = EventRecorder(world.config.api, world.telemetry, world.clock)
     for number in range(BURST + 5):
         await recorder.event(Subject(resources.NODES, f"n{number}", f"u{number}"), "Normal", "Reason", "text")
     await recorder.event(CONFIG_MAP, "Warning", "Reason", "text")
@@ -27,7 +28,7 @@ async def test_events_of_all_nodes_at_once_are_bounded_and_counted_and_the_confi
 
 
 async def test_the_same_event_again_is_counted(world):
-    recorder = EventRecorder(world.config._api, world.telemetry, world.clock)
+    recorder = EventRecorder(world.config.api, world.telemetry, world.clock)
     for _ in range(3):
         await recorder.event(CONFIG_MAP, "Warning", "Reason", "text")
     [item] = world.server.all("events")
@@ -62,14 +63,6 @@ async def test_one_node_cannot_use_up_the_events_of_the_others_nor_the_log(world
     assert len(world.server.all("events")) == BURST + 10
 
 
-async def test_the_rates_of_objects_that_are_gone_are_forgotten(world, monkeypatch):
-    monkeypatch.setattr("manager.events._MOST_OBJECTS", 3)
-    recorder = EventRecorder(world.api, world.telemetry, world.clock)
-    for number in range(5):
-        await recorder.event(Subject(resources.NODES, f"n{number}", ""), "Warning", "Reason", "text")
-    assert [name for _, _, name in recorder._object_buckets] == ["n2", "n3", "n4"]
-
-
 ABOUT = Subject(resources.NODES, "n1", "uid")
 
 
@@ -93,7 +86,7 @@ async def test_an_event_is_posted_later_and_nothing_waits_for_it(world, recorder
     assert world.events() == []
     running.cancel()
     world.server.hanging.clear()
-    await recorder.drain()
+    await posted(recorder)
     assert len(world.events()) == 4  # the first one was on its way
 
 
@@ -101,13 +94,3 @@ async def test_events_beyond_the_bound_are_counted_as_lost(world, recorder):
     for number in range(MOST_WAITING + 3):
         await recorder.event(ABOUT, "Normal", "Reason", f"text {number}")
     assert lost(world) == 3
-
-
-async def test_goes_on_after_an_event_that_is_refused(world, recorder):
-    world.server.refuse["POST", "events"] = cluster.Refusal(403, "Forbidden", "x")
-    await recorder.event(ABOUT, "Normal", "Reason", "first")
-    await recorder.drain()
-    world.server.refuse.clear()
-    await recorder.event(ABOUT, "Normal", "Reason", "second")
-    await recorder.drain()
-    assert (lost(world), len(world.events())) == (1, 1)

@@ -1,11 +1,9 @@
 """200 nodes whose annotations are as bad as the apiserver lets them be cost bounded work and memory."""
 
 import difflib
-import gc
 import json
 import subprocess
 import sys
-import weakref
 
 import pytest
 
@@ -15,8 +13,6 @@ from api_types.kubernetes import pods
 from api_types.node_metric import mid_status
 from manager.cache import store
 from manager.events import OBJECT_BURST, EventRecorder
-from manager.mid_resource.decision import mid_policy
-from manager.node_metric.spec import for_node
 from manager.reconciler import Reconciler
 from manager.slo_config import strategy
 from tests.manager import hostile_nodes
@@ -74,16 +70,6 @@ def test_of_many_problems_the_first_20_are_named_and_the_others_counted(work):
     assert work["quoted"] == 20
 
 
-def test_a_counted_problem_refuses_the_layer_as_a_named_one_does():
-    repeated = [field for field in strategy.slo.ColocationStrategy.model_fields if field.startswith("m")]
-    keys = [strategy.camel_case(field) for field in repeated][:20]
-    twice = ",".join(f'"{key}":null,"{key}":null' for key in keys)
-    more = ",".join(f'"x{number}":1' for number in range(30))
-    found, problems = document.read_strategy(f"{{{twice},{more}}}")
-    assert found is None
-    assert problems[-1].effect is Effect.LAYER_IGNORED
-
-
 @pytest.mark.parametrize("number", range(0, 14, 2))
 def test_the_work_for_an_annotation_is_bounded(work, number):
     text = hostile_nodes.annotations(number)[STRATEGY]
@@ -119,12 +105,6 @@ def test_lists_of_an_annotation_are_bounded():
         assert "at most" in problem.expected
 
 
-def test_a_cached_strategy_holds_nothing_that_no_controller_reads():
-    known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
-    found = known.merged({}, {STRATEGY: '{"enable": true, "extensions": {"a": 1}}'})
-    assert (found.strategy.extensions, found.layers, found.strategy.enable) == (None, (), True)
-
-
 def test_strategies_are_kept_by_digest_and_the_oldest_is_dropped(monkeypatch, work):
     monkeypatch.setattr(strategy, "MOST_KNOWN", 4)
     known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
@@ -142,12 +122,6 @@ def test_strategies_are_kept_by_digest_and_the_oldest_is_dropped(monkeypatch, wo
     assert not any(text in repr(list(known._known)) for text in texts)
 
 
-def test_all_annotations_that_are_too_long_share_one_strategy(work):
-    known = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
-    found = {id(known.merged({}, {STRATEGY: hostile_nodes.longest_text(number)})) for number in range(5)}
-    assert (len(found), work["decoded"]) == (1, 0)
-
-
 async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(world, work):
     world.configure({"enable": True})
     await world.config.start()
@@ -159,7 +133,7 @@ async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(w
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
         recorder=recorder,
-        requeue_after=lambda name, seconds: None,
+        add=lambda name: None,
         add_spec=lambda name: None,
     )
     world.add_node(annotations={STRATEGY: hostile_nodes.decoded_text(0)})
@@ -211,15 +185,3 @@ print(rss_mebibytes() - before)
 def test_200_hostile_nodes_take_at_most_32_mebibytes():
     ran = subprocess.run([sys.executable, "-c", MEMORY % NODES], capture_output=True, text=True, check=True, timeout=50)
     assert float(ran.stdout) <= 32
-
-
-def test_what_is_computed_from_strategies_is_bounded():
-    strategies = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
-    results = []
-    for index in range(2 * strategy.MOST_KNOWN):
-        text = json.dumps({"midReclaimRatioPercent": index % 100, "metricReportIntervalSeconds": 30 + index})
-        found = strategies.merged({}, {STRATEGY: text})
-        results += [weakref.ref(mid_policy(found)), weakref.ref(for_node(found))]
-    del found
-    gc.collect()
-    assert sum(each() is not None for each in results) <= 2 * strategy.MOST_KNOWN == 512

@@ -139,20 +139,6 @@ async def test_follows_edits_of_node_and_node_metric_by_their_events():
             await until(lambda: policy()["degradeTimeMinutes"] == 15)
 
 
-async def test_an_object_that_cannot_be_decoded_delays_no_other():
-    async with cluster.running() as server:
-        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
-        add_node(server, "n1")
-        add_node(server, "n2")
-        server.add("nodemetrics", {"metadata": {"name": "n1"}, "status": {"prodPeakMetric": amounts(None, "6k")}})
-        configure(server, {"enable": True})
-        async with leader(server) as status:
-            await until(lambda: server.get("nodemetrics", "n2"))
-            report(server, "n2", "2")
-            await until(lambda: mid_cpu(server, "n2") == "6000")
-            assert status.problem is None
-
-
 def publish_before(server, name, minutes_ago):
     """Add a node with the Mid resources that an earlier leader wrote after a sample of that age."""
     time = (clock.utc_now() - dt.timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -235,14 +221,6 @@ async def test_a_leader_that_ends_leaves_no_watch_behind():
         async with leader(server):
             await until(lambda: {"nodes", "nodemetrics", "configmaps"} <= watched(server))
         await until(lambda: {task for task in asyncio.all_tasks() - before if "Cluster." not in repr(task)} == set())
-
-
-async def test_a_leader_that_is_stopped_while_it_starts_begins_no_work():
-    async with cluster.running() as server:
-        add_node(server, "n1")
-        async with leader(server):
-            pass
-        assert not [each for each in server.requests if "configmaps" in each.path or each.method != "GET"]
 
 
 def watched(server):

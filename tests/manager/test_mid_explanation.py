@@ -161,10 +161,3 @@ async def test_names_the_last_eviction_and_when_the_node_opens(world):
         "eviction: the node accepts new Mid pods again once 110 % of what its Mid pods request are calculated" in text
     )
     assert "no new Mid pod is admitted, and no more is published than Mid pods request: a Mid pod was evicted" in text
-
-
-async def test_names_no_pod_where_none_is_short(world):
-    short = await Short(world).start()
-    short.add_pod("a")
-    await short.minutes(1)
-    assert (await explain(world)).eviction == ()

@@ -100,14 +100,3 @@ async def test_where_the_emptying_is_interrupted_no_pod_is_next_until_the_memory
     await high_memory(short)
     (following,) = starting(await sentences(world), "next")
     assert following.startswith("next, tenant/n1-m1 is evicted, once 3 consecutive reports show it: the node uses 75 %")
-
-
-async def test_a_shortage_of_a_cordoned_node_names_no_pod(world):
-    short = await start(Short(world))
-    await short.report(calculated=(0, 0))
-    assert len(starting(await sentences(world), "next, tenant/m0 is evicted, once 3")) == 1
-    await change(short, CORDONED)
-    assert await sentences(world) == [f"{ONLY_MEMORY}the node is cordoned (spec.unschedulable)"]
-    short.pass_seconds(60)
-    await short.report(calculated=(8000, 16_000))
-    assert await sentences(world) == [], "it is not short"

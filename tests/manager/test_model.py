@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import session
 from manager import assembly
 from manager import leader as leading
-from manager.cache import config_watch
 from manager.lease import LeaderElector, Role
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
@@ -61,7 +60,6 @@ class Manager:
         self.identity = f"manager-{number}"
         self.elector = LeaderElector(SETTINGS, self.identity, clock=life.monotonic, now=lambda: life.now)
         self.parts = None
-        self.sink = None
         self.cursor = 0
         self.lease_session = None
 
@@ -76,10 +74,9 @@ class Manager:
     async def _lead(self):
         api = await self.life.session(self, self.elector.may_write)
         telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
-        self.parts = assembly.assemble(
+        self.parts = assembly.Components(
             api, SETTINGS, telemetry, clock=lambda: self.life.now, sleep=lambda _: asyncio.sleep(0)
         )
-        self.sink = self.parts.sink
         self.cursor = len(self.life.server.changes)
         self.api = api
         await self._list()
@@ -103,10 +100,16 @@ class Manager:
                 self._deliver(plural, kind, item)
 
     def _deliver(self, plural, kind, item):
+        cache, name = self.parts.cache, item["metadata"]["name"]
+        known = {"nodes": cache.nodes, "nodemetrics": cache.node_metrics, "configmaps": cache.config_maps}[plural]
         if kind == "DELETED":
-            self.sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])
+            known.remove(name, item["metadata"]["uid"])
         else:
-            self.sink.updated(plural, self.sink.decode(plural, item))
+            known.update(known.decode(item))
+        if plural == "configmaps":
+            self.parts.add_config()
+        else:
+            self.parts.queue.add(name)
 
     async def work(self, *, everything=False):
         """Run the queue until it is empty; `everything`: after the lists of expired watches, and the hourly read."""
@@ -114,8 +117,8 @@ class Manager:
             return
         if everything:
             await self._list()
-            await config_watch.read(self.api, SETTINGS, self.parts.cache.config_maps)
-            leading.add_everything(self.parts)
+            await leading.read(self.api, SETTINGS, self.parts.cache.config_maps)
+            self.parts.add_everything()
         parts = self.parts
         if everything:
             parts.config_queue.add(ConfigStep.STORE)  # a retry of a write, whose timer `worked_off` has dropped

@@ -214,7 +214,7 @@ def test_a_leader_whose_kopf_has_ended_is_not_alive(served):
     def script():
         until(lambda: leads(manager, served))
         assert page(manager, "/healthz") == (200, "alive as leader")
-        thread = manager._leadership.config_watch._thread
+        thread = manager._leadership.kopf
         thread.stop.set()
         until(lambda: not thread.is_alive())
         assert page(manager, "/healthz") == (503, "kopf has ended: no edit of the ConfigMap is seen")

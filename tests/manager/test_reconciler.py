@@ -8,15 +8,15 @@ RATIO = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
 LEFT_OUT = "(this layer is ignored, what lies below it stays in force)"
 
 
-def reconciler_of(world, requeue_after=lambda name, seconds: None):
+def reconciler_of(world, add=lambda name: None):
     return Reconciler(
         cache=world.cache,
         config=world.config,
         config_reporter=world.reporter,
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
-        recorder=EventRecorder(world.config._api, world.telemetry, world.clock),
-        requeue_after=requeue_after,
+        recorder=EventRecorder(world.config.api, world.telemetry, world.clock),
+        add=add,
         add_spec=lambda name: None,
     )
 
@@ -25,7 +25,7 @@ def reconciler_of(world, requeue_after=lambda name, seconds: None):
 def reconcile(world):
     """Reconcile the node n1 after events."""
     reconciler = reconciler_of(world)
-    world.telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
+    world.telemetry.misconfigured_nodes.set_function(reconciler.misconfigured_nodes)
 
     async def once():
         world.sync_cache()
@@ -124,7 +124,7 @@ async def test_a_node_that_is_created_again_with_the_same_mistake_gets_an_event_
 async def test_a_node_that_only_its_node_metric_finds_is_reconciled_at_once(world):
     """Its watch had not delivered it yet: an orphan is deleted only after its Node is read."""
     requeued = []
-    reconciler = reconciler_of(world, requeue_after=lambda *given: requeued.append(given))
+    reconciler = reconciler_of(world, add=requeued.append)
     world.configure({"enable": True})
     await world.config.start()
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
@@ -133,4 +133,4 @@ async def test_a_node_that_only_its_node_metric_finds_is_reconciled_at_once(worl
     world.add_node()
     for name in ("n1", "gone"):
         await reconciler.reconcile_node_metric(name)
-    assert requeued == [("n1", 0.0)]
+    assert requeued == ["n1"]

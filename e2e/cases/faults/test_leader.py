@@ -37,8 +37,8 @@ TAKE_OVER_SECONDS = DEFAULT_LEASE_SECONDS + 5
 UNGUARDED = """
 import sys
 from manager import __main__ as program
-from manager.leader_election import elector
-elector.LeaderElector.may_write = lambda self: True
+from manager import lease
+lease.LeaderElector.may_write = lambda self: True
 sys.exit(program.main(sys.argv[1:]))
 """
 

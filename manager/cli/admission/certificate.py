@@ -16,6 +16,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -121,20 +122,16 @@ _CONFIGURATIONS: Final = resources.Resource(
 )
 
 
+@dataclass(eq=False)
 class CertificateStore:
     """The certificate of this replica."""
 
-    def __init__(
-        self,
-        api: session.Session,
-        settings: AdmissionSettings,
-        context: ssl.SSLContext,
-        clock: Callable[[], dt.datetime],
-    ) -> None:
-        self._api = api
-        self._context = context
-        self._settings = settings
-        self._clock = clock
+    api: session.Session
+    settings: AdmissionSettings
+    context: ssl.SSLContext
+    clock: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self._served: CertificatePair | None = None
 
     async def check(self) -> None:
@@ -146,24 +143,24 @@ class CertificateStore:
             self._served = pair
 
     async def _read_or_renew(self) -> CertificatePair:
-        name, namespace = self._settings.secret, self._settings.namespace
-        secret = await objects.get(self._api, _SECRETS, name, namespace=namespace)
+        name, namespace = self.settings.secret, self.settings.namespace
+        secret = await objects.get(self.api, _SECRETS, name, namespace=namespace)
         pair = _pair(secret.get("data") or {})
         now = self._now()
-        fault = problem(pair, self._settings.host, now)
+        fault = problem(pair, self.settings.host, now)
         if not fault:
             return pair
-        renewed = make(self._settings.host, now, pair.bundle)
+        renewed = make(self.settings.host, now, pair.bundle)
         data = {CERTIFICATE_FILE: renewed.certificate, KEY_FILE: renewed.key, _BUNDLE: renewed.bundle}
         body = {**secret, "data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
-        await objects.replace(self._api, _SECRETS, name, body, namespace=namespace)
+        await objects.replace(self.api, _SECRETS, name, body, namespace=namespace)
         log.info("Secret %s/%s: a new certificate was made: %s", namespace, name, fault)
         return renewed
 
     def _now(self) -> dt.datetime:
         """Return the clock of the API server, which checks the certificate: replicas agree, whatever their clocks."""
-        local_time = self._clock()
-        now = self._api.server_time or local_time
+        local_time = self.clock()
+        now = self.api.server_time or local_time
         if abs(now - local_time) > _CLOCK_DIFFERENCE:
             log.warning(
                 "the clock of this node is %s, that of the API server %s, which is used for the certificate; want less"
@@ -176,8 +173,8 @@ class CertificateStore:
 
     async def _trust(self, bundle: bytes) -> None:
         """Make the API server trust the certificate, unless it does."""
-        name = self._settings.webhook_configuration
-        configuration = await objects.get(self._api, _CONFIGURATIONS, name)
+        name = self.settings.webhook_configuration
+        configuration = await objects.get(self.api, _CONFIGURATIONS, name)
         bundle_text = base64.b64encode(bundle).decode()
         webhooks = configuration.get("webhooks") or []
         if all(hook.get("clientConfig", {}).get("caBundle") == bundle_text for hook in webhooks):
@@ -185,19 +182,19 @@ class CertificateStore:
         changed = [
             {**hook, "clientConfig": {**hook.get("clientConfig", {}), "caBundle": bundle_text}} for hook in webhooks
         ]
-        await objects.replace(self._api, _CONFIGURATIONS, name, {**configuration, "webhooks": changed})
+        await objects.replace(self.api, _CONFIGURATIONS, name, {**configuration, "webhooks": changed})
         log.info("MutatingWebhookConfiguration %s: its caBundle was replaced", name)
 
     def _serve(self, pair: CertificatePair) -> None:
         """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else."""
-        folder = Path(self._settings.certificate_folder)
+        folder = Path(self.settings.certificate_folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         contents = {CERTIFICATE_FILE: pair.certificate, KEY_FILE: pair.key}
         for name, content in contents.items():
             descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-        self._context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
+        self.context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
 
 
 def _pair(data: Mapping[str, Any]) -> CertificatePair:

@@ -18,6 +18,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import kopf
@@ -109,6 +110,7 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         yield {"op": "add", "path": "/spec/schedulerName", "value": after["schedulerName"]}
 
 
+@dataclass(eq=False)
 class AdmissionServer:
     """Server of reviews, by kopf's interface for a server of one's own: bounded, and for creations alone.
 
@@ -117,13 +119,10 @@ class AdmissionServer:
     port.
     """
 
-    def __init__(
-        self, port: int, context: ssl.SSLContext | None, on_listening: Callable[[], None], host: str | None = None
-    ) -> None:
-        self._port = port
-        self._context = context
-        self._on_listening = on_listening
-        self._host = host
+    port: int
+    context: ssl.SSLContext | None
+    on_listening: Callable[[], None]
+    host: str | None = None
 
     async def __call__(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Serve reviews by `fn`; call `on_listening` once the port is open."""
@@ -133,8 +132,8 @@ class AdmissionServer:
         runner = web.AppRunner(application, handle_signals=False, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self._context).start()
-            self._on_listening()
+            await web.TCPSite(runner, self.host, self.port, ssl_context=self.context).start()
+            self.on_listening()
             yield kopf.WebhookClientConfig()
             await asyncio.Event().wait()
         finally:
@@ -185,7 +184,7 @@ def _refused(head: bytes, code: int, why: str) -> web.Response:
         return web.Response(status=code)
     status = {"code": code, "message": f"a koord-mid pod {why}"}
     return web.json_response({
-        "apiVersion": "template.k8s.io/v1",
+        "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": uid[1].decode(), "allowed": False, "status": status},
     })  # fmt: skip
@@ -194,7 +193,6 @@ def _refused(head: bytes, code: int, why: str) -> web.Response:
 _COLLECT_AFTER_OBJECTS: Final = 50_000
 """Some 20 reviews: the objects of kopf for a review refer to one another, and collections in between delay pods."""
 _USER_AGENT: Final = "koord-admission"
-_EXIT_SECONDS: Final = 10.0
 _DRAIN_SECONDS: Final = 5.0
 """Time from a signal to the end, in which the Service stops sending reviews here: one that is refused has no limits."""
 
@@ -255,8 +253,7 @@ class AdmissionProgram:
         if self._listening.is_set():
             log.info("ending in %.0f s, when no review comes here anymore", _DRAIN_SECONDS)
             await asyncio.sleep(_DRAIN_SECONDS)
-        self._thread.stop.set()
-        await asyncio.to_thread(self._thread.join, _EXIT_SECONDS)
+        await self._thread.end()
 
     async def _check(self, certificates: CertificateStore, has_certificate: asyncio.Event) -> None:
         """Check the certificate at an interval, and sooner after an error."""

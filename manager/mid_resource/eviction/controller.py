@@ -11,9 +11,9 @@ import asyncio
 import datetime as dt
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from api_types.node_metric import mid_eviction
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
@@ -34,7 +34,6 @@ from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.formula import Target
-from manager.mid_resource.reasons import Closed
 from manager.slo_config.strategy import Configuration
 
 log = logging.getLogger(__name__)
@@ -47,6 +46,7 @@ SET_BACK: Final = dt.timedelta(seconds=5)
 _MOST_NAMED: Final = 5  # namespaces in an Event
 
 
+@dataclass(eq=False)
 class Evictor:
     """Evicts, or advises; `clock` returns aware time, `sleep` waits between two rounds.
 
@@ -54,49 +54,40 @@ class Evictor:
     `on_right_changed` is called where the right to evict was granted or taken back.
     """
 
-    def __init__(
-        self,
-        api: session.Session,
-        *,
-        cache: ClusterStore,
-        configuration: Callable[[], Configuration | None],
-        rights: Rights,
-        recorder: EventRecorder,
-        telemetry: Telemetry,
-        clock: Callable[[], dt.datetime],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        autoscaler: str = "none",
-        relist: Callable[[str], None] = lambda _: None,
-        on_pods_changed: Callable[[str], None] = lambda _: None,
-        on_right_changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._api = api
-        self._cache = cache
-        self._configuration = configuration
-        self._rights = rights
-        self._recorder = recorder
-        self._telemetry = telemetry
-        self._clock = clock
-        self._relist = relist
-        self._on_pods_changed = on_pods_changed
-        self._on_right_changed = on_right_changed
-        self._sleep = sleep
-        self._autoscaler = autoscaler
+    api: session.Session
+    cache: ClusterStore
+    configuration: Callable[[], Configuration | None]
+    rights: Rights
+    recorder: EventRecorder
+    telemetry: Telemetry
+    clock: Callable[[], dt.datetime]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    autoscaler: str = "none"
+    relist: Callable[[str], None] = lambda _: None
+    on_pods_changed: Callable[[str], None] = lambda _: None
+    on_right_changed: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._turns = Turns()
         self._pace = ClusterPace()
         self._leaving_pace = ClusterPace()
         """Of the nodes that are about to be removed: their pods end anyway, and others must not wait for them."""
         self._advice_pace = ClusterPace()
         self._records = NodeRecords(
-            api, cache=cache, turns=self._turns, recorder=recorder, telemetry=telemetry, clock=clock
+            self.api,
+            cache=self.cache,
+            turns=self._turns,
+            recorder=self.recorder,
+            telemetry=self.telemetry,
+            clock=self.clock,
         )
         self._emptying = Emptying(
-            api,
+            self.api,
             turns=self._turns,
             records=self._records,
-            rights=rights,
-            autoscaler=autoscaler,
-            on_changed=on_pods_changed,
+            rights=self.rights,
+            autoscaler=self.autoscaler,
+            on_changed=self.on_pods_changed,
         )
         self._refusals = Refusals()
         self._evicted = NewlyEvicted()
@@ -105,16 +96,12 @@ class Evictor:
         self._is_restored = False
         self._worked: dt.datetime | None = None
         """Time of the last round."""
-        telemetry.eviction.export(self._turns.counts, self._emptying.counts)
+        self.telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
-    def observe(self, case: Case, target: Target, requests_from: str) -> None:
-        """Take note of what the Mid controller calculated for a node; most need no note."""
-        chosen, record = eviction_policy(case.strategy), mid_eviction.eviction_record(case.node)
+    def observe(self, case: Case, target: Target, requests_from: str) -> bool:
+        """Take note of what the Mid controller calculated for a node; return whether its state is kept."""
+        chosen, record = eviction_policy(case.strategy), case.record
         departure = decision.classify(case.node) if case.strategy.enabled else decision.STAYS
-        empties = chosen.empty_after is not None or self._autoscaler != "none"
-        is_calm = record is None and departure.closed is Closed.NO and not chosen.drains and not empties
-        if is_calm and case.name not in self._turns.nodes and not shortage.may_be_short(case, target, chosen):
-            return
         observation = shortage.observe_report(case, target, requests_from)
         may_be_emptied = self._emptying.concerns(case, chosen, record)
         turn = self._turns.observe(
@@ -123,6 +110,7 @@ class Evictor:
         )
         if may_be_emptied:
             self._emptying.observe(turn, case)
+        return case.name in self._turns.nodes
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
@@ -130,11 +118,11 @@ class Evictor:
 
     def may_evict(self) -> bool:
         """Return whether the manager may evict where it is to have the right, for the take-back gate."""
-        return self._rights.everywhere
+        return self.rights.everywhere
 
     def _wants_right(self) -> bool:
         """Check whether any node is to evict: the right is not asked for otherwise."""
-        configured = self._configuration()
+        configured = self.configuration()
         strategies = [configured.cluster, *(entry.strategy for entry in configured.entries)] if configured else []
         modes = (strategy.mid_eviction.mode for strategy in strategies if strategy.mid_eviction)
         return any(mode == "evict" for mode in modes) or self._turns.any_evicts()
@@ -143,17 +131,17 @@ class Evictor:
         """Ask whether pods may be evicted, which the take-back gate depends on."""
         if not self._wants_right():
             return
-        if await self._rights.refresh():
-            log.info("the right to evict Mid pods was %s", "granted" if self._rights.everywhere else "taken back")
-            self._on_right_changed()
-        self._telemetry.eviction.allowed.set(int(self._rights.everywhere))
+        if await self.rights.refresh():
+            log.info("the right to evict Mid pods was %s", "granted" if self.rights.everywhere else "taken back")
+            self.on_right_changed()
+        self.telemetry.eviction.allowed.set(int(self.rights.everywhere))
 
     async def run(self) -> None:
         """Work until cancelled."""
-        asked, wants = self._clock(), self._wants_right()
+        asked, wants = self.clock(), self._wants_right()
         while True:
-            await self._sleep(ROUND.total_seconds())
-            now, wanted_before, wants = self._clock(), wants, self._wants_right()
+            await self.sleep(ROUND.total_seconds())
+            now, wanted_before, wants = self.clock(), wants, self._wants_right()
             try:
                 is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
                 if is_due or (wants and not wanted_before):
@@ -167,7 +155,7 @@ class Evictor:
 
     async def round(self) -> None:
         """Work on the nodes that are due, as far as the rate of the cluster permits, and reopen nodes."""
-        now = self._clock()
+        now = self.clock()
         if not self._is_restored:
             self._restore(now)
             self._is_restored = True
@@ -176,8 +164,8 @@ class Evictor:
         self._worked = now
         for turn in self._turns.to_reopen(now):
             await self._records.reopen(turn)
-        configured = self._configuration()
-        most = policy.most_emptied(configured.empty_nodes_at_once if configured else None, len(self._cache.nodes))
+        configured = self.configuration()
+        most = policy.most_emptied(configured.empty_nodes_at_once if configured else None, len(self.cache.nodes))
         await self._emptying.work(most, now)
         due = self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
@@ -201,8 +189,8 @@ class Evictor:
         """
         at_once = {turn.name: turn.pods_at_once(now) for turn in leaving}
         again, done = leaving, 0
-        while again and dt.timedelta() <= self._clock() - now < ROUND:
-            room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self._clock())
+        while again and dt.timedelta() <= self.clock() - now < ROUND:
+            room = self._leaving_pace.room(DRAIN_FACTOR * self._per_minute(drains=False), self.clock())
             evicted, done = await self._work_on_all(again, room), done + 1
             again = [turn for turn in evicted if at_once[turn.name] > done]
 
@@ -221,17 +209,17 @@ class Evictor:
             rate.restore(self._records.evictions(of_leaving=of_leaving, now=now))
 
     def _drains(self) -> bool:
-        configured = self._configuration()
+        configured = self.configuration()
         return configured is not None and configured.emergency == "drain"
 
     def _per_minute(self, *, drains: bool) -> int:
-        configured = self._configuration()
+        configured = self.configuration()
         per_minute = configured.evictions_per_minute if configured else None
-        return policy.cluster_per_minute(per_minute, len(self._cache.nodes), drains=drains)
+        return policy.cluster_per_minute(per_minute, len(self.cache.nodes), drains=drains)
 
     async def _work_on(self, turn: NodeTurn) -> bool:
         """Evict one pod of a node, or advise it; a node that cannot be read waits. Return whether one was evicted."""
-        turn.attempted(self._clock(), turn.short_pause())
+        turn.attempted(self.clock(), turn.short_pause())
         try:
             return await self._attempt(turn)
         except errors.ApiServerError as error:
@@ -247,11 +235,11 @@ class Evictor:
         await self._records.name_slow_pods(turn, pods)
         if not pods.staying and {Trigger.LEAVING, Trigger.MID_ONLY} & set(plan.triggers):
             return False  # nothing is left to do there
-        self._telemetry.eviction.count_protected(len(plan.protected))
+        self.telemetry.eviction.count_protected(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
             await self._records.event_once(turn, Event("Warning", planning.NO_VICTIM, text), plan.nothing)
-        elif turn.policy.evicts and await self._rights.in_namespace(plan.victim.namespace):
+        elif turn.policy.evicts and await self.rights.in_namespace(plan.victim.namespace):
             return await self._evict(turn, plan, plan.victim)
         else:
             await self._advise(turn, plan, plan.victim)
@@ -262,27 +250,27 @@ class Evictor:
         observation, triggers = turn.watched.newest, turn.triggers
         usage: dict[str, int] = {}
         if turn.needs_report:
-            if observation is None or not turn.watched.is_fresh(turn.policy, self._clock()):
+            if observation is None or not turn.watched.is_fresh(turn.policy, self.clock()):
                 return None
-            full = await objects.get(self._api, resources.NODE_METRICS, turn.name, decode=shortage.FullReport)
-            if fault := shortage.fault(full, observation, turn.policy.cold_start, self._clock()):
+            full = await objects.get(self.api, resources.NODE_METRICS, turn.name, decode=shortage.FullReport)
+            if fault := shortage.fault(full, observation, turn.policy.cold_start, self.clock()):
                 log.info("node %s: no Mid pod is evicted: %s", turn.name, fault)
                 return None
             usage = shortage.memory_of_pods(full)
         listed = await objects.list_all(
-            self._api,
+            self.api,
             resources.PODS,
             field_selector=f"spec.nodeName={turn.name}",
             decode=pods_on_node.EvictablePod,
             from_cache=True,
         )
-        if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self._clock()):
+        if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self.clock()):
             return None
-        gone = {*self.newly_evicted(), *self._gone.uids(self._clock())}
+        gone = {*self.newly_evicted(), *self._gone.uids(self.clock())}
         pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone)
         for namespace in {pod.namespace for pod in pods.staying}:
-            self._telemetry.eviction.evicted.add(namespace, 0)
-        now = self._clock()
+            self.telemetry.eviction.evicted.add(namespace, 0)
+        now = self.clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in pods.staying})
         awake = [pod for pod in pods.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
         ready = [pod for pod in awake if pod.namespace in permitted]
@@ -302,13 +290,13 @@ class Evictor:
 
     def newly_evicted(self) -> Collection[str]:
         """Return the UIDs of pods whose eviction the apiserver accepted, and a list may not show yet."""
-        return self._evicted.uids(self._clock())
+        return self._evicted.uids(self.clock())
 
     async def _permitted(self, turn: NodeTurn, namespaces: set[str]) -> set[str]:
         """Return the namespaces of which pods may be chosen: all of them for advice, also where none may be evicted."""
         if not turn.policy.evicts:
             return namespaces
-        allowed = {namespace for namespace in namespaces if await self._rights.in_namespace(namespace)}
+        allowed = {namespace for namespace in namespaces if await self.rights.in_namespace(namespace)}
         if missing := sorted(namespaces - allowed):
             text = (
                 f"mode evict without the right to create pods/eviction in {', '.join(missing[:_MOST_NAMED])}: Mid pods "
@@ -318,7 +306,7 @@ class Evictor:
         return allowed or namespaces
 
     async def _advise(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> None:
-        now = self._clock()
+        now = self.clock()
         turn.attempted(now, turn.policy.node_interval)
         self._advice_pace.attempted(now)
         self._count(plan, AttemptResult.ADVISED)
@@ -327,19 +315,19 @@ class Evictor:
 
     async def _evict(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> bool:
         """Record the eviction on the node, then request it; return whether the apiserver accepted it."""
-        now = self._clock()
+        now = self.clock()
         cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
         await self._records.close(turn, cause, pod=victim.key, uid=victim.uid)
         self._pace_of(turn).attempted(now)
         turn.attempted(now, turn.interval(now))
         try:
-            with self._telemetry.write("eviction"):
-                await objects.evict(self._api, victim.name, namespace=victim.namespace, uid=victim.uid)
+            with self.telemetry.write("eviction"):
+                await objects.evict(self.api, victim.name, namespace=victim.namespace, uid=victim.uid)
         except errors.ApiServerError as error:
             await self._not_evicted(turn, plan, victim, error, now)
             return False
         self._count(plan, AttemptResult.EVICTED)
-        self._telemetry.eviction.evicted.add(victim.namespace, 1)
+        self.telemetry.eviction.evicted.add(victim.namespace, 1)
         self._refusals.forget(victim.uid)
         self._evicted.add(victim.uid, now)
         self._pods_changed(turn.name)
@@ -347,7 +335,7 @@ class Evictor:
         text = f"evicted the Mid pod {victim.key}: {self._why(plan, turn)}; {reopens}"
         await self._records.event(turn, Event("Warning", planning.EVICTED, text))
         about = Subject(resources.PODS, victim.name, victim.uid, namespace=victim.namespace)
-        await self._recorder.event(
+        await self.recorder.event(
             about, "Warning", planning.EVICTED, f"evicted from {turn.name}: {self._why(plan, turn)}"
         )
         return True
@@ -357,7 +345,7 @@ class Evictor:
     ) -> None:
         """Draw the consequences of an eviction that the apiserver did not confirm."""
         result = pace.classify(error)
-        if result is AttemptResult.FORBIDDEN and not await self._rights.lost(victim.namespace):
+        if result is AttemptResult.FORBIDDEN and not await self.rights.lost(victim.namespace):
             result = AttemptResult.REFUSED
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
@@ -365,7 +353,7 @@ class Evictor:
             self._pods_changed(turn.name)
             return  # it may have been evicted: the pause of the node and the rate of the cluster hold
         self._pace_of(turn).refused(at)
-        now = self._clock()
+        now = self.clock()
         asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
         turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
         match result:
@@ -382,14 +370,14 @@ class Evictor:
 
     def _pods_changed(self, name: str) -> None:
         """List the pods of a node again, so that its room is taken back before the next report."""
-        self._relist(name)
-        self._on_pods_changed(name)
+        self.relist(name)
+        self.on_pods_changed(name)
 
     def _pace_of(self, turn: NodeTurn) -> ClusterPace:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
     def _count(self, plan: EvictionPlan, result: AttemptResult) -> None:
-        self._telemetry.eviction.count(plan.triggers[0], result)
+        self.telemetry.eviction.count(plan.triggers[0], result)
 
     def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:
         return planning.why(plan, turn.watched.newest, turn.watched.since, turn.departure)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from api_types.node_metric.mid_eviction import MidEvictionRecord
@@ -36,47 +37,40 @@ _MOST_NAMED: Final = 5
 _NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
+@dataclass(eq=False)
 class Emptying:
     """`autoscaler` is the one of the nodes, or `none`; `on_changed` gets a node that was closed or reopened."""
 
-    def __init__(
-        self,
-        api: session.Session,
-        *,
-        turns: Turns,
-        records: NodeRecords,
-        rights: Rights,
-        autoscaler: str,
-        on_changed: Callable[[str], None],
-    ) -> None:
-        self._api = api
-        self._turns = turns
-        self._records = records
-        self._rights = rights
-        self._autoscaler = autoscaler
-        self._on_changed = on_changed
+    api: session.Session
+    turns: Turns
+    records: NodeRecords
+    rights: Rights
+    autoscaler: str
+    on_changed: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._worked: dt.datetime | None = None
 
     def concerns(self, case: Case, policy: EvictionPolicy, record: MidEvictionRecord | None) -> bool:
         """Check whether a node may be emptied, or was closed for it."""
         if record is not None and record.trigger == Trigger.MID_ONLY:
             return True
-        return bool(empty_grace(policy, self._autoscaler)) and case.strategy.enabled and case.policy.publishes
+        return bool(empty_grace(policy, self.autoscaler)) and case.strategy.enabled and case.policy.publishes
 
     def observe(self, turn: NodeTurn, case: Case) -> None:
         """Take note of a reconcile of a node that may be emptied."""
         turn.occupancy = turn.occupancy or Occupancy()
-        turn.occupancy.observe(case, empty_grace(turn.policy, self._autoscaler), self._autoscaler)
+        turn.occupancy.observe(case, empty_grace(turn.policy, self.autoscaler), self.autoscaler)
 
     def counts(self) -> dict[str, int]:
         """Return the number of nodes that only Mid pods keep, by whether they are closed; usable from any thread."""
         closed = self._closed()
-        waiting = sum(state.is_waiting() for turn, state in self._turns.occupied() if turn.name not in closed)
+        waiting = sum(state.is_waiting() for turn, state in self.turns.occupied() if turn.name not in closed)
         return {"waiting": waiting, "closed": len(closed)}
 
     def _closed(self) -> set[str]:
         """Return the nodes that are closed to be emptied, of whichever leader."""
-        return {name for name, record in self._records.all() if record.trigger == Trigger.MID_ONLY}
+        return {name for name, record in self.records.all() if record.trigger == Trigger.MID_ONLY}
 
     async def work(self, most: int, now: dt.datetime) -> None:
         """Close nodes that only Mid pods keep, at most so many at a time, and reopen those with other pods."""
@@ -84,19 +78,19 @@ class Emptying:
             return
         self._worked = now
         closed = self._closed()
-        for turn in self._turns.emptied():
+        for turn in self.turns.emptied():
             if turn.name not in closed:
-                self._turns.reopened(turn, now)  # another client has removed the annotation
+                self.turns.reopened(turn, now)  # another client has removed the annotation
         for turn, state in self._to_list(closed, now):
             await self._list(turn, state, now)
-        for turn, state in self._turns.occupied():
+        for turn, state in self.turns.occupied():
             if turn.name in closed and (why := await self._why_reopened(turn, state, now)):
                 await self.reopen(turn, why)
         await self._close_those_due(most, now)
 
     def _to_list(self, closed: Collection[str], now: dt.datetime) -> list[tuple[NodeTurn, Occupancy]]:
         """Return the nodes to list now; those that Mid pods keep do not take all lists."""
-        nodes = sorted(self._turns.occupied(), key=lambda node: node[1].tried or _NEVER)
+        nodes = sorted(self.turns.occupied(), key=lambda node: node[1].tried or _NEVER)
         pressing = [(turn, state) for turn, state in nodes if state.is_pressing(now, is_closed=turn.name in closed)][
             :_MOST_PRESSING
         ]
@@ -107,7 +101,7 @@ class Emptying:
         state.tried = now
         try:
             listed = await objects.list_all(
-                self._api,
+                self.api,
                 resources.PODS,
                 field_selector=f"spec.nodeName={turn.name}",
                 decode=pods_on_node.EvictablePod,
@@ -136,7 +130,7 @@ class Emptying:
     async def _close_those_due(self, most: int, now: dt.datetime) -> None:
         """Close the nodes that are due, those never given up first; one that may not be emptied takes no turn."""
         closed = self._closed()
-        due = [(turn, state) for turn, state in self._turns.occupied() if turn.name not in closed and state.is_due(now)]
+        due = [(turn, state) for turn, state in self.turns.occupied() if turn.name not in closed and state.is_due(now)]
         due.sort(key=lambda node: (node[1].not_before or _NEVER, pods.requested(node[1].mid_pods), node[0].name))
         slots = most - len(closed)
         for turn, state in due:
@@ -148,22 +142,22 @@ class Emptying:
                 text = planning.mid_only(state, why_not)
                 if why_not:
                     about = mode or why_not.partition(" ")[0]
-                    await self._records.event_once(turn, Event("Normal", planning.MID_ONLY, text), about)
+                    await self.records.event_once(turn, Event("Normal", planning.MID_ONLY, text), about)
                     continue
-                await self._records.close(turn, Trigger.MID_ONLY)
+                await self.records.close(turn, Trigger.MID_ONLY)
             except errors.ApiServerError as error:
                 log.warning("node %s: cannot ask whether its pods may be evicted, or close it: %s", turn.name, error)
                 continue
             slots -= 1
             state.fewest = None
             log.info("node %s: %s", turn.name, text)
-            await self._records.event(turn, Event("Normal", planning.MID_ONLY_CLOSED, text))
-            self._on_changed(turn.name)
+            await self.records.event(turn, Event("Normal", planning.MID_ONLY_CLOSED, text))
+            self.on_changed(turn.name)
 
     async def _why_not_allowed(self, state: Occupancy) -> str:
         """Return where the right to evict pods is missing; empty where it is not. Raises errors.ApiServerError."""
         namespaces = sorted({pod.namespace for pod in state.mid_pods})
-        missing = [namespace for namespace in namespaces if not await self._rights.in_namespace(namespace)]
+        missing = [namespace for namespace in namespaces if not await self.rights.in_namespace(namespace)]
         return f"no right to evict in {', '.join(missing[:_MOST_NAMED])}; {FIX}" if missing else ""
 
     async def is_kept(self, turn: NodeTurn, bound: Iterable[pods_on_node.EvictablePod], now: dt.datetime) -> bool:
@@ -177,7 +171,7 @@ class Emptying:
 
     async def reopen(self, turn: NodeTurn, why: str) -> None:
         """Let a node accept new Mid pods again, and state why."""
-        if await self._records.reopen(turn):
+        if await self.records.reopen(turn):
             text = f"accepts new Mid pods again: {why}"
-            await self._records.event(turn, Event("Normal", planning.MID_ONLY_REOPENED, text))
-            self._on_changed(turn.name)
+            await self.records.event(turn, Event("Normal", planning.MID_ONLY_REOPENED, text))
+            self.on_changed(turn.name)

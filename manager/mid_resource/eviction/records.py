@@ -10,6 +10,7 @@ import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from api_types import names
@@ -39,17 +40,20 @@ _MOST_NAMESPACES: Final = 10_000
 FIX: Final = "set the chart's value manager.eviction.namespaces"
 
 
+@dataclass(eq=False)
 class Rights:
     """Answers by namespace, each asked again after a minute.
 
     `namespaces` are those that are to have the right, separated by commas; `now` returns aware time.
     """
 
-    def __init__(self, api: session.Session, namespaces: str, now: Callable[[], dt.datetime]) -> None:
-        self._api = api
-        named = (namespace.strip() for namespace in namespaces.split(","))
+    api: session.Session
+    namespaces: str
+    now: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
+        named = (namespace.strip() for namespace in self.namespaces.split(","))
         self._namespaces = [namespace for namespace in named if namespace not in ("", ALL_NAMESPACES)]
-        self._now = now
         self._answers: dict[str, tuple[bool, dt.datetime]] = {}
         self.everywhere = False
         """Whether the last `refresh` found the right in every namespace that is to have it: the take-back gate."""
@@ -85,7 +89,7 @@ class Rights:
 
     async def _may_evict(self, namespace: str) -> bool:
         answered = self._answers.get(namespace)
-        now = self._now()
+        now = self.now()
         if answered is not None and dt.timedelta() <= now - answered[1] < KNOWN_FOR:
             return answered[0]
         attributes = {"namespace": namespace, "verb": "create", "resource": "pods", "subresource": "eviction"}
@@ -94,7 +98,7 @@ class Rights:
             "kind": resources.SELF_SUBJECT_ACCESS_REVIEWS.kind,
             "spec": {"resourceAttributes": attributes},
         }
-        answer: dict[str, Any] = await objects.create(self._api, resources.SELF_SUBJECT_ACCESS_REVIEWS, body)
+        answer: dict[str, Any] = await objects.create(self.api, resources.SELF_SUBJECT_ACCESS_REVIEWS, body)
         allowed = bool((answer.get("status") or {}).get("allowed"))
         if len(self._answers) >= _MOST_NAMESPACES:
             self._answers.clear()
@@ -109,32 +113,25 @@ SLOW_AFTER: Final = dt.timedelta(minutes=10)
 _MOST_REMEMBERED: Final = 20_000
 
 
+@dataclass(eq=False)
 class NodeRecords:
     """Writes annotations and Events; `clock` returns aware time."""
 
-    def __init__(
-        self,
-        api: session.Session,
-        *,
-        cache: ClusterStore,
-        turns: Turns,
-        recorder: EventRecorder,
-        telemetry: Telemetry,
-        clock: Callable[[], dt.datetime],
-    ) -> None:
-        self._api = api
-        self._cache = cache
-        self._turns = turns
-        self._recorder = recorder
-        self._telemetry = telemetry
-        self._clock = clock
+    api: session.Session
+    cache: ClusterStore
+    turns: Turns
+    recorder: EventRecorder
+    telemetry: Telemetry
+    clock: Callable[[], dt.datetime]
+
+    def __post_init__(self) -> None:
         self._reported: OrderedDict[tuple[str, str, str], dt.datetime] = OrderedDict()
         """(UID of the node, reason of an Event, its subject) -> time of that Event."""
 
     def all(self) -> Iterator[tuple[str, MidEvictionRecord]]:
         """Yield the name and the annotation of each node that has one, of whichever leader."""
-        for name in self._cache.nodes.names():
-            node = self._cache.nodes.get(name)
+        for name in self.cache.nodes.names():
+            node = self.cache.nodes.get(name)
             record = mid_eviction.eviction_record(node) if node else None
             if record is not None:
                 yield name, record
@@ -145,14 +142,14 @@ class NodeRecords:
         Those of the minute before the last one count as of its time: a rate that is not used up is safer than two.
         """
         for name, record in self.all():
-            node, last = self._cache.nodes.get(name), times.parse_rfc3339_or_none(record.time)
+            node, last = self.cache.nodes.get(name), times.parse_rfc3339_or_none(record.time)
             leaves = record.trigger == Trigger.LEAVING or (node is not None and decision.classify(node).is_leaving)
             if record.pod and leaves is of_leaving and last is not None and last <= now:
                 yield from itertools.repeat(last, 1 + min(max(record.recent, 0), MOST_RECENT))
 
     async def close(self, turn: NodeTurn, trigger: str, *, pod: str = "", uid: str = "") -> None:
         """Write the annotation, before a pod is evicted where `pod` names one. Raises errors.ApiServerError."""
-        now = self._clock()
+        now = self.clock()
         time = times.format_rfc3339(now)
         since, before = (turn.record.since, turn.record.trigger) if turn.record else (time, "")
         cause = shortage.recorded(before, trigger)
@@ -160,7 +157,7 @@ class NodeRecords:
         record = MidEvictionRecord(time, since, pod, uid, cause, len(recent))
         await self._annotate(turn, mid_eviction.encode(record))
         turn.recent = (*recent, now) if pod else recent
-        self._turns.closed(turn, record, now)
+        self.turns.closed(turn, record, now)
 
     async def reopen(self, turn: NodeTurn) -> bool:
         """Let a node accept new Mid pods again; return whether the annotation was removed."""
@@ -168,26 +165,25 @@ class NodeRecords:
             await self._annotate(turn, None)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot remove the annotation %s: %s", turn.name, names.ANNOTATION_MID_EVICTION, error)
-            turn.closed_until = self._clock() + OPENED_AGAIN
+            turn.closed_until = self.clock() + OPENED_AGAIN
             return False
         log.info("node %s: accepts new Mid pods again", turn.name)
-        self._turns.reopened(turn, self._clock())
+        self.turns.reopened(turn, self.clock())
         return True
 
     async def _annotate(self, turn: NodeTurn, text: str | None) -> None:
         body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
-        with self._telemetry.write("node_eviction"):
-            patched = await objects.merge_patch_status(self._api, resources.NODES, turn.name, body, decode=pods.Node)
-        if self._cache.nodes.has(patched):
-            self._cache.nodes.update(patched)
+        with self.telemetry.write("node_eviction"):
+            patched = await objects.merge_patch_status(self.api, resources.NODES, turn.name, body, decode=pods.Node)
+        self.cache.nodes.update(patched, only_known=True)
 
     async def event(self, turn: NodeTurn, event: Event) -> None:
         """Record an Event on a node."""
-        await self._recorder.event(Subject(resources.NODES, turn.name, turn.uid), *event)
+        await self.recorder.event(Subject(resources.NODES, turn.name, turn.uid), *event)
 
     async def event_once(self, turn: NodeTurn, event: Event, about: str) -> None:
         """Record an Event on a node, once an hour for the same subject."""
-        now, key = self._clock(), (turn.uid, event.reason, about)
+        now, key = self.clock(), (turn.uid, event.reason, about)
         last = self._reported.get(key)
         if last is None or not dt.timedelta() <= now - last < REPORTED_AGAIN:
             self._reported.pop(key, None)
@@ -198,7 +194,7 @@ class NodeRecords:
 
     async def name_slow_pods(self, turn: NodeTurn, pods: EvictablePods) -> None:
         """Name pods that count as freed and still run: a long grace period keeps their resources from Prod."""
-        now = self._clock()
+        now = self.clock()
         for pod in pods.leaving:
             if pod.leaving_since is not None and now - pod.leaving_since > SLOW_AFTER:
                 text = (

@@ -208,20 +208,6 @@ class FullReport(msgspec.Struct, frozen=True):
     status: ReportStatus | None = None
 
 
-def may_be_short(case: Case, target: Target, policy: EvictionPolicy) -> bool:
-    """Check whether the newest report may show a shortage; most show none, and need no observation."""
-    if any((terms.calculated or 0) < (terms.allocated_mid or 0) for terms in target.lines.values()):
-        return True
-    used, memory = case.inputs.usable.used if case.inputs.usable else None, target.lines.get(names.MID_MEMORY)
-    if used is None or memory is None or case.report.usage is None or policy.memory_threshold_percent is None:
-        return False
-    try:
-        of_mid = quantities.resource_units(names.MEMORY, case.report.usage.mid.get(names.MEMORY, 0))
-    except quantities.InvalidQuantity:
-        return False
-    return (used.amounts[names.MEMORY] + of_mid) * 100 >= policy.memory_threshold_percent * (memory.capacity or 0)
-
-
 def observe_report(case: Case, calculated: Target, requests_from: str) -> Observation | None:
     """Return what the newest report of a node shows; None for one on which no eviction may be based.
 

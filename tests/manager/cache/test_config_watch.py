@@ -10,9 +10,8 @@ import kopf
 import pytest
 
 from apiserver_client import connection, session
-from manager.cache import config_watch, kopf_thread
-from manager.cache.config_watch import ConfigWatch
-from manager.cache.object_watches import EventSink
+from manager import leader
+from manager.cache import kopf_thread
 from manager.cache.store import ClusterStore
 from manager.settings import ManagerSettings
 from tests.fakes import certificates, cluster, connections
@@ -94,10 +93,11 @@ class Followed:
     def __init__(self, server, **credentials):
         self.store = ClusterStore()
         self.seen = []
-        sink = EventSink(self.store, add=lambda _: None, add_config=lambda: None)
         to = connection.Connection(server=server.cluster.url, origin="the test", namespace=NAMESPACE, **credentials)
-        self.watch = ConfigWatch(to, ManagerSettings(), sink, on_event=self.seen.append, identity="test")
-        self.running = asyncio.create_task(self.watch.follow(lambda: None))
+        self.thread = kopf_thread.config_watch(
+            to, ManagerSettings(), self.store.config_maps, add=lambda: None, on_event=self.seen.append, identity="test"
+        )
+        self.running = asyncio.create_task(kopf_thread.follow_config_map(self.thread, lambda: None))
 
     def text(self):
         found = self.store.config_maps.get(NAME)
@@ -188,7 +188,7 @@ async def test_while_a_credential_is_refused_logins_pause_and_kopf_does_not_end(
         before = len(logins)
         await asyncio.sleep(4)
         assert 2 <= len(logins) - before <= 5
-        assert not followed.watch.has_ended
+        assert followed.thread.is_alive()
 
 
 async def test_an_error_that_ends_kopf_is_known(first, authority, monkeypatch, caplog):
@@ -198,7 +198,7 @@ async def test_an_error_that_ends_kopf_is_known(first, authority, monkeypatch, c
     monkeypatch.setattr(kopf, "operator", fails)
     async with served(first) as server, following(server, ca_path=authority, token="t") as followed:
         async with asyncio.timeout(10):
-            while not followed.watch.has_ended:
+            while followed.thread.ident is None or followed.thread.is_alive():
                 await asyncio.sleep(0.01)
     assert "kopf has ended" in caplog.text
 
@@ -207,7 +207,7 @@ SETTINGS = ManagerSettings()
 
 
 async def test_a_read_finds_what_kopf_has_missed(monkeypatch):
-    monkeypatch.setattr(config_watch, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(leader, "READ_SECONDS", 0.05)
     decisions = []
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test") as api:
         known = ClusterStore().config_maps
@@ -223,7 +223,7 @@ async def test_a_read_finds_what_kopf_has_missed(monkeypatch):
 
         server._version = 1_000
         server.add("configmaps", {"metadata": {"name": NAME}, "data": {"is": "0"}}, NAMESPACE)
-        reads = asyncio.create_task(config_watch.read_hourly(api, SETTINGS, known, lambda: decisions.append(1)))
+        reads = asyncio.create_task(leader.read_hourly(api, SETTINGS, known, lambda: decisions.append(1)))
         await until("0")
         server.patch("configmaps", NAME, {"data": {"is": "1"}}, NAMESPACE)
         await until("1")

@@ -54,11 +54,6 @@ async def test_kopf_loads_the_client_certificate_of_a_credential_program(tmp_pat
     assert info.as_ssl_context() is not None
 
 
-async def test_a_missing_token_is_waited_for(tmp_path):
-    with pytest.raises(kopf.TemporaryError, match="cannot read the token"):
-        await log_in(to(token_path=tmp_path / "none"))
-
-
 async def fake_operator(*, ready_flag, stop_flag, fails=None, **_):
     ready_flag.set_result(None)
     if fails is not None:

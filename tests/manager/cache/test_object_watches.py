@@ -9,7 +9,7 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import backoff, resources
 from manager.cache import object_watches
-from manager.cache.object_watches import EventSink, NodeMetricWatch, ObjectWatch
+from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ClusterStore
 from tests.fakes import apiserver, watch_faults
 from tests.fakes.apiserver import HANG, After, Stream
@@ -37,8 +37,7 @@ class Run:
         self.cache.node_metrics_are = Availability.UNREAD
         self.cache.nodes.update(self.cache.nodes.decode(metric("bare", 1)))
         self.requeued, self.problems, self.seen = [], [], 0
-        sink = EventSink(self.cache, add=self.requeued.append, add_config=None)
-        shared = {"sink": sink, "on_event": self.see, "show_problem": self.show}
+        shared = {"add": self.requeued.append, "on_event": self.see, "show_problem": self.show}
         self.plural = "nodes" if nodes else "nodemetrics"
         self.store = self.cache.nodes if nodes else self.cache.node_metrics
         self.subject = (
@@ -150,20 +149,6 @@ async def test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed(
         assert {each.query["resourceVersion"] for each in run.server.asked("WATCH")} == {"9"}
 
 
-async def test_nodes_follow_the_list_and_the_watch():
-    events = [
-        apiserver.event("MODIFIED", metric("n1", 10, status={"allocatable": {"cpu": "4"}})),
-        apiserver.event("DELETED", metric("n2", 11)),
-        apiserver.event("ADDED", metric("n3", 12)),
-    ]
-    async with watching(
-        [apiserver.page("9", metric("n1", 5), metric("n2", 6))], [Stream(*events, HANG)], nodes=True
-    ) as run:
-        await run.until(lambda: run.names == ["n1", "n3"])
-        assert run.store.get("n1").status.allocatable == {"cpu": "4"}
-        assert run.requeued == ["n1", "n2", "bare", "n1", "n2", "n3"], "the node of before the list is gone"
-
-
 async def test_nodes_are_listed_only_once_every_page_is_read():
     """Nothing may be decided before: a node that is not stored does not exist."""
     rest = asyncio.Event()
@@ -193,24 +178,15 @@ async def test_without_the_crd_there_are_no_node_metrics_until_it_returns():
     async with watching(lists, [Stream(After(back), GONE)]) as run:
         states = []
         await run.until(lambda: run.names == ["n1"])
-        run.subject._sink.requeue = lambda names: states.append((run.cache.node_metrics_are, list(names), run.names))
+        run.subject.add = lambda name: states.append((run.cache.node_metrics_are, name, run.names))
         back.set()
-        await run.until(lambda: len(states) == 2)
-        assert states == [(Availability.NOT_SERVED, ["n1"], []), (Availability.LISTED, ["bare"], ["n1"])]
+        await run.until(lambda: len(states) == 3)
+        assert states == [
+            (Availability.NOT_SERVED, "n1", []), (Availability.NOT_SERVED, "n1", ["n1"]),
+            (Availability.LISTED, "bare", ["n1"]),
+        ]  # fmt: skip
         assert "install its CRD" in [each for each in run.problems if each][-1]
         assert run.problems[-1] is None
-
-
-async def test_a_missing_crd_is_the_first_answer_too(caplog):
-    async with watching([NOT_SERVED]) as run:
-        async with asyncio.timeout(10):
-            await run.subject.answered.wait()
-        assert run.cache.node_metrics_are is Availability.NOT_SERVED
-        await run.until(lambda: len(run.server.asked("GET")) == 4)
-        errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
-        assert len(errors) == 1
-        assert "there are no NodeMetrics: " in errors[0]
-        assert "install its CRD" in errors[0]
 
 
 @pytest.mark.parametrize("refused", [FORBIDDEN, apiserver.status(503, "ServiceUnavailable"), apiserver.ABORT])
@@ -235,23 +211,6 @@ async def test_a_watch_that_is_refused_is_reported_and_takes_away_nothing_that_i
         assert len(run.server.asked("GET")) == 1
 
 
-async def test_a_token_that_is_replaced_is_used_by_the_next_watch(tmp_path):
-    token = tmp_path / "token"
-    token.write_text("old")
-    rotate = asyncio.Event()
-    unauthorized = apiserver.status(401, "Unauthorized")
-    watches = [Stream(After(rotate)), unauthorized, Stream(apiserver.event("ADDED", metric("n1", 10)), HANG)]
-    async with watching([apiserver.page("9")], watches, token_path=token) as run:
-        await run.until(lambda: run.server.asked("WATCH"))
-        token.write_text("new")
-        rotate.set()
-        await run.until(lambda: run.names == ["n1"])
-        assert [each.headers["authorization"] for each in run.server.asked("WATCH")][-2:] == [
-            "Bearer old",
-            "Bearer new",
-        ]
-
-
 async def test_an_object_that_cannot_be_decoded_delays_no_other_and_stays_as_it_was(caplog):
     bad = metric("n1", 11, status={"updateTime": 5})
     events = [apiserver.event("MODIFIED", bad), apiserver.event("ADDED", metric("n2", 12))]
@@ -260,15 +219,6 @@ async def test_an_object_that_cannot_be_decoded_delays_no_other_and_stays_as_it_
         assert run.cache.node_metrics.get("n1").metadata.resource_version == "5"
         assert "cannot decode NodeMetric n1: " in caplog.text
         assert "updateTime" in caplog.text
-
-
-async def test_an_unexpected_error_drops_one_event_only(caplog):
-    async with watching([apiserver.page("9", metric("n1", 5), metric("n2", 6))]) as run:
-        update = run.cache.node_metrics.update
-        run.cache.node_metrics.update = lambda seen: 1 / 0 if seen.metadata.name == "n1" else update(seen)
-        await run.until(lambda: run.cache.node_metrics_are is Availability.LISTED)
-        assert run.names == ["n2"]
-        assert "unexpected error, dropped the event of Key(namespace='', name='n1')" in caplog.text
 
 
 @pytest.mark.parametrize("how", ["listed", "changed"])
@@ -283,7 +233,7 @@ async def test_other_tasks_run_while_many_objects_arrive_at_once(how):
         lines = b"".join(json.dumps(apiserver.event("ADDED", each)).encode() + b"\n" for each in objects)
         answers = {"lists": [apiserver.page("9")], "watches": [Stream(After(ready), lines, HANG)]}
     async with watching(**answers) as run:
-        run.subject._sink.updated = lambda *_: counts.append(turns)
+        run.subject.add = lambda _: counts.append(turns)
 
         async def count():
             nonlocal turns
@@ -293,15 +243,7 @@ async def test_other_tasks_run_while_many_objects_arrive_at_once(how):
 
         counting = asyncio.create_task(count())
         ready.set()
-        await run.until(lambda: len(counts) == 1_000)
+        await run.until(lambda: len(counts) >= 1_000)
         counting.cancel()
         together = max(counts.count(turn) for turn in set(counts))
         assert together <= 8
-
-
-async def test_a_watch_that_ends_closes_its_connection():
-    async with watching([apiserver.page("9")]) as run:
-        await run.until(lambda: run.server.asked("WATCH"))
-        assert run.server.hung_up == 0
-        run.task.cancel()
-        await run.until(lambda: run.server.hung_up == 1)

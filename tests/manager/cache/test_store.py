@@ -1,11 +1,4 @@
-import json
-
-import msgspec
-import pytest
-
-from api_types import names
-from api_types.node_metric import mid_status
-from manager.cache.store import ClusterStore, NodeMetricStore, NodeStore, version_number
+from manager.cache.store import ClusterStore, NodeMetricStore
 
 
 def node(version, uid="u1", **labels):
@@ -32,19 +25,11 @@ def test_an_object_is_stored_until_its_deletion_whatever_its_version():
     nodes = ClusterStore().nodes
     answer = nodes.decode(node(11))
     nodes.update(nodes.decode(node(10)))
-    assert nodes.has(answer)
+    assert nodes.update(answer, only_known=True)
     nodes.remove("n1", "u1")
-    assert not nodes.has(answer)
-    nodes.update(nodes.decode(node(12, uid="u2")))
-    assert not nodes.has(answer)
-
-
-def test_an_object_that_cannot_be_decoded_is_not_stored():
-    metrics = ClusterStore().node_metrics
-    with pytest.raises(msgspec.ValidationError):
-        metrics.update(metrics.decode({"metadata": {"name": "n1"}, "status": {"updateTime": 7}}))
-    assert metrics.get("n1") is None
-    assert len(metrics) == 0
+    assert not nodes.update(answer, only_known=True)
+    nodes.update(nodes.decode(node(9, uid="u2")))
+    assert not nodes.update(answer, only_known=True)
 
 
 def test_equal_specs_are_one_object_and_other_ones_stay_apart():
@@ -59,36 +44,6 @@ def test_equal_specs_are_one_object_and_other_ones_stay_apart():
     large = "x" * 20_000
     assert stored("n4", large) == stored("n5", large)
     assert stored("n4", large) is not stored("n5", large)
-
-
-def test_equal_labels_of_nodes_are_one_string():
-    nodes = ClusterStore().nodes
-    for name in ("n1", "n2"):
-        labels = json.loads('{"zone-key": "west-1"}')  # strings of their own
-        nodes.update(nodes.decode({"metadata": {"name": name, "labels": labels}}))
-    (first,), (second,) = (nodes.get(name).metadata.labels.items() for name in ("n1", "n2"))
-    assert first == ("zone-key", "west-1")
-    assert all(one is other for one, other in zip(first, second, strict=True))
-
-
-def with_status(version, text, key=names.ANNOTATION_MID_STATUS):
-    return {"metadata": {"name": "n1", "uid": "u1", "resourceVersion": str(version), "annotations": {key: text}}}
-
-
-def test_decodes_the_status_annotation_once_for_each_text(monkeypatch):
-    decoded = []
-    monkeypatch.setattr(mid_status, "decode", decoded.append)
-    nodes = ClusterStore().nodes
-    for version, text in ((1, "a"), (2, "a"), (3, "b"), (4, "b")):
-        nodes.update(nodes.decode(with_status(version, text)))
-    assert decoded == ["a", "b"]
-
-
-def test_a_node_has_its_decoded_status():
-    nodes = ClusterStore().nodes
-    status = mid_status.MidStatus(time="t", reason="Calculated")
-    nodes.update(nodes.decode(with_status(1, mid_status.encode(status))))
-    assert nodes.get("n1").mid_status == status
 
 
 def evaluated(name, version, predictor="max", **fields):
@@ -117,20 +72,3 @@ def test_the_evaluation_of_a_node_metric_is_that_of_its_newest_version_and_ends_
     metrics.update(evaluated("n1", 8))
     metrics.replace([evaluated("n2", 1, "percentile")])
     assert predictors() == [("percentile",)]
-
-
-@pytest.mark.parametrize(("version", "number"), [("17", 17), ("1", 1), ("0", 0), ("", 0), ("x1", 0), ("-5", 0)])
-def test_a_version_that_is_no_number_is_the_lowest(version, number):
-    assert version_number(version) == number
-
-
-def test_an_object_whose_version_is_no_number_replaces_none_with_a_version():
-    nodes = NodeStore()
-    assert nodes.update(nodes.decode(node("", a="first")))
-    assert nodes.newest_version == 0
-    assert nodes.update(nodes.decode(node("1", a="numbered")))
-    assert not nodes.update(nodes.decode(node("", a="again")))
-    assert nodes.get("n1").metadata.labels == {"a": "numbered"}
-    assert nodes.newest_version == 1
-    assert nodes.gone({}, "") == []
-    assert nodes.gone({}, "1") == ["n1"]

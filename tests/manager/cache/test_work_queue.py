@@ -69,21 +69,6 @@ async def test_one_worker_per_name_and_another_run_when_added_meanwhile():
     assert (most, runs) == (1, 2)
 
 
-async def test_a_name_wakes_one_worker():
-    gate, started = asyncio.Event(), asyncio.Event()
-
-    async def work(_name):
-        started.set()
-        await gate.wait()
-
-    async with working(work, workers=4) as queue:
-        await until(lambda: len(queue._idle) == 4)
-        idle = list(queue._idle)
-        queue.add("a")
-        await started.wait()
-        assert list(queue._idle) == idle[1:]
-
-
 @pytest.mark.parametrize("seed", range(5))
 async def test_no_name_is_left_waiting_whatever_the_order_of_work_and_additions(seed):
     chance = random.Random(seed)
@@ -102,26 +87,6 @@ async def test_no_name_is_left_waiting_whatever_the_order_of_work_and_additions(
             for _ in range(chance.randrange(3)):
                 await asyncio.sleep(0)
         await until(lambda: seen == newest and len(queue._idle) == 3)
-
-
-async def test_reconciles_at_most_as_many_names_as_workers_in_parallel():
-    running, most = 0, 0
-    gate = asyncio.Event()
-
-    async def work(_name):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await gate.wait()
-        running -= 1
-
-    async with working(work, workers=3) as queue:
-        for number in range(10):
-            queue.add(str(number))
-        await until(lambda: running == 3)
-        await settled()
-        gate.set()
-    assert most == 3
 
 
 async def test_retries_after_any_failure():
@@ -157,26 +122,6 @@ async def test_a_later_delay_replaces_an_earlier_one():
         queue.add_after("c", 0.01)
         await until(lambda: "c" in done)
     assert done == ["a", "c"]
-
-
-async def test_each_failure_in_a_row_counts_once_and_a_success_ends_the_row():
-    attempts, fails = [], [True, True, True, False, True, False]
-
-    class Delays:
-        def seconds(self, attempt, _uniform):
-            attempts.append(attempt)
-            return 0.0
-
-    async def work(_name):
-        if fails.pop(0):
-            raise errors.Unreachable("away")
-
-    async with working(work, delays=Delays()) as queue:
-        queue.add("a")
-        await until(lambda: len(fails) == 2)
-        queue.add("a")
-        await until(lambda: not fails)
-    assert attempts == [0, 1, 2, 0]
 
 
 async def test_urgent_names_precede_others_even_if_added_before_they_were_urgent():
@@ -234,20 +179,6 @@ async def test_every_name_gives_way_to_the_other_tasks_of_the_loop():
     assert most_between_turns <= 2 * 8
 
 
-async def test_a_priority_that_cannot_be_computed_is_the_normal_one():
-    done = []
-
-    async def work(name):
-        done.append(name)
-
-    def is_urgent(name):
-        raise ValueError(name)
-
-    async with working(work, is_urgent=is_urgent) as queue:
-        queue.add("a")
-        await until(lambda: done == ["a"])
-
-
 class Refused:
     """Work that the apiserver refuses, and the number of its requests."""
 
@@ -271,43 +202,6 @@ async def test_events_do_not_end_a_backoff(status, retry_after, urgent):
             for _ in range(5):
                 await asyncio.sleep(0)
     assert work.requests == 1
-
-
-async def test_a_name_that_was_added_while_it_was_refused_waits_too():
-    gate, work = asyncio.Event(), Refused(retry_after="30")
-
-    async def slow(name):
-        await gate.wait()
-        await work(name)
-
-    async with working(slow) as queue:
-        queue.add("n1")
-        await until(lambda: queue.depth(Lane.NORMAL) == 0)
-        queue.add("n1")
-        gate.set()
-        await until(lambda: work.requests)
-        await settled()
-    assert work.requests == 1
-
-
-async def test_the_end_of_a_backoff_is_the_end_of_its_effect():
-    work = Refused()
-    async with working(work) as queue:
-        queue.add("n1")
-        await until(lambda: work.requests >= 3)  # by the timer alone
-    work = Refused()
-    refused_once = []
-
-    async def once(name):
-        if not refused_once:
-            refused_once.append(name)
-            await work(name)
-        work.requests += 1
-
-    async with working(once) as queue:
-        for runs in (2, 3):  # refused and retried; then by an event
-            queue.add("n1")
-            await until(lambda runs=runs: work.requests == runs)
 
 
 async def test_no_answer_stops_a_node_for_longer_than_five_minutes():

@@ -1,11 +1,13 @@
 import datetime as dt
+import functools
 
 import pytest
 
 from api_types import names
 from api_types.kubernetes import pods
-from apiserver_client import errors, session
-from manager.cli.uninstall import AT_ONCE, IDENTITY, Cleanup, carries_traces
+from apiserver_client import errors, resources, session
+from manager.cli.lowered_limits import AT_ONCE
+from manager.cli.uninstall import Cleanup, carries_traces
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE
 
@@ -35,28 +37,6 @@ def test_each_trace_alone_is_one(traces):
     assert carries_traces(node(**traces))
 
 
-@pytest.mark.parametrize("more", [{}, {"annotation": "theirs"}])
-def test_what_others_wrote_is_none(more):
-    assert not carries_traces(node(**more))
-
-
-@pytest.mark.parametrize(
-    ("spec", "seconds"),
-    [
-        ({"holderIdentity": "leader", "leaseDurationSeconds": 15}, 15.0),
-        ({"holderIdentity": "leader"}, 0.0),
-        ({"holderIdentity": "", "leaseDurationSeconds": 15}, 0.0),
-        ({"holderIdentity": IDENTITY, "leaseDurationSeconds": 15}, 0.0),
-    ],
-)
-async def test_a_lease_is_waited_for_as_long_as_its_former_holder_may_lead(spec, seconds):
-    async with cluster.running() as server:
-        server.add("leases", {"metadata": {"name": "l"}, "spec": spec}, NAMESPACE)
-        async with session.connect(server.connection(), user_agent="test/1") as api:
-            assert await Cleanup(api, NAMESPACE, lambda: NOON).take_lease("l", 300) == seconds
-        assert server.get("leases", "l", NAMESPACE)["spec"]["holderIdentity"] == IDENTITY
-
-
 @pytest.mark.parametrize(("replicas", "writes"), [(0, 0), (1, 1), (2, 1)])
 async def test_a_deployment_with_replicas_is_scaled_to_zero_and_its_pods_are_named(replicas, writes):
     async with cluster.running() as server:
@@ -82,14 +62,15 @@ class Once(dict):
         return self.pop(key, default)
 
 
-@pytest.mark.parametrize(("plural", "method"), [("pods", "delete_pods"), ("leases", "delete_leases")])
-async def test_every_other_object_is_deleted_before_a_refusal_is_raised(plural, method):
+@pytest.mark.parametrize("resource", [resources.PODS, resources.LEASES])
+async def test_every_other_object_is_deleted_before_a_refusal_is_raised(resource):
+    plural = resource.plural
     async with cluster.running() as server:
         for name in NAMES:
             server.add(plural, {"metadata": {"name": name}}, NAMESPACE)
         server.refuse = Once({("DELETE", plural): cluster.Refusal(403, "Forbidden")})
         async with session.connect(server.connection(), user_agent="test") as api:
-            act = getattr(Cleanup(api, NAMESPACE, lambda: NOON), method)
+            act = functools.partial(Cleanup(api, NAMESPACE, lambda: NOON).delete, resource)
             with pytest.raises(errors.Forbidden):
                 await act(["absent", *NAMES])
             assert len(server.all(plural)) <= 1

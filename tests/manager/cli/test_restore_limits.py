@@ -1,7 +1,5 @@
 """`python -m manager restore-limits` against a cluster in memory."""
 
-import logging
-
 import pytest
 
 from api_types.mid_pods import cpu_limits
@@ -62,7 +60,7 @@ async def test_every_limit_that_the_agent_lowered_is_its_authors_again_and_nothi
     server.add("pods", lowered_pod("by-its-author", writer="kubectl"), "shop")
     server.add("pods", lowered_pod("prod", priority=9000), "shop")
     server.add("pods", lowered_pod("ended", phase="Succeeded"), "shop")
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == limits_of(server, "in-class") == ["1", "200m"]
     assert sorted(path.split("/")[-2] for path in resizes(server)) == ["in-class", "slow"]
 
@@ -70,7 +68,7 @@ async def test_every_limit_that_the_agent_lowered_is_its_authors_again_and_nothi
 async def test_a_resize_that_the_kubelet_does_not_do_keeps_no_limit_low(server):
     condition = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
     server.add("pods", lowered_pod("slow", conditions=[condition]), "shop")
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
 
 
@@ -85,7 +83,7 @@ async def test_a_quota_without_room_is_named_and_holds_up_nothing(server, caplog
             raise cluster.Refusal(403, "Forbidden", "slow", QUOTA)
 
     server.on_write = refuse
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "other") == ["1", "200m"]
     (event,) = server.all("events")
     assert event["involvedObject"]["name"] == "slow"
@@ -103,25 +101,18 @@ async def test_a_pod_that_changes_all_the_time_is_given_up(server, monkeypatch):
             server.patch("pods", "slow", {"metadata": {"labels": {"turn": str(next(turns))}}}, "shop")
 
     server.on_write = change
-    assert await run(server, timeout_seconds=20) == lowered_limits.DONE
+    assert await run(server, timeout_seconds=20) == 0
     assert next(turns) == 3
-
-
-async def test_a_pod_that_ends_meanwhile_is_no_fault(server, caplog):
-    server.add("pods", lowered_pod("slow"), "shop")
-    server.on_write = lambda request: server.remove("pods", "slow", "shop")
-    assert await run(server) == lowered_limits.DONE
-    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 async def test_an_api_server_that_fails_is_asked_again_until_the_timeout_and_nothing_is_given_up(server, caplog):
     server.add("pods", lowered_pod("slow"), "shop")
     server.refuse["PATCH", "pods"] = cluster.Refusal(500, "InternalError", message="etcd is away")
-    assert await run(server, timeout_seconds=1) == lowered_limits.LEFT_OVER
+    assert await run(server, timeout_seconds=1) == 1
     assert "etcd is away" in caplog.text
     assert "midSuppressThresholdPercent" in caplog.text
     server.refuse.clear()
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
 
 
@@ -136,7 +127,7 @@ async def test_a_limit_that_an_agent_lowers_again_is_seen(server):
         server.add("pods", lowered_pod("late"), "shop")
 
     server.on_write = lower
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "late") == ["1", "200m"]
 
 
@@ -145,7 +136,7 @@ async def test_a_pod_that_cannot_be_read_is_left_alone(server, caplog):
     strange["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "much"
     server.add("pods", strange, "shop")
     server.add("pods", lowered_pod("slow"), "shop")
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
     assert "strange" in caplog.text
 
@@ -157,7 +148,7 @@ async def test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low
     deep["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:containers"] = limited
     server.add("pods", deep, "shop")
     server.add("pods", lowered_pod("slow"), "shop")
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
 
 
@@ -172,17 +163,9 @@ async def test_an_unexpected_error_of_one_pod_keeps_no_other_limit_low(server, m
     monkeypatch.setattr(cpu_limits, "resizable_pod", failing)
     server.add("pods", lowered_pod("strange"), "shop")
     server.add("pods", lowered_pod("slow"), "shop")
-    assert await run(server) == lowered_limits.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
     assert "shop/strange" in caplog.text
-
-
-async def test_a_status_that_cannot_be_read_holds_up_nothing(server, caplog):
-    """A limit that it reports is compared with the restored one; what cannot be compared is not waited for."""
-    server.add("pods", lowered_pod("slow", **running_with("much", "50m")), "shop")
-    assert await run(server) == lowered_limits.DONE
-    assert limits_of(server, "slow") == ["1", "200m"]
-    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 async def test_limits_are_restored_on_every_page_of_the_list():

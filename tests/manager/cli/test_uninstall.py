@@ -81,7 +81,7 @@ def written(server, plural):
 
 async def test_removes_everything_of_the_suite_and_nothing_of_others(server):
     installation(server)
-    assert await run(server) == uninstall.DONE
+    assert await run(server) == 0
     for each in server.all("nodes"):
         assert each["status"] == {"capacity": OTHERS, "allocatable": OTHERS}
         assert each["metadata"]["annotations"] == {"theirs": "1"}
@@ -99,23 +99,13 @@ async def test_stops_the_writers_before_the_removal(server):
     assert {each["spec"]["replicas"] for each in server.all("deployments")} == {0}
 
 
-async def test_does_not_write_to_a_node_without_traces(server):
-    installation(server)
-    await run(server)
-    assert not [path for _, path, _ in server.writes if "untouched" in path]
-
-
 async def test_a_second_run_finds_nothing_to_do(server):
     installation(server)
     await run(server)
     server.writes.clear()
-    assert await run(server) == uninstall.DONE
+    assert await run(server) == 0
     assert not written(server, "nodes/")
     assert not written(server, "nodemetrics")
-
-
-async def test_succeeds_where_nothing_was_installed(server):
-    assert await run(server) == uninstall.DONE
 
 
 async def test_waits_for_a_leader_that_did_not_release_its_lease(server):
@@ -125,7 +115,7 @@ async def test_waits_for_a_leader_that_did_not_release_its_lease(server):
     server.on_write = lambda request: taken.append((request.path, asyncio.get_running_loop().time()))
     for name in ("koord-manager-1", "koord-manager-2"):
         server.remove("pods", name, NAMESPACE)
-    assert await run(server) == uninstall.DONE
+    assert await run(server) == 0
     at = {path.rsplit("/", 2)[-2 if path.endswith("/status") else -1]: when for path, when in reversed(taken)}
     assert at["both"] - next(when for path, when in taken if "/leases/koord-manager" in path) >= 0.99
 
@@ -134,7 +124,7 @@ async def test_fences_pods_that_do_not_end_and_keeps_the_lease(server, caplog):
     installation(server)
     pod(server, "on-a-dead-node", stuck=True)
     with caplog.at_level(logging.WARNING):
-        assert await run(server, stop_seconds=2) == uninstall.DONE
+        assert await run(server, stop_seconds=2) == 0
     (left,) = server.all("leases")
     assert left["spec"]["holderIdentity"] == "koord-suite-uninstall"
     assert left["spec"]["leaseDurationSeconds"] >= 5
@@ -146,7 +136,7 @@ async def test_keeps_the_lease_where_the_pods_are_not_even_listed_in_time(server
     """A slow API server: a manager may run on, and its Lease must not be free for a new installation."""
     installation(server)
     with caplog.at_level(logging.WARNING):
-        assert await run(server, stop_seconds=1e-9) == uninstall.DONE
+        assert await run(server, stop_seconds=1e-9) == 0
     (left,) = server.all("leases")
     assert left["spec"]["holderIdentity"] == "koord-suite-uninstall"
     assert "pods of koord-manager" in caplog.text
@@ -161,13 +151,13 @@ async def test_retries_while_the_apiserver_refuses(server):
         while not [each for each in server.requests if each.method == "PATCH" and "/nodes/" in each.path]:
             await asyncio.sleep(0.005)
     server.refuse.clear()
-    assert await waiting == uninstall.DONE
+    assert await waiting == 0
 
 
 async def test_names_the_obstacle_after_the_timeout_and_releases_the_lease(server, caplog):
     installation(server)
     server.refuse["DELETE", "nodemetrics"] = cluster.Refusal(403, "Forbidden", message="not you")
-    assert await run(server, timeout_seconds=0.6) == uninstall.LEFT_OVER
+    assert await run(server, timeout_seconds=0.6) == 1
     assert "NodeMetrics" in caplog.text
     assert "not you" in caplog.text
     assert "--no-hooks" in caplog.text
@@ -184,14 +174,14 @@ async def test_ignores_a_node_that_is_deleted_meanwhile(server):
             server.remove("nodes", "both")
 
     server.on_write = vanish
-    assert await run(server) == uninstall.DONE
+    assert await run(server) == 0
 
 
 async def test_limits_are_restored_once_no_agent_has_a_reason_to_lower_them(server, monkeypatch):
     monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
     installation(server)
     server.add("pods", lowered_pod("slow"), "shop")
-    assert await run(server, restore_limits=True) == uninstall.DONE
+    assert await run(server, restore_limits=True) == 0
     assert limits_of(server, "slow") == ["1", "200m"]
     assert max(written(server, "nodemetrics")) < min(written(server, "pods/slow/resize"))
 
@@ -211,7 +201,7 @@ async def test_nodes_keep_mid_resources_until_kubelets_have_put_restored_limits_
     assert not written(server, "nodes/")
     assert not working.done()
     server.patch("pods", "slow", {"status": running_with("1", "200m")}, "shop")
-    assert await working == uninstall.DONE
+    assert await working == 0
     assert written(server, "nodes/")
 
 
@@ -220,7 +210,7 @@ async def test_a_kubelet_that_is_away_does_not_hold_up_an_uninstallation(server,
     monkeypatch.setattr(lowered_limits, "IN_FORCE_SECONDS", 0.3)
     installation(server)
     server.add("pods", lowered_pod("slow", **running_with("300m", "50m")), "shop")
-    assert await run(server, restore_limits=True) == uninstall.DONE
+    assert await run(server, restore_limits=True) == 0
     assert "1 left: shop/slow" in caplog.text
     assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
 
@@ -228,5 +218,5 @@ async def test_a_kubelet_that_is_away_does_not_hold_up_an_uninstallation(server,
 async def test_without_the_right_to_resize_limits_are_not_even_listed(server):
     installation(server)
     server.add("pods", lowered_pod("slow"), "shop")
-    assert await run(server) == uninstall.DONE
+    assert await run(server) == 0
     assert limits_of(server, "slow") == ["300m", "50m"]

@@ -134,12 +134,3 @@ async def test_an_unexpected_error_loses_the_lease_and_ends_the_process(server, 
     assert await asyncio.to_thread(candidate.died.wait, 10)
     assert candidate.roles == [Role.LOST]
     assert "ZeroDivisionError" in caplog.text
-
-
-async def test_it_keeps_no_process_alive_whose_main_thread_has_ended():
-    async with cluster.running() as server:
-        election = LeaderElection(server.connection(), SETTINGS, "a", lambda _role: None, die=lambda _code: None)
-        election.start()
-        assert [each.daemon for each in threading.enumerate() if each.name == "leader-election"] == [True]
-        election.stop()
-    assert not election.is_alive()

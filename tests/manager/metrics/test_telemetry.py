@@ -8,12 +8,10 @@ import pytest
 from prometheus_client import parser
 
 from api_types.node_metric.mid_resource import Terms
-from apiserver_client import errors
 from component_base.version import VERSION
-from manager.cache.work_queue import Lane, WorkQueue
-from manager.leader import Leadership, export_gauges
-from manager.metrics.collectors import OTHER, TERMS, AttemptResult, EvictedByNamespace
-from manager.metrics.telemetry import KINDS, TRIGGERS, WATCHED, Telemetry
+from manager.cache.work_queue import Lane
+from manager.metrics.collectors import OTHER, AttemptResult, EvictedByNamespace
+from manager.metrics.telemetry import KINDS, TERMS, WATCHED, Telemetry
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
@@ -36,7 +34,9 @@ LABELS = {
 def telemetry():
     prometheus_client.disable_created_metrics()
     made = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
-    export_gauges(made, WorkQueue(work=None, workers=1), Leadership())
+    for lane in Lane:
+        made.queue_depth.labels(lane).set_function(lambda: 0)
+    made.export_watch_ages()
     yield made
     prometheus_client.enable_created_metrics()
 
@@ -55,10 +55,9 @@ def samples(telemetry):
 
 
 def at_work(telemetry, name="n1"):
-    telemetry.show_node(name, Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
+    telemetry.show_node(name, Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30}, is_clock_wrong=True)
     line = Terms(published=1500, reclaimable=1500, unused=2000, calculated=1500, allocated_mid=0, floor=0)
-    telemetry.show_mid_target(name, {MID[0]: 1500, MID[1]: None}, {MID[0]: line})
-    telemetry.show_clock(name, is_wrong=True)
+    telemetry.mid.show(name, {MID[0]: 1500, MID[1]: None}, {MID[0]: line})
     telemetry.show_sample(name, NOW - dt.timedelta(seconds=40), NOW)
     with telemetry.write("node_status"):
         pass
@@ -107,24 +106,6 @@ def test_the_series_of_a_node_are_removed_with_it(telemetry):
     assert found["koord_manager_node_sample_timestamp_seconds", "n1"] == NOW.timestamp() - 40
     telemetry.forget_node("n1")
     assert samples(telemetry).keys() == before
-
-
-def test_a_write_that_fails_is_counted_as_one(telemetry):
-    with pytest.raises(errors.Unreachable), telemetry.write("node_status"):
-        raise errors.Unreachable("away")
-    assert samples(telemetry)["koord_manager_writes_total", "node_status", "error"] == 1
-
-
-def test_the_series_of_nodes_are_made_when_they_are_read(telemetry):
-    """An object for each series takes 0.7 KiB, and its removal compared the names of all nodes."""
-    at_work(telemetry)
-    kept = [each for each in vars(telemetry).values() if "node" in getattr(each, "_labelnames", ())]
-    assert kept == []
-    assert samples(telemetry)["koord_manager_node_clock_wrong", "n1"] == 1
-
-
-def test_the_causes_of_evictions_have_one_list():
-    assert list(TRIGGERS) == list(Trigger)
 
 
 def test_the_age_of_the_configuration_follows_what_is_put_in_force(telemetry):

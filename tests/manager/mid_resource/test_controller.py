@@ -36,12 +36,6 @@ async def test_publishes_prod_requests_minus_peak_with_every_term_in_the_annotat
     assert ("n1", "Normal", "Calculated") in world.events()
 
 
-async def test_writes_nothing_to_a_node_before_its_first_report(world):
-    await started(world)
-    assert world.mid_of() == ()
-    assert world.mid_status() is None
-
-
 async def test_a_small_move_is_not_written_until_the_refresh(world):
     await started(world)
     await reported(world)
@@ -144,18 +138,6 @@ async def test_upstreams_agent_reports_reclaimable_and_requests_come_from_one_po
     assert asked[-1].query == {"fieldSelector": "spec.nodeName=n1", "resourceVersion": "0"}
     await world.settle()
     assert [each for each in world.server.requests if each.path == "/api/v1/pods"] == asked
-
-
-async def test_counts_the_pods_again_for_each_report_of_upstreams_agent(world):
-    await started(world)
-    world.report(seconds_ago=30, prodReclaimableMetric=amounts("2", "3k"))
-    await world.settle()
-    bound_pod(world, cpu="2500", memory="3k")
-    await world.settle()
-    assert world.mid_of() == (2_000, 3_000)
-    world.report(seconds_ago=5, prodReclaimableMetric=amounts("2", "3k"))
-    await world.settle()
-    assert world.mid_of() == (2_500, 3_000)
 
 
 async def test_an_impossible_report_is_refused_with_a_reason_and_changes_nothing(world):
@@ -313,41 +295,3 @@ async def test_metrics_have_the_published_values_and_the_reason(world):
     world.mid.forget("n1")
     assert value("koord_manager_node_mid_cpu_cores", {"node": "n1"}) is None
     assert value("koord_manager_nodes", {"reason": "Calculated"}) == 0
-
-
-async def test_a_period_beyond_datetime_is_cut_to_the_longest_one(world):
-    forever = 2**63 - 1
-    await started(world, {**ENABLED, "degradeTimeMinutes": forever, "updateTimeThresholdSeconds": forever})
-    await reported(world)
-    assert world.mid_of() == (6_000, 10_000)
-    world.now += dt.timedelta(days=3_650)
-    await world.settle()
-    assert world.mid_of() == (6_000, 10_000)
-
-
-@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:00"])
-async def test_a_sample_at_the_end_of_datetime_withdraws_nothing(world, time):
-    await started(world)
-    await reported(world)
-    await reported(world, peak="1", updateTime=time)
-    assert world.mid_of() == (6_000, 10_000)
-
-
-async def test_an_unreadable_reservation_counts_as_absent(world):
-    await started(world)
-    annotations = {
-        "node.koordinator.sh/reservation": "[" * 100_000,
-        "node.koordinator.sh/raw-allocatable": "[" * 100_000,
-    }
-    world.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
-    await reported(world)
-    assert world.mid_of() == (6_000, 10_000)
-
-
-async def test_a_node_that_is_gone_when_it_is_written_leaves_the_store(world):
-    await started(world)
-    world.server.on_write = lambda request: "/nodes/" in request.path and world.server.remove("nodes", "n1")
-    world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
-    await world.settle()
-    assert world.cache.nodes.get("n1") is None
-    assert world.server.all("nodes") == []

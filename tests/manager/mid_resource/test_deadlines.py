@@ -30,10 +30,6 @@ async def test_a_node_is_reconciled_when_its_values_are_to_be_confirmed(world, p
     assert await world.settle() == 300 - passed_seconds + SLACK_SECONDS
 
 
-async def test_a_node_is_reconciled_when_its_sample_is_too_old(world):
-    assert await started(world, updateTimeThresholdSeconds=86_400) == DEGRADE_SECONDS - AGE_SECONDS + SLACK_SECONDS
-
-
 @pytest.mark.parametrize("passed_seconds", [0, 100, DEGRADE_SECONDS - AGE_SECONDS])
 async def test_without_a_configuration_a_node_is_reconciled_when_its_sample_is_too_old(world, passed_seconds):
     await started(world)
@@ -51,13 +47,3 @@ async def test_a_sample_is_used_up_to_five_minutes_ahead(world, ahead_seconds, i
     await world.settle()
     assert world.mid_of() == ((4_000, 6_000) if is_used else (6_000, 10_000))
     assert (("n1", "Warning", "ReportRefused") in world.events()) is not is_used
-
-
-async def test_a_last_sample_five_minutes_ahead_still_counts(world):
-    await started(world)
-    world.report(seconds_ago=-300, allocated=allocated(), prodPeakMetric=amounts("4", "10k"))
-    await world.settle()
-    world.report(seconds_ago=0, allocated=allocated(), prodPeakMetric=amounts("-1", "10k"))
-    await world.settle()
-    assert ("n1", "Warning", "ReportRefused") in world.events()
-    assert world.mid_of() == (4_000, 6_000)

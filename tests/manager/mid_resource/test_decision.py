@@ -5,8 +5,8 @@ import pytest
 
 from api_types.node_metric import mid_status
 from api_types.node_metric.mid_report import UsableReport
-from manager.mid_resource.decision import Action, DecisionInputs, decide, is_degraded
-from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+from manager.mid_resource.decision import Action, DecisionInputs, decide
+from manager.mid_resource.reasons import STATUS, Reason, Status
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LAST_MOMENT = dt.datetime.max.replace(tzinfo=dt.UTC)
@@ -76,20 +76,5 @@ def test_a_decision_has_the_time_at_which_it_changes():
     assert decide(replace(FINE, enabled=False), NOW).changes_at is None
 
 
-def test_a_refusal_names_the_observed_value():
-    assert decide(replace(FINE, refused="status.x: seen -1"), NOW).detail == "status.x: seen -1"
-    assert "2026-11-21T13:00:00Z" in decide(replace(FINE, sample_time=ago(-60)), NOW).detail
-
-
-def test_a_sample_of_exactly_the_degrade_time_counts():
-    assert not is_degraded(ago(15), dt.timedelta(minutes=15), NOW)
-    assert is_degraded(None, dt.timedelta(minutes=15), NOW)
-
-
 def test_the_reasons_that_the_next_report_ends_are_withdrawals():
     assert {STATUS[Reason(code)] for code in mid_status.WITHOUT_REPORTS} == {Status.WITHDRAWN}
-
-
-def test_every_reason_has_one_text():
-    assert set(TEXTS) == set(Reason)
-    assert len(set(TEXTS.values())) == len(TEXTS)

@@ -4,7 +4,7 @@ import pytest
 
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_resource import Terms
-from manager.mid_resource import formula, patch
+from manager.mid_resource import patch
 from manager.mid_resource import patch as patch_rules
 from manager.mid_resource.decision import Action
 from manager.mid_resource.formula import Published, Target
@@ -68,68 +68,12 @@ def test_refreshes_after_the_period_or_without_a_recorded_write(status_of_node, 
     assert cause(Target(values(1_000), Reason.CALCULATED), published(1_000), status_of_node) is expected
 
 
-def test_writes_any_value_that_does_not_cover_a_running_pod():
-    lines = {CPU: Terms(floor=1_001)}
-    target = Target(values(1_001), Reason.CALCULATED, lines)
-    assert cause(target, published(1_000), written()) is PatchReason.BELOW_FLOOR
-
-
-def test_kept_values_are_only_refreshed_and_only_where_published():
-    target = formula.kept(published(1_000), Reason.NO_PREDICTION, None)
-    assert cause(target, published(1_000), written(10), Action.KEEP) is None
-    assert cause(target, published(1_000), written(500), Action.KEEP) is PatchReason.REFRESH
-    nothing = formula.kept(Published({}, {}), Reason.NO_PREDICTION, None)
-    assert cause(nothing, Published({}, {}), None, Action.KEEP) is None
-
-
-def test_restores_a_missing_key_from_the_last_write():
-    line = Terms(published=1_000)
-    last = patch.make_status(Reason.CALCULATED, NOW, lines={CPU: line, MEMORY: line})
-    left = Published({MEMORY: 1_000}, {MEMORY: 1_000})
-    target = formula.kept(left, Reason.NO_PREDICTION, last)
-    assert target.values == values(1_000)
-    assert cause(target, left, last, Action.KEEP) is PatchReason.KEY_MISSING
-
-
-def test_a_withdrawal_ignores_the_threshold():
-    target = formula.withdrawn(formula.Floor(values(1_001)), Reason.SAMPLE_TOO_OLD)
-    assert cause(target, published(1_000), written(), Action.WITHDRAW) is PatchReason.WITHDRAWAL
-    done = written(reason=Reason.SAMPLE_TOO_OLD)
-    assert cause(target, published(1_001), done, Action.WITHDRAW) is None
-
-
 def test_an_ended_pod_of_the_floor_leaves_no_room_for_a_new_one():
     line = Terms(published=9_900, floor=9_900, bound_before=9_900)
     target = Target(values(9_900), Reason.CALCULATED, {CPU: line}, NOW)
     known = patch.make_status(Reason.CALCULATED, NOW, floor_before=NOW)
     assert cause(target, published(10_000), known) is PatchReason.SHRINKING
     assert cause(target, published(9_900), known) is None
-
-
-@pytest.mark.parametrize("action", [Action.CALCULATE, Action.WITHDRAW])
-def test_a_node_records_at_once_since_when_it_shrinks(action):
-    line = Terms(published=1_000, floor=1_000, bound_before=1_000)
-    target = Target(values(1_000), Reason.CALCULATED, {CPU: line}, NOW)
-    assert cause(target, published(1_000), written(), action) is PatchReason.SHRINKING
-    known = patch.make_status(Reason.CALCULATED, NOW, floor_before=NOW)
-    assert cause(target, published(1_000), known, action) is None
-    assert cause(Target(values(1_000), Reason.CALCULATED), published(1_000), known, action) is None
-
-
-def test_a_node_without_mid_gets_its_explanation_once():
-    target = formula.withdrawn(None, Reason.NEVER_REPORTED)
-    nothing = Published({}, {})
-    assert cause(target, nothing, None, Action.WITHDRAW) is PatchReason.EXPLANATION
-    assert cause(target, nothing, written(9999, Reason.NEVER_REPORTED), Action.WITHDRAW) is None
-
-
-def test_a_node_outside_colocation_has_no_annotation():
-    target = formula.withdrawn(None, Reason.COLOCATION_DISABLED)
-    nothing = Published({}, {})
-    assert cause(target, nothing, None, Action.WITHDRAW) is None
-    assert cause(target, nothing, written(), Action.WITHDRAW) is PatchReason.EXPLANATION
-    patch = patch_rules.node_patch(NODE, target, written())
-    assert patch["metadata"]["annotations"] == {"koordinator.sh/mid-resource-status": None}
 
 
 def test_one_patch_has_both_resources_in_both_lists_and_the_annotation():

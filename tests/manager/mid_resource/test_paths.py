@@ -23,22 +23,6 @@ async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
 
 
 # 10 cores and 20000 bytes, 8 and 16000 of them requested by Prod pods, which will need 2 and 6000.
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        ({}, (6_000, 10_000)),  # reclaimable only
-        ({"midUnallocatedPercent": 100}, (8_000, 14_000)),  # plus the unrequested amount
-        ({"midUnallocatedPercent": 25}, (6_500, 11_000)),
-        ({"midReclaimRatioPercent": 50}, (2_000, 2_000)),
-        ({"midCPUThresholdPercent": 45, "midMemoryThresholdPercent": 10}, (4_500, 2_000)),
-        ({"midCPUThresholdPercent": 45, "midUnallocatedPercent": 100}, (6_500, 14_000)),  # the share is not capped
-        ({"preset": "conservative"}, (1_000, 2_000)),  # a tenth of the node a sample
-    ],
-)
-async def test_publishes_the_formula_of_a_report(world, document, expected):
-    await started(world, **document)
-    await reported(world)
-    assert world.mid_of() == expected
 
 
 STATIC = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 30, "midStaticMemoryReservedPercent": 20}
@@ -51,15 +35,6 @@ async def test_static_mode_publishes_a_share_of_capacity_whatever_is_predicted(w
     assert world.mid_of() == (3_000, 2_000)
     assert world.mid_status()["reason"] == "Static"
     assert "peakProd" not in world.mid_status()["resources"][MID[0]]
-
-
-async def test_static_mode_needs_a_live_agent(world):
-    await started(world, **STATIC)
-    await reported(world)
-    world.now += dt.timedelta(minutes=15, seconds=1)
-    await world.settle()
-    assert world.mid_of() == ()
-    assert world.mid_status()["reason"] == "SampleTooOld"
 
 
 async def test_running_mid_pods_keep_their_floor_unless_it_is_switched_off(world):
@@ -90,17 +65,6 @@ async def test_the_diff_threshold_and_the_forced_refresh_are_the_configured_ones
     world.now += dt.timedelta(seconds=41)
     await world.settle()
     assert world.mid_of() == (4_000, 10_000)
-
-
-async def test_the_degrade_time_is_the_configured_one(world):
-    await started(world, degradeTimeMinutes=2)
-    await reported(world, seconds_ago=0)
-    world.now += dt.timedelta(minutes=2)
-    await world.settle()
-    assert world.mid_of() == (6_000, 10_000)
-    world.now += dt.timedelta(seconds=1)
-    await world.settle()
-    assert world.mid_of() == ()
 
 
 async def test_a_node_metric_that_vanishes_withdraws_when_its_last_sample_is_too_old(world):
@@ -147,16 +111,6 @@ async def test_reason_code_and_text_are_the_same_in_annotation_event_and_metric(
     value = world.telemetry.registry.get_sample_value
     assert value("koord_manager_nodes", {"reason": status["reason"]}) == 1
     assert (status["status"], status["since"]) == ("False", status["time"])
-
-
-async def test_since_is_the_time_of_the_first_write_with_this_reason(world):
-    await started(world)
-    await reported(world)
-    first = world.mid_status()["time"]
-    world.now += dt.timedelta(seconds=301)
-    await reported(world)
-    assert world.mid_status()["time"] > first
-    assert world.mid_status()["since"] == first
 
 
 async def test_a_restart_does_not_shorten_the_grace_of_a_report_without_prediction(world):

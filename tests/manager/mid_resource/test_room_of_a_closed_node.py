@@ -24,10 +24,3 @@ def written(closed=Closed.FROZEN):
 )
 def test_a_closed_node_is_written_where_it_has_more_room_than_its_pods_need(of_its_pods, before, expected):
     assert cause(Target(of_its_pods, Reason.CALCULATED, closed=Closed.FROZEN), before, written()) is expected
-
-
-@pytest.mark.parametrize(("now", "known"), [(Closed.FROZEN, ""), ("", Closed.FROZEN), (Closed.LEAVING, Closed.FROZEN)])
-def test_a_node_that_begins_or_ceases_to_be_closed_is_written(now, known):
-    assert cause(Target(values(1_000), Reason.CALCULATED, closed=now), published(1_000), written(known)) is (
-        PatchReason.CLOSING
-    )

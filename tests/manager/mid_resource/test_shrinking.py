@@ -4,7 +4,6 @@ import datetime as dt
 
 import pytest
 
-from manager.mid_resource import formula
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts, mid_pod, used
 
@@ -52,13 +51,6 @@ async def test_memory_that_a_best_effort_pod_uses_is_not_offered(world):
     assert world.mid_of() == (6_000, 500)
     line = world.mid_status()["resources"][MID[1]]
     assert (line["reclaimable"], line["unused"], line["calculated"]) == (6_000, 500, 500)
-
-
-@pytest.mark.parametrize("usage", [None, {}, {"prod": {"cpu": "1"}}])
-async def test_of_an_unknown_usage_nothing_is_offered(world, usage):
-    await started(world)
-    await reported(world, usage=usage)
-    assert world.mid_of() == (0, 0)
 
 
 async def test_the_unallocated_share_is_offered_without_a_prediction(world):
@@ -112,17 +104,6 @@ async def test_a_withdrawal_counts_a_pod_that_was_bound_after_the_last_list(worl
     assert len(pod_lists(world)) == 2
 
 
-async def test_a_withdrawal_clamps_admitted_pods_to_the_capacity(world):
-    await started(world)
-    await reported(world)
-    add(world, "huge", 10**9)
-    world.now += dt.timedelta(minutes=20)
-    await world.settle()
-    assert world.mid_of() == (10_000, 20_000)
-    line = world.mid_status()["resources"][MID[0]]
-    assert (line["boundBefore"], line["capacity"], line["floor"]) == (10**9, 10_000, 10_000)
-
-
 async def test_a_withdrawal_counts_only_pods_that_were_bound_before_it(world):
     await started(world)
     await reported(world)
@@ -167,14 +148,6 @@ async def test_a_failing_pod_list_delays_no_withdrawal(world):
     later.now += dt.timedelta(seconds=31)
     await later.settle()
     assert later.mid_of() == ()
-
-
-async def test_a_failing_pod_list_keeps_nothing_of_upstreams_agent_in_force(world):
-    await started(world, midUnallocatedPercent=50)
-    world.server.refuse["GET", "pods"] = cluster.Refusal(403, "Forbidden")
-    await reported(world, allocated=None, prodPeakMetric=None, prodReclaimableMetric=amounts("2", "3k"))
-    assert world.mid_of() == (2_000, 3_000)  # the share needs the requests of the Prod pods
-    assert world.mid_status()["requestsFrom"] == "unknown"
 
 
 async def test_a_failing_pod_list_leaves_the_floor_of_the_annotation_with_upstreams_agent(world):
@@ -243,16 +216,6 @@ async def test_pods_are_listed_once_a_sample_or_30_seconds_in_every_state(world)
         assert len(pod_lists(world)) == 4 + count
 
 
-async def test_a_failing_list_is_not_repeated_with_each_event(world):
-    await started(world)
-    await reported(world, mid=700)
-    world.server.refuse["GET", "pods"] = cluster.Refusal(500, "InternalError")
-    await configure(world, enable=False)
-    for _ in range(10):
-        await world.settle()
-    assert len(pod_lists(world)) == 1
-
-
 async def test_a_node_that_takes_no_part_costs_no_pod_list(world):
     await started(world)
     world.now += dt.timedelta(minutes=20)
@@ -265,19 +228,6 @@ async def test_a_node_that_takes_no_part_costs_no_pod_list(world):
     assert pod_lists(world) == []
 
 
-async def test_after_a_finished_withdrawal_nothing_is_listed(world):
-    await started(world)
-    await reported(world)
-    world.now += dt.timedelta(minutes=20)
-    await world.settle()
-    assert world.mid_of() == ()
-    lists = len(pod_lists(world))
-    for _ in range(10):
-        world.now += dt.timedelta(seconds=60)
-        await world.settle()
-    assert len(pod_lists(world)) == lists
-
-
 async def test_a_key_that_another_client_removes_in_a_withdrawal_returns_to_the_floor(world):
     await started(world)
     await reported(world)
@@ -288,20 +238,6 @@ async def test_a_key_that_another_client_removes_in_a_withdrawal_returns_to_the_
     world.server.patch("nodes", "n1", {"status": {"capacity": gone, "allocatable": gone}})
     await world.settle()
     assert world.mid_of() == (1_000, 1_000)
-
-
-async def test_a_key_of_pods_that_request_cpu_alone_returns_in_a_withdrawal(world):
-    await started(world)
-    await reported(world)
-    world.server.add("pods", mid_pod("p", 1_000, 0), NAMESPACE)
-    await configure(world, enable=False)
-    await world.settle()
-    withdrawn = world.mid_of()
-    assert withdrawn[0] == 1_000
-    gone = dict.fromkeys(MID)
-    world.server.patch("nodes", "n1", {"status": {"capacity": gone, "allocatable": gone}})
-    await world.settle()
-    assert world.mid_of() == withdrawn
 
 
 @pytest.mark.parametrize(("peak", "taints"), [("8", []), ("2", [{"key": "karpenter.sh/disrupted"}])])
@@ -345,19 +281,6 @@ async def test_the_gauges_show_what_is_published_beside_the_target_and_its_terms
         assert value("koord_manager_node_mid_cpu_term_cores", {**node, "term": term}) == amount
     world.mid.forget("n1")
     assert value("koord_manager_node_mid_cpu_target_cores", node) is None
-
-
-async def test_keys_that_are_taken_away_return_at_once_also_under_a_limit_of_the_rise(world):
-    await started(world, preset="balanced")
-    for _ in range(5):
-        await reported(world)
-    published = world.mid_of()
-    assert published == (6_000, 10_000)
-    gone = dict.fromkeys(MID)
-    world.server.patch("nodes", "n1", {"status": {"capacity": gone, "allocatable": gone}})
-    world.now += dt.timedelta(seconds=1)
-    await world.settle()
-    assert world.mid_of() == published
 
 
 def node_writes(world):
@@ -407,9 +330,3 @@ async def test_a_node_that_publishes_is_withdrawn_once_when_it_is_switched_to_sh
     writes = len(node_writes(world))
     await reported(world)
     assert len(node_writes(world)) == writes
-
-
-def test_every_calculated_reason_publishes():
-    assert {reason.value for reason in formula.PUBLISHING} == {
-        "Calculated", "CalculatedFromReclaimable", "CalculatedWithoutPrediction", "Static",
-    }  # fmt: skip

@@ -1,5 +1,4 @@
 import datetime as dt
-import json
 
 import pytest
 
@@ -7,8 +6,6 @@ from api_types import names
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource, mid_status
 from api_types.node_metric.mid_resource import Terms
-from manager.mid_resource import patch
-from manager.mid_resource.reasons import Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=dt.UTC)
 
@@ -25,11 +22,6 @@ def test_terms_that_static_mode_does_not_use_are_absent():
     assert (terms.peak_prod, terms.unallocated_percent, terms.floor) == (None, None, None)
 
 
-def test_decodes_what_was_encoded():
-    made = patch.make_status(Reason.SAMPLE_TOO_OLD, NOW, detail="x")
-    assert mid_status.decode(mid_status.text_of(node(mid_status.encode(made)))) == made
-
-
 OF_A_HAND = '{"time": "", "reason": "", "resources": {"kubernetes.io/mid-cpu": {"published": -5}}}'
 DEEP = '{"x": ' + "[" * 100_000
 
@@ -37,10 +29,3 @@ DEEP = '{"x": ' + "[" * 100_000
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
 def test_an_invalid_annotation_is_none(text):
     assert mid_status.decode(mid_status.text_of(node(text))) is None
-
-
-def test_what_is_as_usual_is_not_written():
-    made = patch.make_status(Reason.CALCULATED, NOW, sample=NOW, requests_from="report", lines={})
-    wire = json.loads(mid_status.encode(made))
-    assert wire.keys() == {"time", "reason", "status", "text", "since", "sample", "requestsFrom"}
-    assert mid_status.decode(json.dumps(wire)) == made

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from tests.manager.conftest import MID, NAMESPACE, allocated, amounts, mid_pod
+from tests.manager.conftest import NAMESPACE, allocated, amounts, mid_pod
 
 LONG = dt.timedelta(minutes=20)
 """More than a sample counts."""
@@ -26,8 +26,8 @@ async def published(world):
 def is_urgent(world):
     world.sync_cache()
     node = world.cache.nodes.get("n1")
-    return world.mid.needs_withdrawal(
-        "n1", world.config.strategies.merged({}, node.metadata.annotations if node else {})
+    return node is not None and world.mid.needs_withdrawal(
+        node, world.config.strategies.merged({}, node.metadata.annotations)
     )
 
 
@@ -41,14 +41,6 @@ async def test_a_node_is_urgent_from_the_end_of_its_sample_until_it_is_withdrawn
     assert not is_urgent(published), "its floor stays, and is no reason to hurry"
 
 
-@pytest.mark.parametrize(("removed", "urgent"), [(MID[:1], True), (MID[1:], True), (MID, False)])
-async def test_a_node_is_urgent_for_any_resource_that_it_publishes(published, removed, urgent):
-    published.now += LONG
-    keys = dict.fromkeys(removed)
-    published.server.patch("nodes", "n1", {"status": {"capacity": keys, "allocatable": keys}})
-    assert is_urgent(published) is urgent
-
-
 @pytest.mark.parametrize(("publish", "urgent"), [("node", True), ("shadow", False)])
 async def test_keys_of_another_writer_are_urgent_only_where_this_manager_writes(published, publish, urgent):
     published.now += LONG
@@ -56,8 +48,3 @@ async def test_keys_of_another_writer_are_urgent_only_where_this_manager_writes(
     published.configure({"enable": True, "midPublish": publish})
     await published.config.refresh()
     assert is_urgent(published) is urgent
-
-
-async def test_a_node_that_is_gone_is_not_urgent(published):
-    published.server.remove("nodes", "n1")
-    assert not is_urgent(published)

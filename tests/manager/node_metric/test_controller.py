@@ -1,6 +1,5 @@
 import copy
 import datetime as dt
-import logging
 
 import pytest
 
@@ -12,6 +11,7 @@ from manager.settings import ManagerSettings
 from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
 from tests.fakes import cluster
 from tests.manager.conftest import worked_off
+from tests.manager.in_process import posted
 
 
 async def started(world, document=None):
@@ -215,45 +215,6 @@ async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_d
     assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["enable"] is False
 
 
-@pytest.fixture
-async def orphan(world):
-    """Return the world with a NodeMetric in the store, whose Node is gone."""
-    world.configure({"enable": True})
-    await world.config.start()
-    world.server.add("nodemetrics", {"metadata": {"name": "gone"}})
-    world.cache.node_metrics.update(world.cache.node_metrics.decode(world.server.get("nodemetrics", "gone")))
-    return world
-
-
-def messages(caplog):
-    return [each.getMessage() for each in caplog.records if "gone" in each.getMessage()]
-
-
-async def test_an_orphan_is_deleted_once_and_forgotten(orphan, caplog):
-    caplog.set_level(logging.INFO)
-    await orphan.node_metrics.reconcile("gone", None)
-    assert orphan.cache.node_metrics.names() == []
-    asked = len(orphan.server.writes)
-    await orphan.node_metrics.reconcile("gone", None)
-    assert len(orphan.server.writes) == asked
-    assert messages(caplog) == ["node gone: deleted the NodeMetric, its Node is gone"]
-
-
-async def test_an_orphan_that_is_deleted_already_is_forgotten(orphan, caplog):
-    caplog.set_level(logging.INFO)
-    orphan.server.remove("nodemetrics", "gone")
-    await orphan.node_metrics.reconcile("gone", None)
-    assert orphan.cache.node_metrics.get("gone") is None
-    assert messages(caplog) == []
-
-
-async def test_an_orphan_whose_deletion_is_refused_stays_known(orphan):
-    orphan.server.refuse["DELETE", "nodemetrics"] = cluster.Refusal(403, "Forbidden", "gone")
-    with pytest.raises(errors.Forbidden):
-        await orphan.node_metrics.reconcile("gone", None)
-    assert orphan.cache.node_metrics.get("gone") is not None
-
-
 CRD = "nodemetrics.slo.koordinator.sh"
 OWN_FIELDS = ("predictPolicy", "midColocationPolicy")
 
@@ -278,7 +239,7 @@ class Foreign:
             self.world.sync_cache()
             await self.parts.reconciler.reconcile(name)
             await worked_off(self.parts.spec_queue)
-        await self.parts.events.drain()
+        await posted(self.parts.events)
 
     def spec(self):
         return set(self.server.get("nodemetrics", "n1")["spec"])
@@ -294,7 +255,7 @@ class Foreign:
 
 @pytest.fixture
 async def foreign(world, monkeypatch):
-    parts = assembly.assemble(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
+    parts = assembly.Components(world.api, ManagerSettings(workers=1), world.telemetry, clock=world.clock)
     world.cache = parts.cache
     made, real = Foreign(world, parts), fake._patched
 
@@ -328,11 +289,3 @@ async def test_it_is_sent_again_when_the_crd_is_replaced(foreign):
     await foreign.replace_crd()
     await foreign.reconcile()
     assert foreign.spec() == {"metricCollectPolicy", *OWN_FIELDS}
-
-
-async def test_it_is_forgotten_with_its_node(foreign):
-    controller = foreign.parts.reconciler._node_metrics
-    assert list(controller._dropped) == ["n1"]
-    foreign.server.remove("nodes", "n1")
-    await foreign.reconcile()
-    assert not controller._dropped

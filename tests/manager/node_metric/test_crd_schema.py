@@ -36,10 +36,6 @@ async def dropped(world, manifest):
     return controller.dropped_fields(await controller.read(world.api))
 
 
-async def test_the_suites_crd_drops_nothing(world):
-    assert await dropped(world, SUITES_CRD) == ()
-
-
 @pytest.mark.parametrize(
     "paths", [("status.prediction",), ("spec.predictPolicy", "status.nodeMetric.aggregatedNodeUsages[].duration")]
 )
@@ -47,25 +43,10 @@ async def test_names_a_dropped_branch_by_its_root(world, paths):
     assert await dropped(world, without(*paths)) == paths
 
 
-async def test_an_object_that_keeps_unknown_fields_drops_none(world):
-    manifest = without("status.prediction", "status.allocated")
-    root(manifest)["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
-    assert await dropped(world, manifest) == ()
-
-
 async def test_ignores_fields_of_others(world):
     manifest = copy.deepcopy(SUITES_CRD)
     root(manifest)["properties"]["status"]["properties"]["hostApplicationMetric"] = {"type": "array"}
     assert await dropped(world, manifest) == ()
-
-
-async def test_reports_nothing_without_a_crd(world):
-    assert await controller.read(world.api) is None
-
-
-async def test_reads_no_crd_which_takes_a_permission(world):
-    await dropped(world, SUITES_CRD)
-    assert [request.path for request in world.server.requests] == ["/openapi/v3/apis/slo.koordinator.sh/v1alpha1"]
 
 
 @pytest.fixture

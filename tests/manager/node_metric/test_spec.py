@@ -9,7 +9,6 @@ from api_types.colocation import controller_config as slo
 from api_types.colocation import document
 from api_types.colocation.controller_config import ColocationStrategy, MetricAggregatePolicy, PredictPolicy
 from api_types.kubernetes import pods
-from api_types.node_metric import crd_manifest
 from api_types.node_metric.types import MetricCollectPolicy, NodeMetricSpec
 from manager.cache.store import StoredNodeMetric
 from manager.node_metric import spec as collect_policy
@@ -44,30 +43,11 @@ def test_any_go_duration_of_the_document_reaches_the_spec(given, canonical):
     assert wire["nodeAggregatePolicy"] == {"durations": [canonical]}
 
 
-def test_the_crd_puts_no_pattern_on_a_duration():
-    """The agent parses the full grammar of Go; a pattern in the CRD would reject a part of it."""
-    schema = crd_manifest.structural_schema()
-    for step in ("spec", "metricCollectPolicy", "nodeAggregatePolicy", "durations"):
-        schema = schema["properties"][step]
-    assert schema["items"] == {"type": "string"}
-
-
-def test_a_node_that_takes_no_part_is_measured_by_the_default_policy():
-    spec = collect_policy.for_node(holds(enabled=False, metric_report_interval_seconds=30)).to_wire()
-    assert spec["metricCollectPolicy"] == DEFAULT
-    assert spec["midColocationPolicy"]["enable"] is False
-
-
 def test_prediction_and_mid_policies_are_carried_whole():
     spec = collect_policy.for_node(holds(mid_cpu_threshold_percent=40)).to_wire()
     assert spec["midColocationPolicy"]["midCPUThresholdPercent"] == 40
     assert spec["midColocationPolicy"]["enable"] is True
     assert spec["predictPolicy"]["predictor"] == "n-sigma-v2"
-
-
-def test_a_disabled_strategy_has_no_collect_policy():
-    with pytest.raises(collect_policy.ColocationDisabled):
-        collect_policy.collect_policy(ColocationStrategy(enable=False))
 
 
 def _predict_policy(given):
@@ -113,46 +93,6 @@ SPEC = NodeMetricSpec(
 
 def metric(spec=None, owners=(OWNER,)):
     return msgspec.convert({"metadata": {"ownerReferences": list(owners)}, "spec": spec}, type=StoredNodeMetric)
-
-
-def test_plans_nothing_without_node_and_node_metric():
-    assert collect_policy.plan(None, None, SPEC).action is MetricAction.NONE
-
-
-def test_a_node_without_a_node_metric_gets_one_that_it_owns():
-    todo = collect_policy.plan(NODE, None, SPEC)
-    assert todo.action is MetricAction.CREATE
-    assert todo.body["metadata"] == {"name": "worker-1", "ownerReferences": [OWNER]}
-    assert todo.body["spec"] == {"metricCollectPolicy": {"reportIntervalSeconds": 60}, "predictPolicy": {"n": 3.0}}
-
-
-def test_deletes_a_node_metric_without_a_node():
-    assert collect_policy.plan(None, metric(), SPEC).action is MetricAction.DELETE
-
-
-def test_leaves_a_correct_node_metric_unchanged():
-    assert collect_policy.plan(NODE, metric(SPEC), SPEC).action is MetricAction.NONE
-
-
-def test_reverts_an_edit_by_hand_and_keeps_fields_of_others():
-    edited = {"metricCollectPolicy": {"reportIntervalSeconds": 7, "foreign": 1}, "predictPolicy": {"n": 3}, "other": {}}
-    assert collect_policy.plan(NODE, metric(edited), SPEC).body == {
-        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}
-    }
-
-
-def test_removes_an_own_key_that_is_no_longer_set():
-    before = {**SPEC, "midColocationPolicy": {"enable": True}}
-    before["predictPolicy"] = {"n": 3.0, "safetyMarginPercent": 10}
-    assert collect_policy.plan(NODE, metric(before), SPEC).body == {
-        "spec": {"predictPolicy": {"safetyMarginPercent": None}, "midColocationPolicy": None}
-    }
-
-
-def test_a_recreated_node_becomes_the_owner():
-    theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d1"}
-    todo = collect_policy.plan(NODE, metric(SPEC, [{**OWNER, "uid": "u0"}, theirs]), SPEC)
-    assert todo.body == {"metadata": {"ownerReferences": [theirs, OWNER]}}
 
 
 def test_accepts_an_owner_reference_with_further_fields():

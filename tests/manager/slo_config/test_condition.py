@@ -2,13 +2,10 @@ import datetime as dt
 import json
 import time
 
-import pytest
 import yaml
 
 from api_types import names
 from manager.slo_config import evaluation
-from tests.fakes import cluster
-from tests.manager.conftest import NAMESPACE
 
 THEN = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LATER = THEN + dt.timedelta(hours=1)
@@ -61,10 +58,6 @@ def test_an_absent_key_means_the_defaults():
     assert yaml.safe_load(noted(outcome))["message"].startswith("the key colocation-config is absent or empty")
 
 
-def test_an_up_to_date_annotation_is_not_written_again():
-    assert noted(GOOD, before=noted(GOOD), now=LATER) is None
-
-
 def test_the_time_of_the_transition_stays_while_the_status_does():
     refused = noted(evaluated("{", GOOD.configuration))
     still = noted(evaluated("[", GOOD.configuration), before=refused, now=LATER)
@@ -76,17 +69,6 @@ def test_the_time_of_the_transition_stays_while_the_status_does():
 def test_replaces_the_text_of_another_client():
     for text in ("", "[1]", "{", "message: none", "- type: Accepted"):
         assert yaml.safe_load(noted(GOOD, before=text))["status"] == "True"
-
-
-def test_a_time_that_another_client_wrote_is_replaced_where_it_is_none():
-    for other in ("yesterday", "2026-13-21T12:00:00Z", "", "9" * 100):
-        text = noted(GOOD, before=noted(GOOD).replace("2026-11-21T12:00:00Z", other), now=LATER)
-        assert yaml.safe_load(text)["lastTransitionTime"] == "2026-11-21T13:00:00Z"
-
-
-def test_a_changed_text_under_a_known_begin_is_replaced_and_keeps_its_time():
-    text = noted(GOOD, before=noted(GOOD).replace("is on", "is off") + "more: text\n", now=LATER)
-    assert text == noted(GOOD)
 
 
 def test_yaml_that_multiplies_is_replaced_without_being_expanded():
@@ -110,12 +92,6 @@ def test_kubectl_describe_cuts_no_line_of_ordinary_problems():
     assert max(map(len, text.splitlines())) <= 138
 
 
-def test_as_many_problems_as_are_named_leave_no_further_ones():
-    found = yaml.safe_load(noted(evaluated({f"key{number}": number for number in range(10)}, GOOD.configuration)))
-    assert len(found["problems"]) == 10
-    assert "furtherProblems" not in found
-
-
 def test_keys_that_are_accepted_without_effect_are_named():
     found = yaml.safe_load(noted(evaluated({"enable": True, "cpuReclaimThresholdPercent": 60})))
     assert found["status"] == "True"
@@ -126,37 +102,3 @@ def test_keys_that_are_accepted_without_effect_are_named():
 
 def entry(name, **keys):
     return {"name": name, "nodeSelector": {"matchLabels": {"pool": name}}, **keys}
-
-
-TWO_PROBLEMS = {"midCPUThresholdPercent": 300, "midMemoryThresholdPercent": 300}
-
-
-@pytest.mark.parametrize(
-    ("entries", "counted"),
-    [
-        ([entry("a")], "1 nodeConfigs entry"),
-        ([entry("a"), entry("b")], "2 nodeConfigs entries"),
-        ([entry("a", **TWO_PROBLEMS), entry("b")], "2 nodeConfigs entries, 1 of them ignored"),
-        (
-            [entry("a", midCPUThresholdPercent=300), entry("b", midCPUThresholdPercent=300), entry("c")],
-            "3 nodeConfigs entries, 2 of them ignored",
-        ),
-    ],
-)
-def test_an_ignored_entry_counts_once_whatever_number_of_problems_it_has(entries, counted):
-    text = noted(evaluated({"enable": True, "nodeConfigs": entries}))
-    assert f"message: the configuration is in force; colocation is on, {counted}\n" in text.replace("'", "")
-
-
-@pytest.mark.parametrize("document", [{}, {"enable": False}, {"enable": False, "nodeConfigs": [entry("a")]}])
-def test_a_document_that_enables_nothing_is_in_force_and_colocation_is_off(document):
-    text = noted(evaluated(document))
-    assert "the configuration is in force; colocation is off (enable is not true)" in " ".join(text.split())
-
-
-async def test_the_first_report_on_a_config_map_needs_no_read_of_it(world):
-    world.configure({"enable": True})
-    world.server.refuse["GET", "configmaps"] = cluster.Refusal(503, "ServiceUnavailable")
-    await world.config.refresh()
-    annotations = world.server.get("configmaps", "slo-controller-config", NAMESPACE)["metadata"]["annotations"]
-    assert any("colocation is on" in text for text in annotations.values())

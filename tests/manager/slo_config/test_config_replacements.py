@@ -17,8 +17,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import errors
-from manager.cache import config_watch
-from manager.cache.object_watches import EventSink
+from manager import leader
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import WorkQueue
 from manager.events import EventRecorder
@@ -95,8 +94,6 @@ class History:
             telemetry=telemetry, on_change=self.check, schedule=self.schedule, clock=clock,
         )  # fmt: skip
         self.queue = WorkQueue(self.config.work, workers=len(ConfigStep))
-        add_config = lambda: self.queue.add(ConfigStep.DECIDE)  # noqa: E731
-        self.sink = EventSink(self.cache, add=lambda _: None, add_config=add_config)
 
     def schedule(self, step, seconds):
         if seconds > 0:
@@ -148,9 +145,10 @@ class History:
             await asyncio.wait([before])
         await self.api.travel()
         if kind == "DELETED":
-            self.sink.deleted("configmaps", NAME, item["metadata"]["uid"])
+            self.cache.config_maps.remove(NAME, item["metadata"]["uid"])
         else:
-            self.sink.updated("configmaps", self.sink.decode("configmaps", item))
+            self.cache.config_maps.update(self.cache.config_maps.decode(item))
+        self.queue.add(ConfigStep.DECIDE)
 
     async def replace(self):
         """Delete and create, as `kubectl replace --force`, within less time than an absence needs to count."""
@@ -182,7 +180,7 @@ class History:
 
     async def _read(self):
         with contextlib.suppress(errors.Unreachable):
-            await config_watch.read(self.api, SETTINGS, self.cache.config_maps)
+            await leader.read(self.api, SETTINGS, self.cache.config_maps)
         self.queue.add(ConfigStep.DECIDE)
 
     async def come_to_rest(self):
@@ -243,7 +241,7 @@ def test_a_deletion_counts_when_it_has_lasted():
         working = asyncio.ensure_future(history.queue.run())
         await history.come_to_rest()
         history.check = lambda: None
-        history.config._on_change = lambda: None
+        history.config.on_change = lambda: None
         history.server.remove("configmaps", NAME, NAMESPACE)
         await history.come_to_rest()
         working.cancel()

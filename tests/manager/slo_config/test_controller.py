@@ -4,10 +4,8 @@ import json
 import pytest
 import yaml
 
-from api_types.colocation import controller_config
 from apiserver_client import errors
 from manager.cache.store import ConfigMapStore
-from manager.slo_config import controller, strategy
 from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
@@ -68,40 +66,6 @@ async def test_the_last_good_configuration_survives_a_restart_under_an_invalid_d
     world.configure("{")
     await successor(world)
     assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
-
-
-async def test_a_document_fixed_after_a_restart_is_in_force_again(world):
-    world.configure({"enable": True, "midCPUThresholdPercent": 33})
-    await world.config.start()
-    world.configure("{")
-    await successor(world)
-    world.configure({"enable": True, "midCPUThresholdPercent": 44})
-    await apply(world)
-    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 44
-    assert last_good(world) == {"colocation-config": '{"enable": true, "midCPUThresholdPercent": 44}'}
-
-
-async def test_a_config_map_deleted_while_no_manager_ran_means_off(world):
-    world.configure({"enable": True})
-    await world.config.start()
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    await successor(world)
-    assert world.config.strategies.configuration.cluster.enable is True
-    await absence_over(world)
-    assert world.config.strategies.configuration.cluster.enable is False
-
-
-async def test_decides_nothing_before_a_valid_document(world):
-    world.configure("{")
-    await world.config.start()
-    assert world.config.strategies is None
-
-
-async def test_an_empty_store_of_the_last_good_document_is_no_document(world):
-    world.server.add("configmaps", {"metadata": {"name": "koord-manager-last-good-config"}}, "koordinator-system")
-    world.configure("{")
-    await world.config.start()
-    assert world.config.strategies is None
 
 
 async def test_reports_a_stored_document_that_is_no_longer_valid(world, caplog):
@@ -184,17 +148,6 @@ async def test_the_config_map_shows_its_status_and_keeps_its_data(world):
     assert (noted(world)["status"], noted(world)["reason"]) == ("False", "ColocationConfigRejected")
     item = world.server.get("configmaps", "slo-controller-config", "koordinator-system")
     assert item["data"] == {"colocation-config": '{"midCPUThresholdPercent": 150}'}
-
-
-async def test_a_change_of_the_annotation_causes_no_write(world):
-    world.configure({"enable": True})
-    await world.config.start()
-    writes = len(world.server.writes)
-    for annotations in ({"mine": "x"}, {"koordinator.sh/colocation-config-status": None}):
-        patch = {"metadata": {"annotations": annotations}}
-        world.server.patch("configmaps", "slo-controller-config", patch, "koordinator-system")
-        await apply(world)
-    assert len(world.server.writes) == writes
 
 
 @pytest.mark.parametrize("text", ["since: 2026-02-30", "[" * 5_000, "{", "x"])
@@ -281,18 +234,6 @@ async def test_an_absence_counts_only_once_a_read_has_confirmed_it(world):
     assert world.config.strategies.configuration.cluster.enable is False
 
 
-async def test_a_deletion_of_an_earlier_config_map_counts_for_nothing(world):
-    world.configure(document_text(20))
-    await world.config.start()
-    before = world.cache.config_maps.get("slo-controller-config").metadata.uid
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    world.configure(document_text(30))
-    await world.config.refresh()
-    world.cache.config_maps.remove("slo-controller-config", before)
-    await absence_over(world)
-    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 30
-
-
 async def test_a_replaced_config_map_gets_the_annotation_although_its_text_is_the_same(world):
     world.configure(document_text(20))
     await world.config.start()
@@ -366,71 +307,6 @@ async def test_leads_on_while_the_config_maps_cannot_be_read_and_restores_the_la
     assert "last good configuration stays in force" in noted(world)["message"]
 
 
-async def test_a_document_is_stored_again_after_a_store_whose_answer_was_lost(world):
-    world.configure(document_text(20))
-    await world.config.start()
-    upsert = world.config._upsert
-
-    async def lost(*given):
-        await upsert(*given)
-        raise errors.Unreachable("the answer was lost")
-
-    world.config._upsert = lost
-    world.configure(document_text(30))
-    world.sync_config()
-    world.config.decide()
-    await world.config.settle(retry=False)
-    world.config._upsert = upsert
-    world.configure(document_text(20))
-    await world.config.refresh()
-    assert last_good(world) == {"colocation-config": document_text(20)}
-
-
-@pytest.mark.parametrize("problems", [19, 20])
-async def test_every_event_about_a_problem_names_one(world, problems):
-    world.configure({f"key{number}": number for number in range(problems)})
-    await world.config.start()
-    messages = [item["message"] for item in world.server.all("events") if item["type"] == "Warning"]
-    assert [text for text in messages if "more problems" in text] == []
-    assert sum(any(f"key{number}:" in text for text in messages) for number in range(problems)) == problems
-
-
-@pytest.mark.parametrize(
-    ("seconds", "announced"), [(0, ["60"]), (30, ["30"]), (ABSENCE_SECONDS - 0.75, ["1"]), (ABSENCE_SECONDS, [])]
-)
-async def test_the_time_that_is_left_is_logged_until_it_is_over(world, caplog, seconds, announced):
-    world.configure({"enable": True})
-    await world.config.start()
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    world.sync_config()
-    world.now += dt.timedelta(seconds=seconds)
-    await world.config.work(ConfigStep.DECIDE)
-    stays = "ConfigMap slo-controller-config is absent: the present configuration stays in force for "
-    texts = [each.getMessage() for each in caplog.records]
-    assert [text.removeprefix(stays).partition(" s,")[0] for text in texts if text.startswith(stays)] == announced
-    assert (ConfigStep.CONFIRM, ABSENCE_SECONDS - seconds) in world.config.steps
-    assert world.config.strategies.configuration.cluster.enable is True
-
-
-async def test_each_failure_in_a_row_of_a_step_has_a_longer_delay_and_a_success_ends_the_row(world, monkeypatch):
-    class Delays:
-        def seconds(self, attempt, _uniform):
-            return 100.0 + attempt
-
-    monkeypatch.setattr(controller, "_DELAYS", Delays())
-    world.configure({"enable": True})
-    await world.config.start()
-    world.config.steps.clear()
-    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
-    for _ in range(3):
-        await world.config.work(ConfigStep.RESTORE)
-    world.server.refuse.clear()
-    await world.config.work(ConfigStep.RESTORE)
-    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
-    await world.config.work(ConfigStep.RESTORE)
-    assert world.config.steps == [(ConfigStep.RESTORE, 100.0 + attempt) for attempt in (0, 1, 2, 0)]
-
-
 async def test_configurations_are_counted_as_they_come_into_force(world):
     def shown():
         sample = world.telemetry.registry.get_sample_value
@@ -471,13 +347,3 @@ async def test_one_state_is_shown_and_it_follows_the_config_map(world):
     world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
     await world.config.refresh()
     assert shown(world) == ([State.CONFIG_MAP_ABSENT], 0)
-
-
-def test_a_node_without_a_configuration_has_colocation_enabled():
-    assert strategy.unconfigured().strategy.enable is True
-
-
-@pytest.mark.parametrize(("document", "emergency"), [({}, "none"), ({"midEmergency": "drain"}, "drain")])
-def test_the_emergency_is_the_one_of_the_document(document, emergency):
-    found = controller_config.ColocationConfig.model_validate({"enable": True, **document})
-    assert strategy.configuration(found).emergency == emergency

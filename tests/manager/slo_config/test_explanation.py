@@ -97,19 +97,6 @@ def test_shows_a_refused_document_above_the_strategy_in_force():
     assert {value.key: value.value for value in found.values}["degradeTimeMinutes"] == 7
 
 
-def test_explains_the_absence_of_a_configuration():
-    found = explained("{")
-    assert found.strategy is None
-    assert "want valid JSON" in text_of(found)
-    assert explanation.as_json(found)["enabled"] is None
-
-
-def test_keys_without_effect_are_shown_where_they_are_set_and_marked():
-    text = text_of(explained({"enable": True, "cpuReclaimThresholdPercent": 50}))
-    assert "cluster strategy (no effect here), instead of 60 (defaults)" in text
-    assert "memoryReclaimThresholdPercent" not in text
-
-
 def test_a_bag_that_is_merged_by_key_comes_from_all_its_layers():
     own = {ANNOTATION: '{"extensions": {"a": {"y": 2}}}'}
     found = explained({"enable": True, "extensions": {"a": {"x": 1}}}, annotations=own)

@@ -1,11 +1,8 @@
 import gc
 import json
 import weakref
-from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api_types import names
 from api_types.colocation import document as colocation_document
@@ -106,18 +103,6 @@ def test_a_ratio_becomes_a_percentage_rounded_half_up(text, percent):
     assert strategy.percent_of_ratio(text) == percent
 
 
-@given(st.decimals(min_value=0, max_value=10, places=6))
-def test_rounding_is_off_by_half_a_percent_at_most(ratio):
-    percent = strategy.percent_of_ratio(str(ratio))
-    assert percent is not None
-    assert abs(ratio * 100 - percent) <= Decimal("0.5")
-
-
-def test_the_largest_ratio_is_a_ratio():
-    assert strategy.percent_of_ratio("1000000") == 10**8
-    assert strategy.percent_of_ratio("1000000.1") is None
-
-
 def test_an_invalid_ratio_label_is_ignored_and_reported():
     found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "half"})
     assert found.strategy.mid_static_cpu_reserved_percent == 0
@@ -146,12 +131,6 @@ def test_a_refused_entry_is_a_layer_without_keys_and_with_its_problems():
     ]
     assert found.strategy.mid_cpu_threshold_percent == 70
     assert found.problems == ()  # reported on the ConfigMap, not on each node
-
-
-def test_equal_nodes_share_a_strategy():
-    known = strategy.Strategies(configured(enable=True, nodeConfigs=ENTRIES))
-    assert known.merged({"pool": "x", "a": "1"}, {}) is known.merged({"pool": "x", "a": "2"}, {"other": "annotation"})
-    assert known.merged({"pool": "x"}, {}) is not known.merged({"pool": "y"}, {})
 
 
 def test_equivalent_documents_are_equal():

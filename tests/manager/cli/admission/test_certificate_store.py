@@ -182,9 +182,3 @@ async def test_replicas_whose_clocks_differ_renew_nothing_in_turns(tmp_path, cap
     assert len(server.asked("PUT", SECRET)) == 1, "the first replica makes the only certificate"
     assert replicas[0].served() == replicas[1].served()
     assert "set the clock of the node" in caplog.text
-
-
-async def test_without_a_date_of_the_api_server_the_own_clock_counts(tmp_path, pairs):
-    async with started(tmp_path / "c", pairs[0]) as (server, replica):
-        assert replica.served() == pairs[0].certificate
-        assert server.asked("PUT", SECRET) == []

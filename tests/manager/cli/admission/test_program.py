@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import ssl
-import types
 
 import httpx2
 import pytest
@@ -183,19 +182,3 @@ def test_without_a_certificate_it_is_alive_and_not_ready_until_a_signal_and_retu
     assert run(webhook.run, script, stop) == 0
     assert not [text for text in log.messages if text.startswith("serving ")]
     assert has_ended(webhook)
-
-
-def test_before_it_listens_its_readiness_names_what_it_waits_for(webhook):
-    assert webhook._ready() == (False, "the certificate has not been read yet")
-    webhook._problem = ""
-    assert webhook._ready() == (False, "the server starts")
-
-
-def test_it_is_alive_until_two_checks_of_the_certificate_are_two_minutes_late(webhook, monkeypatch):
-    now = [webhook._checked_seconds]
-    monkeypatch.setattr(process, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    assert webhook._settings.certificate_check_seconds == 60
-    now[0] += 2 * 60 + 120
-    assert webhook._health() == (True, "alive")
-    now[0] += 0.5
-    assert webhook._health() == (False, "the certificate was checked 240 s ago")

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from tests.manager.evictions import EVICT, TENANT
-from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, start, start_of_emptying
+from tests.manager.mid_resource.eviction.test_emptying import PLENTY, start_of_emptying
 
 LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 HOUR = dt.timedelta(hours=1)
@@ -52,31 +52,6 @@ async def test_the_rate_of_the_cluster_holds_and_opens_again_after_a_minute(shor
     assert len(short.evicted) == 12
 
 
-async def test_a_node_keeps_its_pause_and_no_more(short):
-    await short.start({"enable": True, "midEmergency": "drain", "midEviction": {"mode": "evict"}})
-    for name in "abc":
-        short.add_pod(name)
-    await short.world.settle()
-    await short.round()
-    assert len(short.evicted) == 1
-    set_back(short)
-    await short.world.settle()
-    await seconds(short, 12)
-    assert len(short.evicted) == 1
-    await short.world.settle()
-    await seconds(short, 2)
-    assert len(short.evicted) == 2
-
-
-async def test_a_right_that_is_taken_back_closes_the_gate(short):
-    await short.start()
-    assert short.world.rights.everywhere
-    set_back(short)
-    short.server.may_evict = set()
-    await short.world.evictor.check_rights()
-    assert not short.world.rights.everywhere
-
-
 async def test_a_node_that_prod_came_back_to_opens(short):
     await start_of_emptying(short)
     await short.minutes(2, **PLENTY)
@@ -87,14 +62,6 @@ async def test_a_node_that_prod_came_back_to_opens(short):
     short.add_prod_pod()
     await short.minutes(3, **PLENTY)
     assert short.closed() == ""
-
-
-async def test_a_node_is_emptied_after_its_grace(short):
-    await start(short, AT_ONCE)
-    await short.minutes(1, **PLENTY)
-    set_back(short)
-    await short.minutes(5, **PLENTY)
-    assert len(short.evicted) == 2
 
 
 async def test_a_pod_that_is_bound_afterwards_is_not_in_the_floor(short):

@@ -6,7 +6,6 @@ import logging
 import pytest
 
 from manager.mid_resource.eviction.pods import EvictablePods, Occupancy
-from manager.mid_resource.eviction.policy import EMPTY_AFTER
 from tests.fakes import cluster
 from tests.manager.evictions import TENANT, Short, budget_refuses
 
@@ -37,16 +36,6 @@ async def start_of_emptying(short):
         await short.report(**PLENTY)
         await short.round()
     assert len(short.evicted) == 1
-
-
-@pytest.mark.parametrize(("autoscaler", "evicted"), [("none", 0), ("karpenter", 2)])
-async def test_the_default_follows_the_autoscaler(world, world_beside_karpenter, autoscaler, evicted):
-    short = Short(world_beside_karpenter if autoscaler == "karpenter" else world)
-    document = {"enable": True, "midEviction": {"mode": "evict"}}
-    await start(short, document)
-    short.server.patch("nodes", "n1", {"metadata": {"labels": {"karpenter.sh/nodepool": "default"}}})
-    await short.minutes(EMPTY_AFTER.seconds // 60 + 3, **PLENTY)
-    assert len(short.evicted) == evicted
 
 
 async def test_karpenter_is_left_no_node_that_it_did_not_make(world_beside_karpenter):
@@ -141,18 +130,6 @@ async def test_with_the_key_at_zero_a_closed_node_opens_again(short):
     assert short.annotation() is None
 
 
-async def test_the_states_are_counted(short):
-    await start(short, AT_ONCE)
-
-    def value(state):
-        return short.world.telemetry.registry.get_sample_value("koord_manager_mid_only_nodes", {"state": state})
-
-    await short.minutes(1, **PLENTY)
-    assert (value("waiting"), value("closed")) == (1, 0)
-    await short.minutes(3, **PLENTY)
-    assert (value("waiting"), value("closed")) == (0, 1)
-
-
 @pytest.mark.parametrize("given", [{"owner": "DaemonSet"}, {"owner": "DaemonSet", "requests": {"cpu": "1"}}])
 async def test_a_pod_that_comes_with_any_node_keeps_none(short, given):
     await start(short, AT_ONCE)
@@ -168,18 +145,6 @@ async def test_a_pod_that_was_bound_keeps_a_node_and_one_that_has_ended_does_not
     short.server.patch("pods", "web", {"status": {"phase": phase}}, "shop")
     await short.minutes(4, **PLENTY)
     assert len(short.evicted) == (0 if phase == "Pending" else 2)
-
-
-async def test_a_static_pod_keeps_no_node(short):
-    await start(short, AT_ONCE)
-    uid = short.server.get("nodes", "n1")["metadata"]["uid"]
-    short.server.add("pods", {
-        "metadata": {"name": "etcd", "uid": "s", "annotations": {"kubernetes.io/config.mirror": "x"},
-                     "ownerReferences": [{"kind": "Node", "name": "n1", "uid": uid, "controller": True}]},
-        "spec": {"nodeName": "n1", "priority": 2000001000, "containers": [{}]}, "status": {"phase": "Running"},
-    }, "kube-system")  # fmt: skip
-    await short.minutes(4, **PLENTY)
-    assert len(short.evicted) == 2
 
 
 async def configure(short, document):
@@ -225,23 +190,6 @@ async def test_a_closed_node_opens_again_where_the_right_to_evict_is_taken_back(
     assert (len(short.evicted), short.annotation(), short.closed()) == (1, None, "")
     (text,) = texts(short, "MidOnlyNodeReopened")
     assert text.startswith("accepts new Mid pods again: no right to evict in tenant; set the chart's value")
-
-
-async def test_a_node_whose_annotation_somebody_removed_is_not_emptied_beyond_the_bound(short):
-    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}
-    await start(short, bound, nodes=("n1", "n2"), pods=6)
-    await short.minutes(3, nodes=("n1", "n2"), **PLENTY)
-    assert (short.closed("n1"), short.closed("n2")) == ("MidOnly", "")
-    short.server.patch("nodes", "n1", {"metadata": {"annotations": {"koordinator.sh/mid-eviction": None}}})
-    await short.world.settle("n1")
-    short.end_pods()
-    for index in range(4):
-        short.add_pod(f"new{index}", node="n1")  # now n2 is the one that fewer Mid pods keep
-    closed = []
-    for _ in range(6):
-        await short.minutes(1, nodes=("n1", "n2"), **PLENTY)
-        closed.append(sum(short.annotation(name) is not None for name in ("n1", "n2")))
-    assert closed == [1] * 6
 
 
 async def test_a_tenant_whose_budget_refuses_keeps_no_other_node_from_being_emptied(short):
@@ -390,17 +338,6 @@ async def test_high_memory_evicts_also_then_and_the_node_is_emptied_afterwards(s
     assert (len(short.evicted), short.closed()) == (6, "MidOnly"), "calm reports do not open it"
 
 
-async def test_a_taint_that_is_taken_back_does_not_open_it(short):
-    await start_of_emptying(short)
-    await patch(short, {"taints": LEAVES})
-    await short.minutes(2, **PLENTY)
-    assert (len(short.evicted), short.closed()) == (6, "Leaving")
-    await patch(short, {"taints": None})
-    short.end_pods()
-    await short.minutes(12, **PLENTY)
-    assert short.closed() == "MidOnly"
-
-
 async def test_a_drain_that_is_over_does_not_open_it(short):
     await start_of_emptying(short)
     await configure(short, {**AT_ONCE, "midEmergency": "drain"})
@@ -437,48 +374,10 @@ async def test_a_node_in_shadow_is_not_advised_to_be_emptied(short, publish, is_
     assert (short.evicted, short.annotation()) == ([], None)
 
 
-async def test_a_node_where_colocation_was_disabled_is_not_one_that_waits(short):
-    await start(short, AT_ONCE)
-    await short.minutes(1, **PLENTY)
-
-    def waiting():
-        return short.world.telemetry.registry.get_sample_value("koord_manager_mid_only_nodes", {"state": "waiting"})
-
-    assert waiting() == 1
-    short.world.configure({**AT_ONCE, "enable": False})
-    await short.world.config.refresh()
-    await short.world.settle()
-    assert waiting() == 0
-
-
 NODES = ("n1", "n2", "n3")
 
 
 AWAY = cluster.Refusal(500, "InternalError", message="etcd is away")
-
-
-async def report_all(short):
-    for node in NODES:
-        await short.report(node, **PLENTY)
-
-
-async def test_a_list_that_fails_ends_no_other_list_of_the_round(short, monkeypatch, caplog):
-    of_server, listed = short.server._list, []
-
-    def pods_of_others_only(plural, namespace, query):
-        if (selector := query.get("fieldSelector", "")).startswith("spec.nodeName="):
-            listed.append(selector.partition("=")[2])
-            if listed[-1] == "n1":
-                raise AWAY
-        return of_server(plural, namespace, query)
-
-    await start(short, AT_ONCE, nodes=NODES)
-    await report_all(short)
-    monkeypatch.setattr(short.server, "_list", pods_of_others_only)
-    await short.round()
-    assert sorted(listed) == ["n1", "n2", "n3"]
-    assert listed[-1] != "n1", "a failure of the last list proves nothing"
-    assert "node n1: cannot list its pods, so it is not emptied" in caplog.text
 
 
 async def test_a_right_that_cannot_be_asked_for_holds_up_no_node_of_another_namespace(short, monkeypatch, caplog):
@@ -501,69 +400,8 @@ async def test_a_right_that_cannot_be_asked_for_holds_up_no_node_of_another_name
     assert {each.levelno for each in asked} == {logging.WARNING}
 
 
-REFUSED = cluster.Refusal(403, "Forbidden", "n1", "refused by a policy")
-
-
 async def rounds(short, count):
     """Let rounds pass without a report."""
     for _ in range(count):
         short.pass_seconds(10)
         await short.round()
-
-
-async def test_a_closed_node_is_shown_as_closed_before_any_pod_has_left_it(short):
-    await start(short, AT_ONCE, pods=3)
-    budget_refuses(short.server)
-    await short.report(**PLENTY)
-    for _ in range(30):
-        short.pass_seconds(10)
-        await short.report(**PLENTY)
-        assert short.annotation() is None
-        assert short.closed() == ""
-        await short.round()
-        if short.annotation() is not None:
-            break
-    assert (short.evicted, short.closed()) == ([], "MidOnly")
-
-
-async def test_a_node_that_cannot_be_opened_stays_closed_and_is_shown_as_open_once_it_is(short):
-    await start_of_emptying(short)
-    short.server.may_evict = {"other"}
-    short.pass_seconds(61)
-    short.server.refuse["PATCH", "nodes"] = REFUSED
-    await rounds(short, 3)
-    assert (short.annotation() is None, short.closed()) == (False, "MidOnly")
-    assert "MidOnlyNodeReopened" not in short.reasons()
-    short.server.refuse.clear()
-    await rounds(short, 6)
-    assert (short.annotation(), short.closed()) == (None, "")
-    assert "MidOnlyNodeReopened" in short.reasons()
-
-
-async def test_a_node_that_a_list_before_an_eviction_opens_is_not_closed_again_by_an_older_list(short):
-    await start_of_emptying(short)
-    short.add_prod_pod()
-    short.pass_seconds(13)
-    await short.round()
-    assert texts(short, "MidOnlyNodeReopened") == ["accepts new Mid pods again: the pod shop/web runs there"]
-    await short.report(**PLENTY)
-    for _ in range(60):
-        await short.round()
-        short.pass_seconds(1)
-    assert (len(texts(short, "MidOnlyNodeClosed")), short.annotation(), len(short.evicted)) == (1, None, 1)
-
-
-async def test_three_nodes_whose_pods_a_budget_keeps_take_one_turn_each_before_another_node_has_its_own(short):
-    nodes = ("n1", "n2", "n3", "n4")
-    await start(
-        short, {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}, nodes=nodes, pods=0
-    )
-    for node in nodes[:3]:
-        short.add_pod(f"tiny-{node}", 10, node=node, namespace="greedy")
-    short.add_pod("fair", node="n4")
-    budget_refuses(short.server, "greedy")
-    closed = []
-    for _ in range(200):
-        await short.minutes(1, nodes=nodes, per_round=60, **PLENTY)
-        closed += [name for name in nodes if short.closed(name) and name not in closed[-1:]]
-    assert (closed, short.evicted) == (list(nodes), ["fair"])

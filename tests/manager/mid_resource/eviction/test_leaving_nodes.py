@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from tests.fakes import cluster
 from tests.manager.evictions import EVICT, TENANT, budget_refuses
 
 DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
@@ -79,33 +78,6 @@ async def test_all_of_a_full_node_leave_within_a_minute_where_the_rate_permits_i
             if each["reason"] == "MidPodEvicted"} >= {"the node is about to be removed"}  # fmt: skip
 
 
-@pytest.mark.parametrize("emergency", ["none", "drain"])
-async def test_the_rate_of_nodes_that_leave_bounds_the_pods_of_a_full_one(short, emergency):
-    await start(short, pods=110, document={**EVICT, "midEmergency": emergency})
-    await change(short, DISRUPTED)
-    evicted = []
-    for _ in range(3):
-        await seconds(short, 60)
-        evicted.append(len(short.evicted))
-    assert evicted == [50, 100, 110]
-
-
-async def test_a_pod_whose_eviction_fails_is_tried_once_in_a_round(short):
-    await start(short, pods=110, document={"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 50}})
-    await change(short, DISRUPTED)
-    await seconds(short, 3)
-    failed = []
-
-    def fails(request):
-        if request.path.endswith("/eviction"):
-            failed.append(request.path)
-            raise cluster.Refusal(503, "ServiceUnavailable", "", "no answer")
-
-    short.server.on_write = fails
-    await seconds(short, 5)
-    assert 1 <= len(failed) <= 5
-
-
 async def test_other_nodes_do_not_wait_for_one_that_leaves(short):
     await start(short, pods=8, document={"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 1}},
                 nodes=("n1", "n2"))  # fmt: skip
@@ -119,15 +91,6 @@ async def test_other_nodes_do_not_wait_for_one_that_leaves(short):
     await short.report("n2")
     await seconds(short, 2)
     assert len({"x", "y", "z"} & set(short.evicted)) == 1
-
-
-async def test_a_leaving_node_that_was_just_evicted_from_does_not_wait_for_its_pause(short):
-    await start(short)
-    await short.minutes(3, calculated=(1000, 10_000))
-    assert len(short.evicted) == 1
-    await change(short, DISRUPTED)
-    await seconds(short, 60)
-    assert len(short.evicted) == 4
 
 
 async def test_in_advise_mode_it_is_closed_and_the_pod_is_named(short):
@@ -198,16 +161,6 @@ async def test_a_new_leader_continues(short):
     await short.world.settle()
     await seconds(short, 60)
     assert len(short.evicted) == 4
-
-
-async def test_a_pod_that_cannot_go_is_not_looked_for_each_second(short):
-    await start(short, pods=1)
-    budget_refuses(short.server)
-    await change(short, DISRUPTED)
-    before = len(short.server.requests)
-    await seconds(short, 300)
-    assert short.attempts() <= 4, "after 30, 60, 120 s"
-    assert len(short.server.requests) - before < 60
 
 
 @pytest.mark.parametrize(("cause", "seconds"), [("leaves", 10), ("drain", 90)])

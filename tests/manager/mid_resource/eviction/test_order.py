@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.mid_resource.eviction import planning, pods, shortage
+from manager.mid_resource.eviction import planning, pods
 from manager.mid_resource.eviction.pods import Candidate
 from manager.mid_resource.eviction.shortage import Trigger
 from tests.manager.conftest import mid_pod
@@ -52,10 +52,6 @@ def test_the_pod_that_covers_the_need_with_the_least_waste_goes_first_else_the_l
     assert order(candidate("small", 100), candidate("larger", 900)) == ["larger", "small"]
 
 
-def test_a_pod_that_frees_nothing_of_what_is_needed_stays():
-    assert order(candidate("a", 0), candidate("b", 10)) == ["b"]
-
-
 @pytest.mark.parametrize("deferring", [{"annotation": 5}, {"label": 9000}, {"protected": "x"}])
 def test_what_protects_a_pod_makes_another_one_of_the_same_namespace_go(deferring):
     mine = [candidate("m1", namespace="mine", **deferring), candidate("m2", namespace="mine")]
@@ -73,14 +69,6 @@ def test_a_tenant_that_defers_all_of_its_pods_still_goes_first(deferring):
 def test_many_small_pods_do_not_spare_a_namespace():
     small = [candidate(f"s{number}", 100, namespace="many") for number in range(30)]
     assert order(*small, candidate("fits-best", 1000, namespace="one"))[0].startswith("s")
-
-
-@pytest.mark.parametrize("need", [100, 1000, 5000])
-def test_few_large_pods_do_not_spare_a_namespace(need):
-    """More than is needed counts too: else a little that is short again and again takes all pods of the others."""
-    small = [candidate(f"s{number}", 100, namespace="a") for number in range(30)]
-    large = [candidate(f"l{number}", 4000, namespace="z") for number in range(2)]
-    assert order(*small, *large, need={names.MID_CPU: need})[0].startswith("l")
 
 
 def test_another_namespace_is_next_only_where_no_pod_of_the_first_may_go():
@@ -207,16 +195,6 @@ def test_protection(metadata, may_go):
     assert not drained.protected or not may_go
 
 
-@pytest.mark.parametrize("text", ["", "x", "1e9", "9" * 40, "99999999999", "-99999999999", "0x10", "٣" * 20])
-def test_a_malformed_priority_is_the_default(text):
-    metadata = {
-        "annotations": {"koordinator.sh/eviction-priority": text},
-        "labels": {"koordinator.sh/priority": text},
-    }
-    (found,) = seen(metadata=metadata).staying
-    assert (found.eviction_priority, found.sub_priority) == (0, 7000)
-
-
 def test_pods_that_terminate_or_were_evicted_leave_and_others_are_no_pods_of_mid():
     leaving = seen(metadata={"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": 30})
     assert (leaving.staying, leaving.leaving[0].leaving_since) == ((), dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC))
@@ -225,13 +203,3 @@ def test_pods_that_terminate_or_were_evicted_leave_and_others_are_no_pods_of_mid
     assert seen(spec={"containers": [{"resources": {"requests": {"cpu": "1"}}}], "priority": 9000}).staying == ()
     odd = seen(metadata={"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": -5}).leaving
     assert odd[0].leaving_since is None
-
-
-@settings(max_examples=300)
-@given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
-def test_memory_is_released_only_from_the_threshold_on_and_never_more_than_is_used(capacity, used, threshold):
-    amount = shortage.memory_to_release(capacity, used, threshold)
-    assert amount >= 0
-    if used * 100 < threshold * capacity:
-        assert amount == 0
-    assert amount <= max(used - capacity * (threshold - 2) // 100, 0) + 1

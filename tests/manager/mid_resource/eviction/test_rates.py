@@ -1,13 +1,6 @@
 """Rates of the whole cluster."""
 
-import json
-
-import pytest
-
-from tests.manager.evictions import ANNOTATION, EVICT, budget_refuses
 from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, start
-
-LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 
 
 async def test_the_cluster_has_one_rate(short):
@@ -64,42 +57,3 @@ async def test_a_new_leader_counts_all_evictions_of_a_node_that_is_emptied(short
     assert len(short.evicted) == before
     await seconds(short, 48)
     assert len(short.evicted) > before
-
-
-async def test_a_new_leader_counts_all_evictions_of_a_node_that_leaves(short):
-    await short.start()
-    for index in range(110):
-        short.add_pod(f"m{index}", 10, 10)
-    await short.report(calculated=(8000, 16_000))
-    short.server.patch("nodes", "n1", LEAVES)
-    await short.world.settle()
-    await seconds(short, 25)
-    assert len(short.evicted) > 40
-    await change_leader(short)
-    await seconds(short, 34)
-    assert len(short.evicted) == 50
-    await seconds(short, 120)
-    assert len(short.evicted) == 110
-
-
-async def test_what_budgets_refuse_is_no_recent_eviction(short):
-    await short.start(EVICT)
-    for index in range(20):
-        short.add_pod(f"m{index}", 10, 10)
-    await short.report(calculated=(8000, 16_000))
-    budget_refuses(short.server)
-    short.server.patch("nodes", "n1", LEAVES)
-    await short.world.settle()
-    await seconds(short, 20)
-    assert short.attempts() > 5
-    assert "recent" not in short.annotation()
-
-
-@pytest.mark.parametrize(("recent", "evictions"), [(-7, 1), (0, 1), (3, 4), (10**15, 601)])
-async def test_no_annotation_records_more_evictions_than_a_node_can_have(short, recent, evictions):
-    await short.start()
-    record = {"time": "2026-11-21T12:00:00Z", "since": "2026-11-21T12:00:00Z", "pod": "tenant/a", "recent": recent}
-    short.server.patch("nodes", "n1", {"metadata": {"annotations": {ANNOTATION: json.dumps(record)}}})
-    await short.world.settle()
-    found = short.world.evictor._records.evictions(of_leaving=False, now=short.world.now)
-    assert len(list(found)) == evictions

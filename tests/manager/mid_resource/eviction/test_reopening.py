@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.fakes import cluster
 from tests.manager.conftest import allocated, amounts
 from tests.manager.evictions import EVICT
 
@@ -136,41 +135,3 @@ async def test_a_node_that_was_short_opens_where_no_report_can_show_any_more_tha
     await minutes(short, 30, status)
     assert (short.annotation(), short.closed()) == (None, "")
     assert short.world.mid_of()[0] >= 2000
-
-
-async def test_a_node_that_cannot_be_opened_is_tried_twice_a_minute(short):
-    await short.start()
-    for index in range(3):
-        short.add_pod(f"m{index}", 1000, 10)
-    await short.minutes(3, calculated=(2000, 2000))
-    assert short.annotation() is not None
-    short.server.refuse["PATCH", "nodes"] = cluster.Refusal(403, "Forbidden", "n1", "refused by a policy")
-    await configure(short, {"enable": True, "midEviction": {"mode": "off"}})
-    before = patches(short)
-    await short.minutes(2, per_round=1)
-    assert patches(short) - before <= 6
-    short.server.refuse.clear()
-    await short.minutes(1)
-    assert short.annotation() is None
-
-
-def patches(short):
-    return sum(each.method == "PATCH" and each.path.endswith("/nodes/n1/status") for each in short.server.requests)
-
-
-async def test_a_node_is_opened_by_one_write_however_late_the_watch_shows_it(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(3)
-    short.end_pods()
-    await short.minutes(5, calculated=(2200, 10_000))
-    assert short.annotation() is not None
-    await short.report(calculated=(2200, 10_000))
-    before = len(short.server.writes)
-    for _ in range(12):
-        await short.world.evictor.round()
-        short.pass_seconds(10)
-    assert short.annotation() is None
-    writes = [path for method, path, _ in short.server.writes[before:] if method == "PATCH"]
-    assert writes == ["/api/v1/nodes/n1/status"]

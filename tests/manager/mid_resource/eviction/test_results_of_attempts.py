@@ -1,16 +1,10 @@
 """What an answer of the Eviction API means, and how long a refused pod waits for the others of its node."""
 
-import datetime as dt
-
 import pytest
 
 from apiserver_client import errors
 from manager.metrics.collectors import AttemptResult
-from manager.mid_resource.decision import Departure
 from manager.mid_resource.eviction import pace
-from manager.mid_resource.eviction.nodes import NodeTurn
-from manager.mid_resource.reasons import Closed
-from tests.manager.mid_resource.eviction.test_turns import POLICY
 
 CALL = errors.Call("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "pods/eviction")
 BUDGET, OTHER = errors.StatusCause(reason="DisruptionBudget", message="needs 2"), errors.StatusCause(reason="Other")
@@ -40,10 +34,3 @@ def answered(kind, status, *causes):
 )
 def test_only_what_concerns_the_pod_itself_is_a_refusal(error, result):
     assert pace.classify(error) is result
-
-
-def test_a_refused_pod_waits_until_every_other_one_had_its_turn_unless_the_node_leaves():
-    turn = NodeTurn("a", "a", POLICY, mid_pods=6)
-    assert turn.time_for_others() == dt.timedelta(seconds=120)
-    turn.departure = Departure(Closed.LEAVING, "deletionTimestamp")
-    assert turn.time_for_others() == dt.timedelta()

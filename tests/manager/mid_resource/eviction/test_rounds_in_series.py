@@ -56,27 +56,6 @@ async def rounds(world):
     return Rounds(world)
 
 
-async def test_the_right_is_asked_for_each_minute_and_a_round_is_a_second(rounds):
-    await rounds.run(125)
-    assert rounds.slept == [1.0] * 125
-    assert rounds.asked_at == [60, 120]
-    assert rounds.changed_at == [60]
-    value = rounds.world.telemetry.registry.get_sample_value
-    assert value("koord_manager_mid_eviction_allowed") == 1
-
-
-async def test_after_the_clock_is_set_back_the_right_is_asked_for_at_once(rounds):
-    rounds.before[3] = lambda: rounds.set_clock(-7200)
-    await rounds.run(70)
-    assert rounds.asked_at == [3, 63]
-
-
-async def test_a_clock_set_back_to_the_last_question_asks_nothing(rounds):
-    rounds.before[3] = lambda: rounds.set_clock(-3)
-    await rounds.run(10)
-    assert rounds.asked_at == []
-
-
 async def test_the_right_is_asked_for_at_once_where_eviction_is_switched_on_and_not_at_all_where_it_is_off(world):
     world.server.may_evict = {""}
     world.configure(ADVISE)

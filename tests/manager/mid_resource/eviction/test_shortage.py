@@ -27,23 +27,10 @@ def seen(calculated=(1250, 125), **more):
     )
 
 
-@pytest.mark.parametrize(
-    ("calculated", "calm"), [((1250, 125), True), ((1249, 125), False), ((1250, 124), False), ((9999, 999), True)]
-)
-def test_a_node_is_calm_from_the_share_beyond_the_requests_on(calculated, calm):
-    assert seen(calculated).is_calm(POLICY) is calm
-
-
 @pytest.mark.parametrize(("used", "calm"), [(None, True), (0, True), (639, True), (640, False), (1000, False)])
 def test_a_node_that_its_memory_closed_is_calm_below_the_threshold_by_the_same_share(used, calm):
     assert seen(memory_used=used).is_calm(POLICY, Trigger.NODE_MEMORY) is calm
     assert seen(memory_used=used).is_calm(WITHOUT_A_THRESHOLD, Trigger.NODE_MEMORY)
-
-
-@pytest.mark.parametrize("closed_by", ["", Trigger.MID_CPU, Trigger.DRAIN])
-@pytest.mark.parametrize(("of_mid", "calm"), [(49, True), (50, False)])
-def test_another_node_is_calm_unless_it_is_short_of_memory(closed_by, of_mid, calm):
-    assert seen(memory_used=1000, mid_memory_used=of_mid).is_calm(POLICY, closed_by) is calm
 
 
 @pytest.mark.parametrize(
@@ -63,27 +50,9 @@ def test_the_cause_that_is_recorded_is_the_one_that_decides_when_the_node_opens(
 
 
 @pytest.mark.parametrize(
-    ("calculated", "shortages"),
-    [
-        ((1000, 100), set()),
-        ((999, 100), {Trigger.MID_CPU}),
-        ((1000, 99), {Trigger.MID_MEMORY}),
-        ((0, 0), {Trigger.MID_CPU, Trigger.MID_MEMORY}),
-    ],
-)
-def test_a_resource_is_short_where_less_is_calculated_than_requested(calculated, shortages):
-    assert seen(calculated).shortages(POLICY) == shortages
-
-
-@pytest.mark.parametrize(
     ("used", "of_mid", "high"), [(800, 1000, True), (799, 1000, False), (None, 1000, False), (1000, None, False)]
 )
 def test_memory_is_high_from_the_threshold_on_where_both_usages_are_known(used, of_mid, high):
     found = seen(memory_used=used, mid_memory_used=of_mid)
     assert (Trigger.NODE_MEMORY in found.shortages(POLICY)) is high
     assert Trigger.NODE_MEMORY not in found.shortages(WITHOUT_A_THRESHOLD)
-
-
-def test_memory_is_high_only_where_mid_pods_use_a_share_of_the_node_worth_an_eviction():
-    shares = [share for share in range(101) if seen(memory_used=1000, mid_memory_used=10 * share).shortages(POLICY)]
-    assert shares == list(range(5, 101))

@@ -27,30 +27,6 @@ def short(*found):
     return turns, states, START + dt.timedelta(minutes=2)
 
 
-def test_a_node_that_was_tried_comes_after_all_others():
-    turns, states, now = short("a", "b", "c")
-    assert [turn.name for turn in turns.due(now)] == ["a", "b", "c"]
-    states["a"].attempted(now - dt.timedelta(seconds=20), dt.timedelta(seconds=10))
-    states["b"].attempted(now - dt.timedelta(seconds=30), dt.timedelta(seconds=10))
-    assert [turn.name for turn in turns.due(now)] == ["c", "b", "a"]
-
-
-def test_a_node_waits_for_its_pause_and_for_fresh_reports():
-    turns, states, now = short("a")
-    states["a"].attempted(now, dt.timedelta(seconds=120))
-    assert turns.due(now + dt.timedelta(seconds=119)) == []
-    assert turns.due(now + dt.timedelta(seconds=120)) == [states["a"]]
-    assert turns.due(now + POLICY.fresh + dt.timedelta(seconds=1)) == []
-
-
-def test_one_report_that_shows_enough_ends_the_turn():
-    turns, _, now = short("a")
-    enough = {names.MID_CPU: 1000, names.MID_MEMORY: 1000}
-    later = now + dt.timedelta(minutes=1)
-    turns.observe(Reconciled("a", "a", Observation(later, enough, enough, 1), POLICY, None), later)
-    assert turns.due(later) == []
-
-
 def test_a_report_that_shows_nothing_begins_the_count_again():
     turns, _, now = short("a")
     turns.observe(Reconciled("a", "a", None, POLICY, None), now)
@@ -90,11 +66,3 @@ def test_a_scrape_counts_while_nodes_are_forgotten(monkeypatch):
 
     monkeypatch.setattr(NodeTurn, "triggers", property(forget_another))
     assert turns.counts()["MidCPUShort"] == 2
-
-
-def test_a_node_that_is_created_again_is_not_closed():
-    turns, _, now = short("a")
-    record = MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z")
-    turns.observe(Reconciled("a", "a", None, POLICY, record), now)
-    turns.observe(Reconciled("a", "another UID", None, POLICY, None), now)
-    assert turns.counts()["closed"] == 0
