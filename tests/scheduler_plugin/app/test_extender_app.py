@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from scheduler_plugin.app import extender_app
-from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import tls
@@ -24,7 +23,6 @@ from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver, certificates
 from tests.scheduler_plugin import factories
-from tests.scheduler_plugin.factories import NOW, pod_document, request
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 
@@ -344,16 +342,3 @@ async def test_objects_are_frozen_once_every_list_is_complete(missing, nothing_f
 
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-
-
-@pytest.mark.parametrize(
-    ("requests", "is_mid"),
-    [({CPU: "500"}, True), ({MEMORY: "1Gi"}, True), ({CPU: "500", MEMORY: "1Gi"}, True), ({"cpu": "1"}, False)],
-)
-async def test_the_page_of_a_pod_with_mid_cpu_or_mid_memory_has_the_use_of_its_namespace(requests, is_mid):
-    parts = factories.parts()
-    parts.cluster.node_changed(factories.node("a"))
-    parts.extender.filter(request(pod_document("new", requests=requests), ["a"]), NOW)
-    pages = DebugPages(parts, None, asyncio.get_running_loop())
-    page = await asyncio.to_thread(pages.pod, {"path": "default/new"})
-    assert (json.loads(b"".join(page.body))["midOfNamespace"] is not None) == is_mid

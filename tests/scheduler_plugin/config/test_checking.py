@@ -58,14 +58,6 @@ def test_a_valid_document_has_every_default():
     ]  # fmt: skip
 
 
-def test_every_error_has_path_value_and_wanted_value():
-    wrong = {"usageThresholds": {"cpu": "65"}, "dominantResourceWeight": 101}
-    assert check({"pluginConfig": [{"name": "LoadAwareScheduling", "args": wrong}]})[2] == [
-        'FILE: pluginConfig[0].args.usageThresholds.cpu: seen "65", want an integer',
-        "FILE: pluginConfig[0].args.dominantResourceWeight: seen 101, want 0..100",
-    ]
-
-
 @pytest.mark.parametrize(
     "content", ["{", "", "kind: ConfigMap\ndata: {}", "kind: ConfigMap\ndata: [1]", "a: &a [*a]", f"a: {'[' * 5_000}"]
 )

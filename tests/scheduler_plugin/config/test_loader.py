@@ -78,15 +78,6 @@ DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
 DEFAULT_WEIGHTS = {"LoadAwareScheduling": 1}
 
 
-def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
-    assert loader.parse({"plugins": {"score": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]}}})
-    filters, weights = selection(
-        multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
-        reserve={"enabled": [{"name": "LoadAwareScheduling"}]},
-    )
-    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3})
-
-
 def test_a_plugin_runs_exactly_where_it_is_enabled():
     assert selection(score={"enabled": [{"name": "LoadAwareScheduling"}]}) == (
         ("MidGuard",),

@@ -76,27 +76,6 @@ async def test_a_request_may_arrive_in_any_pieces(client):
     assert (await client.response())[0] == 200
 
 
-async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
-    handled = []
-
-    def handle(_method, path, _body):
-        handled.append(path)
-        return Response(HTTPStatus.OK, b"0")
-
-    server = ExtenderServer("127.0.0.1", 0, handle, max_body_bytes=LIMIT)
-    await server.start()
-    clients = [Client(*await asyncio.open_connection("127.0.0.1", server.port)) for _ in range(2)]
-    await clients[0].send(request("/greedy", body=b"") * 2000)
-    await clients[1].send(request("/modest", body=b""))
-    for client, count in ((clients[1], 1), (clients[0], 2000)):
-        for _ in range(count):
-            assert (await client.response())[0] == 200
-        client.writer.close()
-    assert handled.index("/modest") < 1000
-    assert len(handled) == 2001
-    await server.stop()
-
-
 async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
     await client.send(request(body=b"")[:-4].replace(b"Content-Length: 0", b"Content-Length: 100001") + b"\r\n\r\n")
     status, headers, document = await client.response()

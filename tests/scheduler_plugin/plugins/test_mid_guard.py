@@ -120,12 +120,6 @@ def test_upstreams_agent_is_guarded_where_its_report_suffices():
     assert rejects(report(**upstream, policy=share)) is None
 
 
-def test_a_node_in_shadow_is_another_managers():
-    shadow = {"enable": True, "midPublish": "shadow"}
-    assert rejects(report(("10", "20Gi"), policy=shadow)) is None
-    assert rejects(report(policy=shadow), annotations=written("False")) == mid_guard.REASON
-
-
 @pytest.mark.parametrize(
     "metric",
     [
@@ -297,16 +291,6 @@ def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
     assert scene.filter("b", cores=20) == ""
 
 
-def test_a_pod_that_its_author_annotates_meanwhile_keeps_its_share():
-    scene = Scene()
-    given_up = factories.waiting_pod("a", scheduled="False")
-    scene.parts.waiting.changed(given_up)
-    assert scene.filter("a", cores=20) == ""
-    scene.clock.seconds += 1
-    scene.parts.waiting.changed(given_up)
-    assert scene.filter("b", cores=20) != ""
-
-
 def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
     scene = Scene()
     scene.bound("victim", cores=20)
@@ -370,19 +354,6 @@ def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():
     assert scene.woken() == []
 
 
-def test_refused_pods_wake_when_the_annotation_is_raised():
-    scene = Scene()
-    scene.bound("held", cores=20)
-    scene.filter("waits")
-    scene.woken()
-    assert scene.parts.refused.begins_round(scene.clock.seconds)
-    scene.woken()
-    assert not scene.parts.refused.begins_round(scene.clock.seconds)
-    scene.quotas.namespace_changed("shop", '{"cpu": "24"}')
-    assert scene.parts.refused.begins_round(scene.clock.seconds)
-    assert scene.woken() == ["shop/waits"]
-
-
 def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     scene = Scene()
     scene.quotas.is_known = False
@@ -430,15 +401,6 @@ def test_pods_that_the_watch_shows_late_hold_their_quota_meanwhile_and_others_do
     scene.wait(2)
     assert scene.place("next")
     assert not scene.place("one-more")
-
-
-def test_a_bind_call_since_which_the_watch_shows_nothing_holds_its_quota_whatever_the_expiry():
-    scene = SilentWatch(expiry_seconds=10)
-    assert scene.place("pod", cores=20)
-    scene.wait(70, silent_since=-1)
-    assert not scene.place("next")
-    scene.wait(1)
-    assert scene.place("next")
 
 
 @pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])

@@ -122,20 +122,6 @@ def test_a_tenant_with_thousands_of_pods_keeps_no_wait_of_another_one_from_its_b
     assert all(soft[0][:50] + soft[1][:50]), "the first of each"
 
 
-def test_pods_that_are_no_longer_tried_make_room(monkeypatch):
-    """The watch may show a deletion before the last filter call: nothing else ends such a wait."""
-    monkeypatch.setattr(load_waits, "MOST_PODS", 3)
-    scene = Scene(a=90)
-    for name in ("gone-0", "gone-1", "gone-2"):
-        scene.parts.waiting.changed(factories.waiting_pod(name))
-        scene.parts.waiting.gone("default", name)
-        scene.filter(name)
-    scene.clock.seconds = 1000
-    scene.filter("web")
-    scene.clock.seconds += BOUND
-    assert scene.filter("web") == ["a"]
-
-
 def test_a_negative_bound_is_a_problem():
     with pytest.raises(loader.InvalidConfiguration, match="softAfterSeconds"):
         loader.parse({"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"softAfterSeconds": -1}}]})

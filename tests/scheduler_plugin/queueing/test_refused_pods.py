@@ -1,9 +1,7 @@
 """Refused pods are woken when a node passes, in order, and never more than the nodes have room for."""
 
 import itertools
-import json
 
-import msgspec
 import pytest
 
 from scheduler_plugin.queueing.refused_pods import WakeCause
@@ -107,19 +105,6 @@ def test_more_important_pods_are_woken_first():
     assert scene.woken() == ["important"]
 
 
-@pytest.mark.parametrize(("label", "priority"), [({}, 3500), ({"koordinator.sh/priority-class": "koord-prod"}, 0)])
-def test_a_mid_pod_that_closed_nodes_refuse_says_nothing_of_pods_of_other_classes(label, priority):
-    """Its author may label it as Prod, and let it request what the pods of others request."""
-    scene = Scene()
-    note = {"koordinator.sh/mid-eviction": json.dumps({"time": factories.moment(0), "since": factories.moment(0)})}
-    scene.parts.cluster.node_changed(node("a", annotations=note))
-    scene.use("a", 90)
-    scene.filter("mid", ["a"], priority=7500, labels=label)
-    scene.filter("other", ["a"], priority=priority)
-    scene.use("a", 10)
-    assert scene.woken() == ["other"]
-
-
 def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
     scene = Scene(a=90)
     scene.parts.refused._most_pods = 4
@@ -144,23 +129,6 @@ def test_a_more_important_pod_gets_the_room_however_many_others_wait(count):
     assert scene.woken() == ["important"]
 
 
-def test_a_node_that_cools_once_wakes_its_pod_soon_whatever_else_waits():
-    """Nothing else changes in a quiet cluster, and the pods of the other tenant never fit."""
-    scene = Scene(a=90)
-    for index in range(1000):
-        scene.filter(f"never{index}", ["a"], cores=99 + index / 1000, namespace=f"evil-{index}")
-    scene.filter("web", ["a"], cores=1)
-    while scene.parts.refused.begins_round(scene.monotonic):
-        scene.woken()
-    scene.use("a", 40)
-    rounds = 0
-    while scene.parts.refused.begins_round(scene.monotonic):
-        rounds += 1
-        if scene.woken() == ["web"]:
-            break
-    assert 0 < rounds <= 10
-
-
 def test_a_namespace_whose_pods_never_pass_in_kube_scheduler_lets_others_be_woken():
     scene = Scene(a=90)
     for index in range(1000):
@@ -172,17 +140,6 @@ def test_a_namespace_whose_pods_never_pass_in_kube_scheduler_lets_others_be_woke
     scene.filter("web", ["a"], cores=1)
     scene.use("a", 10)
     assert "web" in [*scene.woken(), *scene.woken()]
-
-
-def test_a_pod_that_is_deleted_and_kept_by_a_finalizer_takes_no_room():
-    scene = Scene(a=90)
-    for name in ("gone", "web"):
-        scene.filter(name, ["a"], cores=25)
-    deleted = factories.waiting_pod("gone")
-    metadata = msgspec.structs.replace(deleted.metadata, deletion_timestamp=factories.moment(0))
-    scene.parts.waiting.changed(msgspec.structs.replace(deleted, metadata=metadata))
-    scene.use("a", 40)
-    assert scene.woken() == ["web"]
 
 
 def test_mid_pods_are_woken_only_as_far_as_the_mid_of_the_node_goes():

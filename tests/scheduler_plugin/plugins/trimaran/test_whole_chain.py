@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 import pytest
 
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
-from scheduler_plugin.plugins.trimaran.measured_plugin import ScoringClass
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
-from scheduler_plugin.state.node_columns import Floats, Rows
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
@@ -175,34 +172,3 @@ def test_a_pod_counts_for_the_share_of_the_window_it_did_not_run_in(
     recent = cluster.scores(pod("0", limit_cpu="0"), ["recent"])
     incoming = cluster.scores(pod(f"{millis}m", limit_cpu=f"{millis}m"), ["incoming"])
     assert recent == incoming
-
-
-class Counted(Answers):
-    """Provider that counts what it is asked."""
-
-    asked = 0
-
-    async def fetch(self, window: Window) -> Fetched:
-        self.asked += 1
-        return await super().fetch(window)
-
-
-@pytest.mark.parametrize("count", [1, 40])
-async def test_a_round_asks_a_provider_once_for_each_window_and_scores_never_ask(count: int) -> None:
-    names = [f"n{number}" for number in range(count)]
-    provider = Counted({name: metrics(30, 30, 3, 1) for name in names})
-    chain = Chain("LoadVariationRiskBalancing", names, provider)
-    await chain.refresh()
-    assert provider.asked == len(DURATIONS_SECONDS)
-    computed: list[int] = []
-    compute = chain.cluster.plugin._compute
-
-    def counted(of: ScoringClass, rows: Rows, now: float) -> Floats:
-        computed.append(np.arange(len(names) + 1)[rows].size if isinstance(rows, slice) else len(rows))
-        return compute(of, rows, now)
-
-    chain.cluster.plugin._compute = counted
-    for _pod in range(20):
-        chain.scores(*names)
-    assert provider.asked == len(DURATIONS_SECONDS)
-    assert computed == [count]  # each node once for pods of one kind
