@@ -20,7 +20,7 @@ from api_types.kubernetes import pods
 from benchmarks import synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 STEPS = ("filter", "encode ahead", "copy the columns")
 SIZES = (500, 5000)

@@ -43,7 +43,7 @@ from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import dispatcher, metrics
 from scheduler_plugin.extender.http_server import ExtenderServer, Response
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 SIZES = (500, 1000, 5000, 15000)
 NAMES = 500  # of a call in a large cluster: kube-scheduler stops its search there or earlier

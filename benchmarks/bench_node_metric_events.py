@@ -25,7 +25,7 @@ from api_types.kubernetes import pods
 from benchmarks import bench_extender, c_client, extender_process, replay_apiserver, synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 NAMES = 500
 PODS = synthetic_cluster.POD_SHAPES

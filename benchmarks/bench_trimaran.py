@@ -25,7 +25,7 @@ from benchmarks import synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 LOAD_AWARE = "LoadAwareScheduling"
 MODEL = {"k0": 100.0, "k1": 20.0, "k2": 0.02}

@@ -144,7 +144,11 @@ def _node(
     reason = _why(result, document, chosen_score)
     facts: list[str] = []
     if is_known:
-        facts = [*_load(decision, index, resources), *_measured(decision, index), _age(document["reportAgeSeconds"])]
+        facts = [
+            *_load(decision, index, resources),
+            *_measured(decision, index),
+            "no report" if math.isnan(age) else f"report {age:.0f} s old",
+        ]
     document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
     return document
 
@@ -221,10 +225,6 @@ def _amount(resource: str, units: int) -> str:
     if resource == names.CPU:
         return f"{units / 1000:g}"
     return f"{units / 2**30:.1f}Gi" if resource == names.MEMORY else str(units)
-
-
-def _age(seconds: float | None) -> str:
-    return "no report" if seconds is None else f"report {seconds:.0f} s old"
 
 
 def _inputs(explained: PluginInputs, index: int) -> dict[str, Any]:

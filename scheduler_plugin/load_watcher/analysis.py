@@ -234,12 +234,8 @@ def _contains(long: Window | msgspec.UnsetType, short: Window | msgspec.UnsetTyp
 
 
 def _mean(node: NodeMetrics | None, kind: str) -> float | None:
-    means = (
-        [metric.value for metric in node.metrics if metric.type == kind and metric.operator == Statistic.AVG]
-        if node
-        else []
-    )
-    return means[-1] if means else None
+    metrics = reversed(node.metrics if node else ())
+    return next((one.value for one in metrics if one.type == kind and one.operator == Statistic.AVG), None)
 
 
 def _problem(kind: AnomalyKind, name: str, metric: Metric, accepted: str) -> _Problem:

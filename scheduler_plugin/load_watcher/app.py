@@ -59,7 +59,12 @@ class LoadWatcherApp:
             loop.add_signal_handler(number, self.stop)
         async with contextlib.AsyncExitStack() as stack:
             api = await self._session(stack)
-            nodes = self._informer(api) if api else None
+            labels = (
+                self._chosen.data_center_label,
+                self._chosen.pool_label,
+                analyser.names_in(self._chosen.tag_labels),
+            )
+            nodes = informer.NodeInformer(api, *labels) if api else None
             context = provider_registry.ProviderContext(
                 nodes=lambda: nodes.nodes if nodes else {},
                 reports=lambda: nodes.reports if nodes else {},
@@ -67,11 +72,6 @@ class LoadWatcherApp:
                 oldest_seconds=self._chosen.greatest_age_seconds,
             )
             await self._serve([provider_registry.build(spec, context) for spec in self._specs], nodes)
-
-    def _informer(self, api: session.Session) -> informer.NodeInformer:
-        chosen = self._chosen
-        tag_labels = analyser.names_in(chosen.tag_labels)
-        return informer.NodeInformer(api, chosen.data_center_label, chosen.pool_label, tag_labels)
 
     async def _session(self, stack: contextlib.AsyncExitStack) -> session.Session | None:
         """Connect to the apiserver. Some providers need it; the others only get the list of existing nodes from it."""

@@ -14,9 +14,8 @@ from apiserver_client import resources, session, watching
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
-from scheduler_plugin.state import node_metric_decoder
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import NodeReport
+from scheduler_plugin.state import node_report
+from scheduler_plugin.state.node_report import NodeMetric, NodeReport
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class NodeInformer:
         async with asyncio.TaskGroup() as group:
             group.create_task(_apply(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
             if reports is not None:
-                read = functools.partial(node_metric_decoder.read, resources=RESOURCES)
+                read = functools.partial(node_report.read, resources=RESOURCES)
                 group.create_task(_apply(reports, self.reports, read))
 
     async def first_lists(self) -> None:

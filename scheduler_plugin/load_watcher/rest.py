@@ -181,7 +181,11 @@ class WatcherApi:
             return _refusal(HTTPStatus.NOT_FOUND, str(error))
         host = query.get("host")
         if not host:
-            return Page(_JSON, self._whole(duration, query.get("format", ""), snapshot))
+            key = duration, query.get("format", "")
+            cached = self._encoded.get(key)
+            if cached is None or cached[0] is not snapshot:
+                cached = self._encoded[key] = (snapshot, encode(snapshot))
+            return Page(_JSON, cached[1])
         node = snapshot.data.nodes.get(host)
         if node is None or not node.metrics:
             return _refusal(HTTPStatus.NOT_FOUND, f"No metrics found for host {host}")
@@ -197,12 +201,6 @@ class WatcherApi:
         """Return an empty page with status 200 or 503, as upstream's API does; /readyz states the reason."""
         result = self._health()
         return Page(_JSON, b"", HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE)
-
-    def _whole(self, duration: str, format_name: str, snapshot: Snapshot) -> bytes:
-        cached = self._encoded.get((duration, format_name))
-        if cached is None or cached[0] is not snapshot:
-            cached = self._encoded[duration, format_name] = (snapshot, _FORMATS[format_name](snapshot))
-        return cached[1]
 
 
 def _refusal(status: HTTPStatus, text: str) -> Page:

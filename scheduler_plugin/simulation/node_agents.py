@@ -17,7 +17,7 @@ from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedNode, SimulatedPod
 from scheduler_plugin.state.node_columns import Floats
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 _WINDOWS_SECONDS: Final = {"5m0s": 300, "10m0s": 600, "15m0s": 900, "30m0s": 1800}
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -127,7 +127,9 @@ class NodeAgents:
             {
                 "name": stay.pod.pod.metadata.name,
                 "namespace": stay.pod.pod.metadata.namespace,
-                "podUsage": _resources(_at(stay.pod.usage, step - stay.first) * granted),
+                "podUsage": _resources(
+                    stay.pod.usage[:, min(step - stay.first, stay.pod.usage.shape[1] - 1)] * granted
+                ),
                 "priority": priority_and_qos.priority_class(stay.pod.pod).value,
             }
             for stay in stays
@@ -159,11 +161,6 @@ def _statistics(used: Floats) -> dict[str, Any]:
 def _resources(amounts: Floats) -> dict[str, Any]:
     cpu_millis, memory_bytes = np.rint(amounts).astype(np.int64).tolist()
     return {"resources": {names.CPU: f"{cpu_millis}m", names.MEMORY: str(memory_bytes)}}
-
-
-def _at(usage: Floats, step: int) -> Floats:
-    result: Floats = usage[:, min(step, usage.shape[1] - 1)]
-    return result
 
 
 def _stretch(usage: Floats, steps: int) -> Floats:

@@ -25,7 +25,7 @@ from api_types import names
 from api_types.kubernetes import pods, quantities, times
 from apiserver_client import objects, resources, session
 from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod
-from scheduler_plugin.state import node_metric_decoder, pod_info
+from scheduler_plugin.state import node_report, pod_info
 from scheduler_plugin.state.node_columns import Floats
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, s
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:
     """Return whether the agent was still renewing its report at the time of the recording."""
     interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
-    seconds = interval if isinstance(interval, int) else node_metric_decoder.DEFAULT_REPORT_INTERVAL_SECONDS
+    seconds = interval if isinstance(interval, int) else node_report.DEFAULT_REPORT_INTERVAL_SECONDS
     updated_at = times.epoch_seconds_or_none(_member(report, "status", "updateTime"))
     return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
 
@@ -198,10 +198,10 @@ def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
         raise BadRecording(f"{kind.__name__} {name}: {error}") from error
 
 
-def _report_decoded(document: Mapping[str, Any]) -> node_metric_decoder.NodeMetric:
+def _report_decoded(document: Mapping[str, Any]) -> node_report.NodeMetric:
     """Decode a report from its JSON, as the product does."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(document), type=node_metric_decoder.NodeMetric)
+        return msgspec.json.decode(msgspec.json.encode(document), type=node_report.NodeMetric)
     except (msgspec.ValidationError, RecursionError) as error:
         raise BadRecording(f"NodeMetric {_member(document, 'metadata', 'name')}: {error}") from error
 

@@ -123,7 +123,9 @@ class Replay:
             self._start(event.pod, self._node_index[self._scenario.pods[event.pod].pod.spec.node_name], event.at)
             return
         if event.kind is _EventKind.LEAVES:
-            self._leave(event.pod)
+            self._model.add(self._node_of.pop(event.pod), self._requests[event.pod], -1)
+            if self._product is not None:
+                self._product.deleted(self._scenario.pods[event.pod].pod)
             self._push(self._queue.pod_left(event.at))
             return
         if event.kind is _EventKind.FLUSH:
@@ -179,11 +181,6 @@ class Replay:
         leaves_at = at + pod.lifetime_seconds
         if math.isfinite(leaves_at):
             heapq.heappush(self._events, _Event(leaves_at, _EventKind.LEAVES, pod=index))
-
-    def _leave(self, index: int) -> None:
-        self._model.add(self._node_of.pop(index), self._requests[index], -1)
-        if self._product is not None:
-            self._product.deleted(self._scenario.pods[index].pod)
 
     def _choose(self, index: int, at: float) -> int | None:
         """Choose a node for a pod; None if no node accepts it."""

@@ -19,12 +19,11 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import mid_quotas, node_columns, node_metric_decoder, pod_info, vectors
+from scheduler_plugin.state import mid_quotas, node_columns, node_report, pod_info, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import NodeReport
+from scheduler_plugin.state.node_report import NodeMetric, NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 from scheduler_plugin.state.waiting_pods import WaitingPod
 
@@ -126,7 +125,7 @@ class Cluster:
         entry = self._entry(metric.metadata.name)
         known_keys = {key: key for key in entry.load.pods}
         self._reports += entry.load.report is None
-        entry.load.set_report(node_metric_decoder.read(metric, self.resources, known_keys))
+        entry.load.set_report(node_report.read(metric, self.resources, known_keys))
         self.vectors.write(entry)
 
     def metric_deleted(self, name: str) -> None:

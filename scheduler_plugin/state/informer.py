@@ -20,7 +20,7 @@ from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from scheduler_plugin.state.waiting_pods import NOT_BOUND, WaitingPod, WaitingPods
 
 _BUCKETS: Final = 8192  # at 450,000 digests 55 in each, and 1 us for a lookup

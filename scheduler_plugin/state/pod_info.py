@@ -228,12 +228,9 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
     A pod that requests Mid always does: an annotation, which its author writes, must not free its share of a quota.
     """
     is_placeholder = pods.annotation_map(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
-    return not pods.is_terminal(pod) and (not is_placeholder or _requests_mid(pod.spec))
-
-
-def _requests_mid(spec: pods.PodSpec) -> bool:
-    containers = [*spec.containers, *(spec.init_containers or ())]
-    return any(name in (container.resources.requests or {}) for container in containers for name in names.MID_RESOURCES)
+    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())] if is_placeholder else ()
+    requested = (name for container in containers for name in container.resources.requests or ())
+    return not pods.is_terminal(pod) and (not is_placeholder or any(name in names.MID_RESOURCES for name in requested))
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:

@@ -22,7 +22,7 @@ from scheduler_plugin.decisions import pages
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.state import estimator, pod_info
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from tests.conformance import adapters
 
 NOW = 1_700_000_000

@@ -12,7 +12,7 @@ import msgspec
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from scheduler_plugin.state.waiting_pods import WaitingPod
 
 NOW = 1_700_000_000.0

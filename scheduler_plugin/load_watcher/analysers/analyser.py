@@ -116,8 +116,13 @@ class GuardedAnalyser:
             result = _checked(self._guarded.analyse(window, _copied(nodes)), window, nodes)
         except BaseException as error:  # foreign code may raise anything, SystemExit as well
             result = error if isinstance(error, Exception) else RuntimeError(repr(error))
+
+        def finish() -> None:
+            if not done.done():
+                done.set_result(result)
+
         try:
-            loop.call_soon_threadsafe(_finish, done, result)
+            loop.call_soon_threadsafe(finish)
         except RuntimeError:  # the loop is closed, so the result is not wanted
             return
 
@@ -125,13 +130,6 @@ class GuardedAnalyser:
 def load_guarded(names: Sequence[str]) -> list[GuardedAnalyser]:
     """Load the named analysers, in their order. Raises AnalyserUnusable."""
     return [GuardedAnalyser(name, built) for name, built in load(names).items()]
-
-
-def _finish(
-    done: asyncio.Future[Mapping[str, NodeMetrics] | Exception], result: Mapping[str, NodeMetrics] | Exception
-) -> None:
-    if not done.done():
-        done.set_result(result)
 
 
 def _copied(nodes: Any) -> dict[str, NodeMetrics]:

@@ -42,8 +42,11 @@ class Season:
         if slot < self.slot:
             return
         if slot > self.slot:
-            self._fold()
-            self.slot = slot
+            if self._count:
+                place, mean = self.slot % _SLOTS, self._sum / self._count
+                before = self._usual[place]
+                self._usual[place] = mean if math.isnan(before) else before + _SHARE_OF_A_DAY * (mean - before)
+            self._sum, self._count, self.slot = 0.0, 0, slot
         self._sum += value
         self._count += 1
 
@@ -52,13 +55,6 @@ class Season:
         now, then = self._usual[self.slot % _SLOTS], self._usual[(self.slot + 1) % _SLOTS]
         expected = then + value - now
         return None if math.isnan(expected) else min(max(expected, 0.0), 100.0)
-
-    def _fold(self) -> None:
-        if self._count:
-            place, mean = self.slot % _SLOTS, self._sum / self._count
-            before = self._usual[place]
-            self._usual[place] = mean if math.isnan(before) else before + _SHARE_OF_A_DAY * (mean - before)
-        self._sum, self._count = 0.0, 0
 
 
 class SeasonalForecast:

@@ -27,13 +27,19 @@ import numpy as np
 from api_types import names
 from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Filter, Pending, PluginInputs, ReasonCodes, Scores
-from scheduler_plugin.plugins.load_aware import thresholds
-from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
-from scheduler_plugin.plugins.load_aware.thresholds import Profiles
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs, Profiles, ThresholdMerge, argument_thresholds
 from scheduler_plugin.state import vectors
-from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
+from scheduler_plugin.state.node_columns import (
+    Bools,
+    Columns,
+    EquivalenceCache,
+    Floats,
+    Ints,
+    NodeColumns,
+    NodeEntry,
+    Rows,
+)
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import Vector
@@ -113,14 +119,14 @@ class LoadAware(Filter):
         self._is_soft = args.mode == "soft"
         self._resources = args.resources()
         self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
-        self._limits = thresholds.ThresholdMerge(thresholds.argument_thresholds(args), self._resources)
+        self._limits = ThresholdMerge(argument_thresholds(args), self._resources)
         expiration = args.node_metric_expiration_seconds
         self._expiration_seconds = math.inf if expiration is None else float(expiration)
         block = args.aggregated
         self._scored_statistic = block.score_aggregation_type if block else ""
         self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
         self._columns = _Columns(len(self._resources))
-        self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_codes, np.int16)
+        self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._class_codes, np.int16)
         self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores, np.int8)
         self.reasons = (
             "node(s) nodeMetric expired",
@@ -246,10 +252,7 @@ class LoadAware(Filter):
             },
         )
 
-    def _compute_codes(self, pod_class: _PodClass, rows: Rows) -> ReasonCodes:
-        return self._class_codes(pod_class, rows, None)
-
-    def _class_codes(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> ReasonCodes:
+    def _class_codes(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None = None) -> ReasonCodes:
         """Return the code of each row by its usage, and by `more_usage` of shape (resources, rows) on top."""
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         percent, limits, is_limited = self._percents(pod_class, rows, more_usage)
@@ -287,7 +290,7 @@ class LoadAware(Filter):
         excess = np.where(is_limited, percent - limits, 0.0).max(axis=0, initial=0.0)
         lowest = _LOWEST_SCORE_WITHIN_LIMITS
         hot = np.maximum(lowest - np.ceil(excess / _PERCENT_PER_SCORE), 1).astype(np.int64)
-        return np.where(self._class_codes(pod_class, rows, None) > 0, hot, lowest + score * (100 - lowest) // 100)
+        return np.where(self._class_codes(pod_class, rows) > 0, hot, lowest + score * (100 - lowest) // 100)
 
 
 def _is_checked(pod: PodInfo) -> bool:

@@ -152,7 +152,12 @@ class LowRiskOverCommitment(MeasuredPlugin):
         is_best_effort = pod_resources.request == NOTHING and pod_resources.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
             return np.zeros(self.columns.has_measurement[rows].shape)
-        limit_risks = self._limit_risks(pod_resources, rows, is_best_effort=is_best_effort)
+        capacity = self.columns.allocatable[:, rows]
+        request = self.request[:, rows] + node_columns.amount_column(pod_resources.request)
+        limit = self.limit[:, rows] + node_columns.amount_column(pod_resources.limit)
+        if self._formula == "kep":
+            limit = with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
+        limit_risks = limit_risk(request, limit, capacity)
         risks = total_risk(limit_risks, self._load_risks(rows), np.array(self.weights))
         if self._formula == "upstream":
             return np.where(self.columns.has_measurement[rows], risk_score(risks), 0.0)
@@ -160,14 +165,6 @@ class LowRiskOverCommitment(MeasuredPlugin):
         by_limits = total_risk(limit_risks, limit_risks, np.array(self.weights))
         scores = risk_score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
         return node_columns.combine_resources(levels, scores, risk_score(by_limits))
-
-    def _limit_risks(self, pod_resources: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
-        capacity = self.columns.allocatable[:, rows]
-        request = self.request[:, rows] + node_columns.amount_column(pod_resources.request)
-        limit = self.limit[:, rows] + node_columns.amount_column(pod_resources.limit)
-        if self._formula == "kep":
-            limit = with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
-        return limit_risk(request, limit, capacity)
 
     def _load_risks(self, rows: Rows) -> Floats:
         candidates = np.arange(len(self._needs_load_risk))[rows]

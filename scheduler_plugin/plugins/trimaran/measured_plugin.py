@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import PluginInputs, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, MeasurementColumns
-from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
+from scheduler_plugin.state.node_columns import Columns, EquivalenceCache, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo, PodResources
 
 SHORTEST_WINDOW_SECONDS: Final = 60.0

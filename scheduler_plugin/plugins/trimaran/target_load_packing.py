@@ -125,11 +125,11 @@ class TargetLoadPacking(MeasuredPlugin):
         if prediction is None:
             if len(self._predictions) > _MAX_PREDICTIONS:
                 self._predictions.clear()
-            prediction = self._predictions[demand] = self._predict_uncached(demand)
+            prediction = self._predictions[demand] = (
+                demand.request.cpu_millis
+                if self._formula == "kep"
+                else predicted_millis(
+                    demand, self._multiplier, self._default_millis, with_sidecars=self._formula == "corrected"
+                )
+            )
         return prediction
-
-    def _predict_uncached(self, demand: PodResources) -> int:
-        if self._formula == "kep":
-            return demand.request.cpu_millis
-        with_sidecars = self._formula == "corrected"
-        return predicted_millis(demand, self._multiplier, self._default_millis, with_sidecars=with_sidecars)

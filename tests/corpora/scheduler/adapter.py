@@ -36,7 +36,7 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state import mid_watches
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from scheduler_plugin.state.waiting_pods import WaitingPod
 
 NOW: Final = 1_700_000_000.0

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from api_types.kubernetes import pods
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from tests.manager.conftest import MID, World, allocated, amounts, mid_pod
 from tests.scheduler_plugin import factories
 

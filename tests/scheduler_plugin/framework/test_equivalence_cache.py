@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
-from scheduler_plugin.state.node_columns import RowChanges
+from scheduler_plugin.state.node_columns import EquivalenceCache, RowChanges
 
 
 class Counted:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types.node_metric import mid_report
-from scheduler_plugin.state import node_metric_decoder, node_report
+from scheduler_plugin.state import node_report
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
@@ -55,9 +55,7 @@ def test_the_upstream_table_of_six_pods():
             zip(priorities, (("1", "6Gi"), ("4", "2Gi"), ("3", "6Gi")), strict=True)
         )
     ]
-    load.set_report(
-        node_metric_decoder.read(factories.metric(usage={}, updated=None, pods_metric=items), ("cpu", "memory"))
-    )
+    load.set_report(node_report.read(factories.metric(usage={}, updated=None, pods_metric=items), ("cpu", "memory")))
     assert load.prod_usage == [5000, 8 * GI]
     assert load.node_delta == [2000, 4 * GI]
     assert load.prod_delta == [3000, 6 * GI]

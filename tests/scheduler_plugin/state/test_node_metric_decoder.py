@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler_plugin.state import node_metric_decoder
+from scheduler_plugin.state import node_report
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -8,7 +8,7 @@ GI = 1024**3
 
 
 def read(**metric):
-    return node_metric_decoder.read(factories.metric(**metric), RESOURCES)
+    return node_report.read(factories.metric(**metric), RESOURCES)
 
 
 def usage(**resources):

@@ -8,9 +8,8 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES, NodeMetricProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import Metadata
-from scheduler_plugin.state import node_metric_decoder
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import NodeReport
+from scheduler_plugin.state import node_report
+from scheduler_plugin.state.node_report import NodeMetric, NodeReport
 
 NODE = KnownNode(4000, 1000, Metadata("zone-a", "gpu"))
 AT = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -24,7 +23,7 @@ def report(**windows: dict[str, dict[str, object]]) -> NodeReport:
     aggregated = [{"duration": name.strip("_"), "usage": statistics} for name, statistics in windows.items()]
     node = {"nodeUsage": usage("2", "500"), "aggregatedNodeUsages": aggregated}
     wire = {"metadata": {"name": "n"}, "status": {"updateTime": "2023-11-14T22:13:20Z", "nodeMetric": node}}
-    return node_metric_decoder.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
+    return node_report.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
 
 
 def provider(**reports: NodeReport) -> NodeMetricProvider:

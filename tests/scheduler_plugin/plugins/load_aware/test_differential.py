@@ -15,7 +15,7 @@ from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.framework.cycle import combined
 from scheduler_plugin.state import pod_info
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from tests.scheduler_plugin.factories import NOW
 from tests.scheduler_plugin.plugins import mid_guard_reference
 from tests.scheduler_plugin.plugins.load_aware import reference as load_aware_reference

@@ -21,7 +21,7 @@ from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 

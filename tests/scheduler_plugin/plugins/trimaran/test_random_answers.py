@@ -25,7 +25,7 @@ from scheduler_plugin.load_watcher.providers.provider_spec import Query
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, MetricType
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
-from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import NodeMetric
 from tests.scheduler_plugin.plugins.trimaran import kep_reference as reference
 from tests.scheduler_plugin.plugins.trimaran.kep_reference import KINDS, PlacedPod, Report, Round, Sample, Series
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster
