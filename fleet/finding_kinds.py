@@ -229,6 +229,3 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
 )  # fmt: skip
 KINDS: Final[Mapping[str, FindingKind]] = {row[0]: FindingKind(*row) for row in _ROWS}
 """Each kind by its code."""
-
-ORDER: Final = {severity: position for position, severity in enumerate(Severity)}
-"""Position of each severity, the worst first."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from api_types import names
 from fleet import wire
-from fleet.finding_kinds import KINDS, ORDER, FindingKind, Severity
+from fleet.finding_kinds import KINDS, FindingKind, Severity
 from fleet.node_state import NodeState
 from manager.slo_config import evaluation
 
@@ -52,6 +52,12 @@ class Installation:
             name: (workload.metadata.labels or {}).get(VERSION_LABEL, "") for name, workload in self.workloads.items()
         }
         return {name: version for name, version in versions.items() if version}
+
+    def skew(self) -> str:
+        """Return the version of each workload in words where they differ; empty where they are the same."""
+        versions = self.versions()
+        parts = [f"{name} {version}" for name, version in sorted(versions.items())]
+        return ", ".join(parts) if len(set(versions.values())) > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,8 @@ def find(snapshot: FleetSnapshot) -> list[Finding]:
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Sort by severity; among equals the order is kept."""
-    return sorted(findings, key=lambda finding: ORDER[finding.kind.severity])
+    order = list(Severity)
+    return sorted(findings, key=lambda finding: order.index(finding.kind.severity))
 
 
 def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
@@ -164,10 +171,8 @@ def installation_findings(installation: Installation, snapshot: FleetSnapshot) -
         yield Finding(KINDS["SchedulerReady"], detail=f"0 of {scheduler.wanted} ready")
     if manager and not installation.leader and not snapshot.is_unread(f"leases/{MANAGER}"):
         yield Finding(KINDS["Leader"], detail=f"the Lease {MANAGER} has no holder")
-    versions = installation.versions()
-    if len(set(versions.values())) > 1:
-        detail = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-        yield Finding(KINDS["VersionSkew"], detail=detail)
+    if installation.skew():
+        yield Finding(KINDS["VersionSkew"], detail=installation.skew())
     yield from configuration_findings(installation.outcome)
 
 

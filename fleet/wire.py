@@ -145,7 +145,6 @@ class WireEvent(msgspec.Struct, rename="camel", frozen=True):
     count: int | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
-    reporting_component: str = ""
     metadata: pods.ObjectMeta = pods.ObjectMeta()
 
     @property

@@ -97,7 +97,6 @@ def read_trace(path: Path) -> Traces:
 
 
 def _numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
-    """Return the cells of a line."""
     if len(row) != count:
         raise ValueError(f"{path}, line {line}: {len(row)} cells, want {count} as in the header")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -116,11 +116,9 @@ def _leader(state: CheckInputs, installed: Installation) -> CheckVerdict:
 
 
 def _versions(installed: Installation) -> Iterator[CheckVerdict]:
-    versions = installed.versions()
-    if len(set(versions.values())) > 1:
-        parts = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-        yield failed("VersionSkew", parts)
-    elif versions:
+    if installed.skew():
+        yield failed("VersionSkew", installed.skew())
+    elif versions := installed.versions():
         yield passed("VersionSkew", f"all parts are of version {next(iter(versions.values()))}")
 
 
@@ -251,14 +249,13 @@ def _pod_security(state: PreInstallInputs, namespace: str) -> CheckVerdict:
 
 
 def _other(state: PreInstallInputs) -> CheckVerdict:
-    others = [what for what, labels in state.owned.items() if not _is_own(labels)]
+    others = [
+        what
+        for what, labels in state.owned.items()
+        if labels.get(_PART_OF) != _OWN and not labels.get(_CHART, "").startswith(f"{_OWN}-")
+    ]
     if others:
         return failed("OtherKoordinator", ", ".join(others))
     if state.unread:
         return skipped("OtherKoordinator", f"not read: {'; '.join(state.unread)}")
     return passed("OtherKoordinator", "no object of another installation")
-
-
-def _is_own(labels: Mapping[str, str]) -> bool:
-    """Return whether an object is of this chart."""
-    return labels.get(_PART_OF) == _OWN or labels.get(_CHART, "").startswith(f"{_OWN}-")

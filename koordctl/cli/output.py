@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Self, TextIO, get_args
+from typing import Final, Literal, NamedTuple, Self, TextIO
 
 import yaml
 
@@ -23,7 +23,6 @@ from koordctl.cli import document
 from koordctl.cli.answer import UNKNOWN, Answer, Table
 
 Color = Literal["auto", "always", "never"]
-COLORS: Final[tuple[Color, ...]] = get_args(Color)
 _LONGEST_CELL: Final = 300
 _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row

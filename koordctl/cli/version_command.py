@@ -50,7 +50,6 @@ def run(options: Namespace) -> int:
 
 
 async def _parts(options: Namespace) -> tuple[dict[str, str], list[str]]:
-    """Return the version of each part, and notes."""
     try:
         async with command.connected(options) as api:
             reader = Reader(api, clock.utc_now())

@@ -112,7 +112,6 @@ def run(options: Namespace) -> int:
 
 
 async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.ConfigOutcome | None) -> Answer:
-    """Explain the given configuration, or that of the cluster."""
     name, file, namespace = options.node, options.config, options.suite_namespace
     node, metric = pods.Node(), None
     config_map = "" if evaluated else await reader.config_map(namespace)

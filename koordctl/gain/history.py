@@ -73,7 +73,6 @@ class _PeriodQueries:
         self._has_samples = {part: np.zeros(period.steps, dtype=bool) for part in (MANAGER, AGENTS)}
 
     def _named(self, metric: str, *matchers: str) -> str:
-        """Return the selector of the series of a metric."""
         return prometheus.selector(metric, *matchers, self._matchers)
 
     def offered(self) -> GainSums:

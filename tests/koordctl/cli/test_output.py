@@ -209,4 +209,3 @@ def test_on_a_pipe_the_answers_follow_one_another(capsys):
         for name in ("worker-1", "worker-2"):
             watched.show(of_text(name))
     assert capsys.readouterr().out == "worker-1\n\nworker-2\n\n"
-    assert output.COLORS == ("auto", "always", "never")
