@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, quantities, times
@@ -190,13 +190,12 @@ def _line_amounts(written: MidStatus | None, term: str) -> Amounts:
 
 TermsByName = Mapping[str, Term]
 """Terms of one resource."""
-NO_LAYERS: Final[Mapping[str, str]] = {}
 
 
 def mid_layers(outcome: ConfigOutcome | None, node: store.StoredNode) -> Mapping[str, str]:
     """Return the layer that sets each key of a node's strategy; empty where no configuration was read."""
     if outcome is None or outcome.configuration is None:
-        return NO_LAYERS
+        return {}
     labels, annotations = pods.label_map(node.metadata), pods.annotation_map(node.metadata)
     chosen = strategy.node_strategy(outcome.configuration, labels, annotations)
     return {value.key: value.layer for value in explanation.explain_values(chosen.layers)}

@@ -49,7 +49,8 @@ async def node(api: session.Session, name: str, now: dt.datetime, outcome: Confi
     `outcome` is the configuration of the snapshot.
     """
     reader = Reader(api, now)
-    explanation, node_pods, metric, layers = None, None, None, node_state.NO_LAYERS
+    explanation, node_pods, metric = None, None, None
+    layers: Mapping[str, str] = {}
     with reader.attempt("nodemetrics"):
         metric = await objects.get(api, resources.NODE_METRICS, name, decode=DetailedNodeMetric)
     with reader.attempt(f"nodes/{name}"):

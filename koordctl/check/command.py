@@ -40,14 +40,6 @@ def duration(text: str) -> float:
     return seconds
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(installed.PARTS[part] for part in _listed(text, installed.PARTS))
-
-
-def _categories(text: str) -> tuple[str, ...]:
-    return tuple(_listed(text, Category))
-
-
 def _listed(text: str, choices: Iterable[str]) -> list[str]:
     choices = tuple(choices)
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -66,7 +58,7 @@ PARAMETERS: Final = (
     Option(["--fail-on"], type=Choice(("warning", "error")), default="error", help="exit with 1 from this on"),
     Option(
         ["--require"],
-        type=_parts,
+        type=lambda text: tuple(installed.PARTS[part] for part in _listed(text, installed.PARTS)),
         default="",
         show_default=False,
         metavar="PARTS",
@@ -74,7 +66,7 @@ PARAMETERS: Final = (
     ),
     Option(
         ["--skip"],
-        type=_categories,
+        type=lambda text: tuple(_listed(text, Category)),
         default="",
         show_default=False,
         metavar="CATEGORIES",
