@@ -25,7 +25,10 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
     count = len(view.findings)
     return {
         "headline": f"{count} finding{'' if count == 1 else 's'}" if count else "Nothing is wrong in what was read",
-        "parts": [_part(installed, name, title, now) for name, title in _PARTS],
+        "parts": [
+            _part(installed, name, title, now)
+            for name, title in ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler"))
+        ],
         "kubernetes": installed.kubernetes or shown.UNKNOWN,
         "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
@@ -39,9 +42,6 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
         "nodes": len(view.nodes),
         "read_seconds": f"{view.read_seconds:.1f} s",
     }
-
-
-_PARTS: Final = ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler"))
 
 
 def _document(installed: Installation) -> str:

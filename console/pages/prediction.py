@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.node_metric.evaluation_report import Fleet, Packed
+from api_types.node_metric.evaluation_report import Packed
 from console.pages import shown
 from console.view import FleetView
 from fleet.node_state import NodeState
@@ -68,7 +68,14 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
     """Return the values of the template."""
     evaluated = view.by_violations
     in_force = Counter(node.predictor for node in evaluated)
-    scores = list(_fleet_scores(view.evaluations, in_force))
+    scores = [
+        PredictorScore(
+            predictor, resource, fleet.nodes, fleet.forecasts, 100 * fleet.violation_ratio, 100 * fleet.savings_ratio,
+            in_force[predictor] > 0,
+        )
+        for (predictor, resource), fleet in view.evaluations.items()
+    ]  # fmt: skip
+    scores.sort(key=lambda score: (-score.savings_percent, score.predictor))
     columns = [score.predictor for score in scores if score.resource == names.CPU][:_MOST_COLUMNS]
     chosen = shown.paging(len(evaluated), page, PAGE_SIZE)
     return {
@@ -87,17 +94,6 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
         "page": chosen.number,
         "pages": chosen.pages,
     }
-
-
-def _fleet_scores(evaluations: Mapping[tuple[str, str], Fleet], in_force: Counter[str]) -> Iterator[PredictorScore]:
-    scores = [
-        PredictorScore(
-            predictor, resource, fleet.nodes, fleet.forecasts, 100 * fleet.violation_ratio, 100 * fleet.savings_ratio,
-            in_force[predictor] > 0,
-        )
-        for (predictor, resource), fleet in evaluations.items()
-    ]  # fmt: skip
-    return iter(sorted(scores, key=lambda score: (-score.savings_percent, score.predictor)))
 
 
 def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> str:

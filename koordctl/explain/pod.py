@@ -255,8 +255,22 @@ def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) 
         tail.append(f"it would fit if {'; or if '.join(fits)}")
     tail += [f"eviction: {sentence}" for sentence in explained.eviction]
     state = explained.state
+    data = part(
+        PodExplanation,
+        state,
+        node=state.node or None,
+        scheduler=explained.pod.spec.scheduler_name,
+        mid_requests=amounts(explained.mid_requests),
+        rejections=[
+            PodRejection(group.nodes, group.reason, group.source, group.nearest.node or None, group.nearest.text)
+            for group in rejections
+        ],
+        fits_if=fits,
+        eviction=list(explained.eviction),
+        decisions=[dict(decision) for decision in explained.decisions],
+    )
     return Answer(
-        _document(explained, rejections, fits),
+        data,
         tables,
         [f"pod/{state.name}"],
         list(_head(explained)),
@@ -267,7 +281,9 @@ def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) 
 
 def _head(explained: ExplainedPod) -> Iterator[str]:
     pod, state = explained.pod, explained.state
-    where = f"on {state.node}" if state.node else f"for {_age(pod.metadata.creation_timestamp, explained.now)}"
+    created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
+    waited = age((explained.now - created).total_seconds() if created else None)
+    where = f"on {state.node}" if state.node else f"for {waited}"
     band = f"{state.band.title()} pod of {pod.spec.scheduler_name or 'the default scheduler'}"
     requests = _requests(explained)
     yield f"{state.namespace}/{state.name} is {state.phase or 'Pending'} {where}: {band}, requests {requests}"
@@ -300,11 +316,6 @@ def _counted(decision: Mapping[str, Any]) -> str:
     return f"{amounts_text}, {kind}{bound if decision.get('isPinned') else soft}"
 
 
-def _age(created: str | None, now: dt.datetime) -> str:
-    created_at = times.parse_rfc3339_or_none(created)
-    return age((now - created_at).total_seconds() if created_at else None)
-
-
 def _requests(explained: ExplainedPod) -> str:
     mid = explained.mid_requests
     if mid.cpu or mid.memory:
@@ -321,21 +332,3 @@ def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
         for node in nodes
     ]
     return Table(columns, rows)
-
-
-def _document(explained: ExplainedPod, rejections: Sequence[Group], fits: Sequence[str]) -> PodExplanation:
-    state = explained.state
-    return part(
-        PodExplanation,
-        state,
-        node=state.node or None,
-        scheduler=explained.pod.spec.scheduler_name,
-        mid_requests=amounts(explained.mid_requests),
-        rejections=[
-            PodRejection(group.nodes, group.reason, group.source, group.nearest.node or None, group.nearest.text)
-            for group in rejections
-        ],
-        fits_if=list(fits),
-        eviction=list(explained.eviction),
-        decisions=[dict(decision) for decision in explained.decisions],
-    )
