@@ -135,11 +135,11 @@ def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
     for node in nodes:
         for finding in node_findings(node):
             groups[finding.kind.code].append(finding)
-    found = []
+    findings: list[Finding] = []
     for group in groups.values():
         together = Finding(group[0].kind, tuple(finding.objects[0] for finding in group))
-        found += group if len(group) <= _MOST_OF_A_KIND else [together]
-    return found
+        findings += group if len(group) <= _MOST_OF_A_KIND else [together]
+    return findings
 
 
 def node_findings(node: NodeState) -> Iterator[Finding]:

@@ -175,7 +175,7 @@ class NamespaceSums:
 
 def total(summands: Iterable[Amounts]) -> Amounts:
     """Sum the known amounts; not known where none of several is."""
-    known = _Sum()
+    sums = _Sum()
     for amounts in summands:
-        known.add(amounts)
-    return known.total()
+        sums.add(amounts)
+    return sums.total()

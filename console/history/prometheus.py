@@ -60,7 +60,7 @@ class CpuHistory:
             read = asyncio.create_task(self._read(node))
             self._reads[node] = time.monotonic(), read
             self._reads.move_to_end(node)
-            for name in [name for name, (_, kept) in self._reads.items() if kept.done()]:
+            for name in [name for name, (_, earlier) in self._reads.items() if earlier.done()]:
                 if len(self._reads) > _MOST_KEPT:
                     del self._reads[name]
         await asyncio.wait({read}, timeout=_PAGE_SECONDS)

@@ -146,9 +146,9 @@ def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style:
         if lines:
             lines.append("")
         is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
-        shown = _of_columns(table, [wide or not column.wide for column in table.columns])
+        shown = _some_columns(table, [wide or not column.wide for column in table.columns])
         if to.isatty() and _width(shown) > shutil.get_terminal_size().columns:
-            shown = _of_columns(shown, [not column.optional for column in shown.columns])
+            shown = _some_columns(shown, [not column.optional for column in shown.columns])
         has_titles = headers and any(column.title for column in shown.columns)
         lines += (_plain if is_plain else _drawn)(shown, has_titles=has_titles, is_colored=is_colored)
         if answer.legend and headers and any(column.optional for column in shown.columns):
@@ -157,7 +157,7 @@ def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style:
     return "".join(style.drawn(line.rstrip(), to) + "\n" for line in lines)
 
 
-def _of_columns(table: Table, is_shown: Sequence[bool]) -> Table:
+def _some_columns(table: Table, is_shown: Sequence[bool]) -> Table:
     """Return a table of some columns, with text that controls no terminal."""
     rows = [[printable(cell) for cell in itertools.compress(row, is_shown)] for row in table.rows]
     return Table(list(itertools.compress(table.columns, is_shown)), rows, table.styles)

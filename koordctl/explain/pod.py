@@ -78,8 +78,8 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
     resource = reason.removeprefix(_INSUFFICIENT)
     if not reason.startswith(_INSUFFICIENT) or resource not in names.MID_RESOURCES:
         return Miss()
-    left = ((_amount(node.mid.minus(node.mid_requests), resource), node.name) for node in nodes)
-    amounts = [(max(amount, 0), name) for amount, name in left if amount is not None]
+    remaining = ((_amount(node.mid.minus(node.mid_requests), resource), node.name) for node in nodes)
+    amounts = [(max(amount, 0), name) for amount, name in remaining if amount is not None]
     if not amounts:
         return Miss()
     request = _amount(mid, resource) or 0
