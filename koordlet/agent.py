@@ -147,17 +147,15 @@ class Agent:
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view, time.clock_gettime(time.CLOCK_BOOTTIME))
-            self._compare_peak(begin - self._last_tick)
+            peak = self.reports.prediction.prod_peak if self.reports.prediction else None
+            usage = self.observer.newest.get(PROD_AND_UNRESERVED_SYSTEM)
+            self._peak_comparison.add(begin - self._last_tick, usage, peak)
             self.view.log_refused_pods()
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
         self._tick_times.duration.add(self._last_tick - begin)
-
-    def _compare_peak(self, seconds: float) -> None:
-        peak = self.reports.prediction.prod_peak if self.reports.prediction else None
-        self._peak_comparison.add(seconds, self.observer.newest.get(PROD_AND_UNRESERVED_SYSTEM), peak)
 
     def _plan_suppression(self) -> list[Change]:
         try:

@@ -41,11 +41,10 @@ def _cells(prediction: Prediction, resource: Resource) -> list[str]:
     peak: Peak = prediction.prod[resource]
     terms = (peak.class_peak, peak.pod_sum_peak, peak.system_peak, peak.cold_requests)
     reclaimable = prediction.prod_reclaimable.in_cores_or_bytes(resource)
-    return [_unit(resource), *(_shown(value, resource) for value in (peak.peak, reclaimable, *terms))]
-
-
-def _unit(resource: Resource) -> str:
-    return "cpu, cores" if resource is Resource.CPU else "memory, MiB"
+    return [
+        "cpu, cores" if resource is Resource.CPU else "memory, MiB",
+        *(_shown(value, resource) for value in (peak.peak, reclaimable, *terms)),
+    ]
 
 
 def _shown(value: float | None, resource: Resource) -> str:
@@ -78,7 +77,7 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
         Path(settings.host_root), settings.max_series, packages=installed.load(settings.node_name or "this machine")
     )
     policy = spec_in_force.predict_policy(None)
-    cluster = NoCluster(observer.machine_capacity)
+    cluster = NoCluster(observer.machine_capacity())
     print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # progress of a command
     begin = time.monotonic()
     trained = 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods
@@ -198,52 +198,31 @@ def _resolved(bound: Mapping[tuple[str, str], PodOnNode]) -> _Resolved:
     return _Resolved(active, {pod.uid: pod for pod in active}, refused)
 
 
-class ClusterState(Protocol):
+class ClusterState:
     """The cluster as the observer and the report builder read it."""
 
-    pods: PodTable
-    spec: node_metric.NodeMetricSpec
-    generation: int | None
-    may_lack_pods: bool
-    """Whether a machine may have no pod group at all, so that all of its usage is system usage."""
-    reservation_problem: str | None
-    """Why `allocatable` lacks the resources that an annotation of the node reserves."""
-    spec_problem: str | None
-    """Why the newest spec is ignored, and the previous one stays in force."""
-
-    @property
-    def unreadable(self) -> Mapping[tuple[str, str], str]:
-        """Reason of each object whose newest state cannot be decoded, by kind and name."""
-
-    @property
-    def allocatable(self) -> WholeAmounts | None:
-        """CPU and memory that the node leaves to pods, None while unknown."""
-
-    @property
-    def capacity(self) -> WholeAmounts | None:
-        """Capacity of the node, None while unknown."""
-
-
-class NoCluster:
-    """A standalone machine: no pod is bound to it and nothing is reserved."""
-
-    def __init__(self, capacity: Callable[[], WholeAmounts | None]) -> None:
+    def __init__(self, capacity: WholeAmounts | None = None) -> None:
         self.pods = PodTable()
-        self.pods.keep_only(())
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
-        self.may_lack_pods = True
+        self.may_lack_pods = False
+        """Whether a machine may have no pod group at all, so that all of its usage is system usage."""
+        self.capacity = capacity
+        """Capacity of the node, None while unknown."""
+        self.allocatable = capacity
+        """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
         self.reservation_problem: str | None = None
+        """Why that annotation is ignored; None when it is not."""
         self.spec_problem: str | None = None
+        """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
         self.unreadable: dict[tuple[str, str], str] = {}
-        self._capacity = capacity
+        """(watch, namespace/name) of each object whose newest state cannot be decoded -> the reason."""
 
-    @property
-    def allocatable(self) -> WholeAmounts | None:
-        """Capacity of the machine."""
-        return self._capacity()
 
-    @property
-    def capacity(self) -> WholeAmounts | None:
-        """CPUs and memory of the machine."""
-        return self._capacity()
+class NoCluster(ClusterState):
+    """A standalone machine: no pod is bound to it and nothing is reserved."""
+
+    def __init__(self, capacity: WholeAmounts | None) -> None:
+        super().__init__(capacity)
+        self.pods.keep_only(())
+        self.may_lack_pods = True

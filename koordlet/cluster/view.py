@@ -28,29 +28,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class ClusterView:
+class ClusterView(pods_on_node.ClusterState):
     """Newest known state of the cluster, kept current by `watch`."""
 
     def __init__(self, node_name: str) -> None:
+        super().__init__()
         self.node_name = node_name
-        self.may_lack_pods = False
-        self.pods = pods_on_node.PodTable()
         self._logged_refusals: Mapping[str, str] = {}
-        self.allocatable: WholeAmounts | None = None
-        """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
-        self.reservation_problem: str | None = None
-        """Why that annotation is ignored; None when it is not."""
-        self.capacity: WholeAmounts | None = None
-        self.spec = node_metric.NodeMetricSpec()
-        self.generation: int | None = None
         self.resource_version: str | None = None
         """Version of the agent's NodeMetric; None while there is none."""
         self.reset_request = ""
         """Value of the annotation that requests a reset of the recorded history, '' where there is none."""
-        self.spec_problem: str | None = None
-        """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
-        self.unreadable: dict[tuple[str, str], str] = {}
-        """(watch, namespace/name) of each object whose newest state cannot be decoded -> the reason."""
         self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
 
     async def watch(self, api: session.Session) -> None:
@@ -120,15 +108,13 @@ class ClusterView:
             if isinstance(event, watching.Changed):
                 allocatable = node_reservation.allocatable(event.object)
                 self.allocatable = _cpu_and_memory(allocatable.resources)
-                self._set_reservation_problem("; ".join(map(str, allocatable.problems)) or None)
+                problem = "; ".join(map(str, allocatable.problems)) or None
+                if problem is not None and problem != self.reservation_problem:
+                    log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
+                self.reservation_problem = problem
                 capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
                 # A kubelet that cannot read the machine reports 0: then the capacity is not known.
                 self.capacity = capacity if capacity is not None and all(capacity) else None
-
-    def _set_reservation_problem(self, problem: str | None) -> None:
-        if problem is not None and problem != self.reservation_problem:
-            log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
-        self.reservation_problem = problem
 
     async def _watch_node_metric(self, api: session.Session) -> None:
         async for event in self._events(api, "node_metric", resources.NODE_METRICS, "metadata.name", dict[str, object]):

@@ -226,7 +226,14 @@ class NumaCollector(Collector):
         """Return the usage of each NUMA node and of its share of the system, when it is time to read them."""
         measured = self.measure(tick.groups if tick.are_pods_complete else None)
         tick.no_data += self.no_data
-        return NO_SERIES if measured is None else _series(measured, tick.system)
+        if measured is None:
+            return NO_SERIES
+        series = {}
+        for number, sample in samples(measured, tick.system).items():
+            series[SeriesKey(SeriesKind.NUMA_NODE, str(number))] = sample.node
+            if sample.system is not None:
+                series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(number))] = sample.system
+        return series
 
     def measure(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
         """Read everything when it is time; None when it is not, or there is only one node.
@@ -306,12 +313,3 @@ class NumaCollector(Collector):
     def _fault(self, path: Path, problem: OSError | ValueError) -> None:
         strerror = problem.strerror if isinstance(problem, OSError) else None
         self._wrong.append(NoData(_SOURCE, str(path), strerror or str(problem)))
-
-
-def _series(measured: NumaMeasurement, system: UsageSample | None) -> dict[SeriesKey, UsageSample]:
-    series = {}
-    for number, sample in samples(measured, system).items():
-        series[SeriesKey(SeriesKind.NUMA_NODE, str(number))] = sample.node
-        if sample.system is not None:
-            series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(number))] = sample.system
-    return series

@@ -6,7 +6,8 @@ when a scrape arrives, and a namespace without Mid pods on the node has no serie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from prometheus_client import Metric
@@ -202,7 +203,12 @@ def by_namespace(
     """Return the Mid resources of each namespace that has some, at most `most` of them and a sum of the others."""
     namespaces: dict[str, MidOfNamespace] = {}
     for pod in pods:
-        if not pod.is_admitted or not (pod.mid or pod.priority_class is PriorityClass.MID or _requests(pod)):
+        if not pod.is_admitted or not (
+            pod.mid
+            or pod.priority_class is PriorityClass.MID
+            or pod.mid_cpu_request_millis
+            or pod.mid_memory_request_bytes
+        ):
             continue
         namespaces[pod.namespace] = namespaces.get(pod.namespace, MidOfNamespace()).plus(_pod_resources(pod, newest))
     if len(namespaces) <= most:
@@ -212,11 +218,7 @@ def by_namespace(
         key=lambda name: (-namespaces[name].requested_cpu_cores, -namespaces[name].requested_memory_bytes, name),
     )
     shown = {name: namespaces[name] for name in largest[:most]}
-    return {**shown, OTHER: _total([namespaces[name] for name in largest[most:]])}
-
-
-def _requests(pod: PodOnNode) -> bool:
-    return bool(pod.mid_cpu_request_millis or pod.mid_memory_request_bytes)
+    return {**shown, OTHER: functools.reduce(MidOfNamespace.plus, (namespaces[name] for name in largest[most:]))}
 
 
 def _pod_resources(pod: PodOnNode, newest: Mapping[SeriesKey, UsageSample]) -> MidOfNamespace:
@@ -229,13 +231,6 @@ def _pod_resources(pod: PodOnNode, newest: Mapping[SeriesKey, UsageSample]) -> M
         usage.memory_bytes if usage else 0.0,
         sum(max(container.original_millis - container.limit_millis, 0) for container in limited) / 1000,
     )
-
-
-def _total(parts: Sequence[MidOfNamespace]) -> MidOfNamespace:
-    total = MidOfNamespace()
-    for part in parts:
-        total = total.plus(part)
-    return total
 
 
 class MidNamespacesCollector(Collector):

@@ -113,7 +113,8 @@ class Planner:
 
     def plan(self, now: float, threshold_percent: int, node: NodeCpu | None, pods: Sequence[PodOnNode]) -> list[Change]:
         """Return the changes to send now, the most urgent first. `pods` are those whose priority is Mid."""
-        self._forget(pods)
+        for gone in self._pods.keys() - {pod.uid for pod in pods}:
+            del self._pods[gone]
         goal = self._goal(now, threshold_percent, node)
         if goal is None or not (goal.may_lower or goal.rises_since is not None):
             for state in self._pods.values():
@@ -157,11 +158,6 @@ class Planner:
         state.retry_at = now + min(POD_SECONDS * 2**state.failures, LONGEST_BACKOFF_SECONDS)
         state.failures = min(state.failures + 1, 10)
         return state.failures
-
-    def _forget(self, pods: Sequence[PodOnNode]) -> None:
-        if self._pods:
-            for gone in self._pods.keys() - {pod.uid for pod in pods}:
-                del self._pods[gone]
 
     def _state(self, pod: PodOnNode) -> _PodState:
         return self._pods.setdefault(pod.uid, _PodState())

@@ -299,7 +299,9 @@ class LiveEvaluation:
                 scores.decay(self._undecayed_seconds)
         self._undecayed_seconds = 0.0
         for name, peaks in forecast.peaks.items():
-            self.records[name] = record = self._record(name, forecast)
+            before = self.records.get(name)
+            earlier = before.scores if before is not None and before.is_comparable(forecast) else {}
+            self.records[name] = record = Record(forecast.horizon_seconds, forecast.parameters, earlier)
             for resource, requested in forecast.requested.items():
                 usage = min(forecast.highest[resource], forecast.capacity.get(resource, math.inf))
                 scores = record.scores.setdefault(resource, Scores())
@@ -307,11 +309,6 @@ class LiveEvaluation:
                 self.outcomes[Outcome(name, resource, is_violation)] += 1
         forecast.pods = []
         self.closed.append(forecast)
-
-    def _record(self, name: str, forecast: Forecast) -> Record:
-        record = self.records.get(name)
-        scores = record.scores if record is not None and record.is_comparable(forecast) else {}
-        return Record(forecast.horizon_seconds, forecast.parameters, scores)
 
 
 def total_usage(samples: WindowSamples) -> UsageSample | None:

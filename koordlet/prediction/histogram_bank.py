@@ -47,7 +47,9 @@ class ExponentialBuckets:
     """Lowest value of each bucket, ascending from 0; its length is the number of buckets."""
 
     def __post_init__(self) -> None:
-        _require_positive(max_value=self.max_value, first_bucket_size=self.first_bucket_size, epsilon=self.epsilon)
+        for name in ("max_value", "first_bucket_size", "epsilon"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} of buckets is {getattr(self, name)}, want more than 0")
         if not self.ratio > 1:
             raise ValueError(f"ratio of exponential buckets is {self.ratio}, want more than 1")
         growth = self.ratio - 1
@@ -67,17 +69,8 @@ class ExponentialBuckets:
         position = np.log(above_first * growth / self.first_bucket_size + 1) / math.log(self.ratio)
         # At the first start the two logarithms are equal, and numpy's may be slightly less than math's.
         position = np.maximum(np.trunc(position), 1)
-        return _clamped(np.where(values < self.first_bucket_size, 0, position), len(self.starts))
-
-
-def _require_positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name} of buckets is {number}, want more than 0")
-
-
-def _clamped(position: FloatArray, count: int) -> IntArray:
-    return np.clip(position, 0, count - 1).astype(np.intp)
+        position = np.where(values < self.first_bucket_size, 0, position)
+        return np.clip(position, 0, len(self.starts) - 1).astype(np.intp)
 
 
 # A thousandth of the smallest relevant sample weight, 0.1, as in Koordinator's agent.

@@ -136,7 +136,7 @@ class PredictionServer:
         parameters = self._parameters
         prod_pods = allocation.charged_to_prod(pods)
         keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
-        usage = {resource: self._models.current_values(resource, keys) for resource in RESOURCES}
+        usage = {resource: self._models.newest_values(resource, keys, of_last_training=True) for resource in RESOURCES}
         unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
         self.calibration.begin_again(self.starts.begun_again)
         horizon, target = parameters.horizon_seconds, parameters.violation_target_percent

@@ -183,20 +183,15 @@ class UsageModels:
         cpu, memory = (bank.last_seconds(rows) for bank in self.banks.values())
         return np.fmax(cpu, memory)
 
-    def newest_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
-        """Return the newest sample of each series; NaN for a series without a sample of the resource."""
-        has_row = np.array([key in self._rows for key in keys], bool)
-        values = np.full(len(keys), np.nan)
-        values[has_row] = self.banks[resource].newest_values(self._rows.numbers(compress(keys, has_row)))
-        return values
-
-    def current_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
-        """Return the sample of each series in the last training; NaN for a series without one."""
+    def newest_values(
+        self, resource: Resource, keys: Sequence[SeriesKey], *, of_last_training: bool = False
+    ) -> FloatArray:
+        """Return the newest sample of each series, or that of the last training; NaN for a series without one."""
         has_row = np.array([key in self._rows for key in keys], bool)
         rows, bank = self._rows.numbers(compress(keys, has_row)), self.banks[resource]
         values = np.full(len(keys), np.nan)
-        is_current = bank.last_seconds(rows) == self.trained_seconds
-        values[has_row] = np.where(is_current, bank.newest_values(rows), np.nan)
+        is_wanted = bank.last_seconds(rows) == self.trained_seconds if of_last_training else True
+        values[has_row] = np.where(is_wanted, bank.newest_values(rows), np.nan)
         return values
 
     def export(self) -> ModelsState:

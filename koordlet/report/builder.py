@@ -90,11 +90,11 @@ class ReportBuilder:
         """Return the status to publish, as of the newest sample at the time of the forecast."""
         now = dt.datetime.fromtimestamp(forecast.now_seconds, dt.UTC)
         result = forecast.result
-        built = status.build(
-            status.Report(
+        return status.fit(
+            status.build(
                 sampled_at=dt.datetime.fromtimestamp(forecast.sampled_at_seconds, dt.UTC),
                 observed_generation=cluster.generation,
-                usage=usage_windows.usage_until(
+                reported=usage_windows.usage_until(
                     forecast.sampled_at_seconds,
                     self.observer.cache,
                     forecast.bound,
@@ -109,7 +109,6 @@ class ReportBuilder:
                 ),
             )
         )
-        return status.fit(built)
 
     def _facts(self, forecast: Forecast, cluster: ClusterState, state_problem: str | None) -> conditions.Facts:
         observer, result = self.observer, forecast.result

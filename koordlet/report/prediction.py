@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from api_types import names, wire_model
+from api_types import names
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Record, Scores
-from koordlet.prediction.peaks import NodePeak, Peak
+from koordlet.prediction.peaks import Peak
 from koordlet.prediction.server import Prediction
 from koordlet.report import status
 from koordlet.samples import Resource
@@ -22,24 +22,12 @@ def units(amounts: WholeAmounts) -> dict[str, int]:
     return {names.CPU: amounts.cpu_millis, names.MEMORY: amounts.memory_bytes}
 
 
-def _node_peaks(node: Mapping[Resource, NodePeak], read: Callable[[NodePeak], float]) -> wire_model.ResourceList:
-    return status.peak_resources(read(node[Resource.CPU]), read(node[Resource.MEMORY]))
-
-
-def _term(prod: Mapping[Resource, Peak], read: Callable[[Peak], float | None]) -> wire_model.ResourceList | None:
-    cpu, memory = read(prod[Resource.CPU]), read(prod[Resource.MEMORY])
-    return None if cpu is None or memory is None else status.peak_resources(cpu, memory)
-
-
 def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
-    prod = prediction.prod
-    return node_metric.ProdPrediction(
-        peak=status.whole_resources(units(prediction.prod_peak)),
-        class_peak=_term(prod, lambda peak: peak.class_peak),
-        pod_sum_peak=_term(prod, lambda peak: peak.pod_sum_peak),
-        cold_requests=_term(prod, lambda peak: peak.cold_requests),
-        system_peak=_term(prod, lambda peak: peak.system_peak),
-    )
+    terms = {}
+    for name in ("class_peak", "pod_sum_peak", "cold_requests", "system_peak"):
+        cpu, memory = (getattr(prediction.prod[resource], name) for resource in (Resource.CPU, Resource.MEMORY))
+        terms[name] = None if cpu is None or memory is None else status.peak_resources(cpu, memory)
+    return node_metric.ProdPrediction(peak=status.whole_resources(units(prediction.prod_peak)), **terms)
 
 
 def _levels(prod: Mapping[Resource, Peak]) -> node_metric.CalibrationLevels | None:
@@ -67,9 +55,10 @@ def publishable(
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
             node=node_metric.NodePrediction(
-                mean=_node_peaks(node, lambda resource_peak: resource_peak.mean),
-                stdev=_node_peaks(node, lambda resource_peak: resource_peak.stdev),
-                peak=_node_peaks(node, lambda resource_peak: resource_peak.peak),
+                **{
+                    name: status.peak_resources(getattr(node[Resource.CPU], name), getattr(node[Resource.MEMORY], name))
+                    for name in ("mean", "stdev", "peak")
+                }
             )
             if node
             else None,

@@ -74,19 +74,6 @@ class PredictedPeak:
     """Allocated[Prod] of `reclaimable`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Content of one report, all of the instant `sampled_at`."""
-
-    sampled_at: dt.datetime
-    observed_generation: int | None
-    usage: ReportedUsage
-    bound: Iterable[PodOnNode] | None
-    """Pods bound to the node; None until the first list from the API server."""
-    predicted: PredictedPeak | None
-    conditions: list[node_metric.NodeMetricCondition]
-
-
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
     """Return a usage on the wire; no data is an empty map, as in Koordinator's reports."""
     return node_metric.ResourceMap() if sample is None else node_metric.ResourceMap(resources=_truncated(sample))
@@ -156,18 +143,28 @@ def _allocated(
     )
 
 
-def build(report: Report) -> node_metric.NodeMetricStatus:
-    """Return the status to publish. Without a prediction both Prod metrics are absent, not zero."""
-    predicted = report.predicted
+def build(
+    sampled_at: dt.datetime,
+    observed_generation: int | None,
+    reported: ReportedUsage,
+    *,
+    bound: Iterable[PodOnNode] | None,
+    predicted: PredictedPeak | None,
+    conditions: list[node_metric.NodeMetricCondition],
+) -> node_metric.NodeMetricStatus:
+    """Return the status to publish, all of the instant `sampled_at`. `bound` is None while the pods are unknown.
+
+    Without a prediction both Prod metrics are absent, not zero.
+    """
     return node_metric.NodeMetricStatus(
-        observed_generation=report.observed_generation,
-        update_time=report.sampled_at,
+        observed_generation=observed_generation,
+        update_time=sampled_at,
         node_metric=node_metric.NodeMetricInfo(
-            node_usage=usage(report.usage.node),
-            system_usage=usage(report.usage.system),
-            aggregated_node_usages=aggregated(report.usage.node_windows) or None,
-            aggregated_system_usages=aggregated(report.usage.system_windows) or None,
-            numa_usages=numa_usages(report.usage.numa) or None,
+            node_usage=usage(reported.node),
+            system_usage=usage(reported.system),
+            aggregated_node_usages=aggregated(reported.node_windows) or None,
+            aggregated_system_usages=aggregated(reported.system_windows) or None,
+            numa_usages=numa_usages(reported.numa) or None,
         ),
         pods_metric=[
             node_metric.PodMetricInfo(
@@ -177,15 +174,15 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
                 priority=pod.priority_class,
                 qos=pod.qos_class,
             )
-            for pod, sample in sorted(report.usage.pods, key=lambda reported: (reported[0].namespace, reported[0].name))
+            for pod, sample in sorted(reported.pods, key=lambda used: (used[0].namespace, used[0].name))
         ]
         or None,
         prod_reclaimable_metric=_wrapped(predicted.reclaimable) if predicted else None,
         prod_peak_metric=_wrapped(predicted.peak) if predicted else None,
-        allocated=_allocated(report.bound, predicted),
-        usage=usage_by_class(report.usage.by_class),
+        allocated=_allocated(bound, predicted),
+        usage=usage_by_class(reported.by_class),
         prediction=predicted.prediction if predicted else None,
-        conditions=report.conditions,
+        conditions=conditions,
     )
 
 
@@ -219,7 +216,10 @@ def fit(status: node_metric.NodeMetricStatus) -> node_metric.NodeMetricStatus:
     return status.model_copy(
         update={
             "pods_metric": [pod for index, pod in enumerate(pods) if index in named] or None,
-            "conditions": [_noted(condition, note) for condition in status.conditions or ()],
+            "conditions": [
+                each.model_copy(update={"message": f"{each.message}{note}"}) if each.type == "Ready" else each
+                for each in status.conditions or ()
+            ],
         }
     )
 
@@ -240,14 +240,6 @@ def _urgency(pod: node_metric.PodMetricInfo) -> tuple[int, int, str, str]:
     rank = _ORDER.index(pod.priority) if pod.priority in _ORDER else len(_ORDER)
     used = (pod.pod_usage.resources if pod.pod_usage else None) or {}
     return rank, -quantities.whole_units(used.get(names.MEMORY, 0)), pod.namespace or "", pod.name or ""
-
-
-def _noted(condition: node_metric.NodeMetricCondition, note: str) -> node_metric.NodeMetricCondition:
-    return (
-        condition.model_copy(update={"message": f"{condition.message}{note}"})
-        if condition.type == "Ready"
-        else condition
-    )
 
 
 def _json_bytes(model: pydantic.BaseModel) -> int:

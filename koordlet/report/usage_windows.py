@@ -9,7 +9,7 @@ system's. Therefore the four parts add up to the usage of the node:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -48,20 +48,12 @@ def node_usage(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNo
     classes = [series.counted_class(pod.priority_class) for pod in pods]
 
     def total(*members: PriorityClass) -> UsageSample:
-        return _sum(means[:, _NODE_AND_SYSTEM:], classes, members)
+        chosen = np.array([pod_class in members for pod_class in classes], bool)
+        return UsageSample(*means[:, _NODE_AND_SYSTEM:][:, chosen].sum(axis=1).tolist())
 
     node = UsageSample(*means[:, 0].tolist())
     parts = total(PriorityClass.PROD), total(PriorityClass.MID), total(PriorityClass.BATCH, PriorityClass.FREE)
     return ClassUsage(*parts, system=rates.system_usage(node, parts))
-
-
-def _sum(
-    means: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    classes: Collection[PriorityClass],
-    members: Collection[PriorityClass],
-) -> UsageSample:
-    chosen = np.fromiter((pod_class in members for pod_class in classes), bool, len(classes))
-    return UsageSample(*means[:, chosen].sum(axis=1).tolist())
 
 
 _REPORTED: Final = (

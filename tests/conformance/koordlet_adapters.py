@@ -131,8 +131,7 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
             reported.append((pod, sample))
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
     usage = ReportedUsage(usages.get("node"), usages.get("system"), pods=reported)
-    report = status.Report(now, 1, usage, [pod for pod, _ in reported], None, [])
-    built = status.build(report).to_wire()
+    built = status.build(now, 1, usage, bound=[pod for pod, _ in reported], predicted=None, conditions=[]).to_wire()
     came = {"status_update": True, "podsMetric": built.get("podsMetric", []), **built["nodeMetric"]}
     wrong = [
         f"{name}: expected {value}, came {came.get(name)}"

@@ -50,39 +50,10 @@ class MemoryStat(NamedTuple):
 
 _USED = ("inactive_anon", "active_anon", "unevictable")
 _USED_WITH_PAGE_CACHE = (*_USED, "active_file", "inactive_file")
-_V1_KEYS: Mapping[str, bytes] = {field: b"total_" + field.encode() for field in MemoryStat._fields}
-_V2_KEYS: Mapping[str, bytes] = {field: field.encode() for field in MemoryStat._fields} | {
-    "cache": b"file",
-    "rss": b"anon",
+_KEYS: Mapping[CgroupVersion, Mapping[str, bytes]] = {
+    CgroupVersion.V1: {field: b"total_" + field.encode() for field in MemoryStat._fields},
+    CgroupVersion.V2: {field: field.encode() for field in MemoryStat._fields} | {"cache": b"file", "rss": b"anon"},
 }
-
-
-def _as_printed(
-    keys: Mapping[str, bytes], before: bytes, first: tuple[str, str], used: Collection[str]
-) -> re.Pattern[bytes]:
-    """Return a pattern of memory.stat as kernels print it: two keys after `before`, and further down five in a row.
-
-    Its groups are the numbers of the fields in `used`.
-    """
-    head, lru = (
-        b"\\n".join(keys[field] + (rb" (\d+)" if field in used else rb" \d+") for field in fields)
-        for fields in (first, MemoryStat._fields[2:])
-    )
-    return re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
-
-
-def _v1_as_printed(used: Collection[str]) -> re.Pattern[bytes]:
-    return _as_printed(_V1_KEYS, rb"\n", ("cache", "rss"), used)
-
-
-def _v2_as_printed(used: Collection[str]) -> re.Pattern[bytes]:
-    return _as_printed(_V2_KEYS, rb"\A", ("rss", "cache"), used)
-
-
-_V1_AS_PRINTED = _v1_as_printed(_USED)
-_V2_AS_PRINTED = _v2_as_printed(_USED)
-_V1_AS_PRINTED_WITH_PAGE_CACHE = _v1_as_printed(_USED_WITH_PAGE_CACHE)
-_V2_AS_PRINTED_WITH_PAGE_CACHE = _v2_as_printed(_USED_WITH_PAGE_CACHE)
 
 
 def _memory_stat(text: bytes, keys: Mapping[str, bytes]) -> MemoryStat:
@@ -95,36 +66,35 @@ def _memory_stat(text: bytes, keys: Mapping[str, bytes]) -> MemoryStat:
 
 def memory_stat_v1(text: bytes) -> MemoryStat:
     """Parse a v1 memory.stat with its keys in any order."""
-    return _memory_stat(text, _V1_KEYS)
+    return _memory_stat(text, _KEYS[CgroupVersion.V1])
 
 
 def memory_stat_v2(text: bytes) -> MemoryStat:
     """Parse a v2 memory.stat with its keys in any order."""
-    return _memory_stat(text, _V2_KEYS)
+    return _memory_stat(text, _KEYS[CgroupVersion.V2])
 
 
-def memory_usage_bytes_v1(text: bytes) -> int:
-    """Return memory in use without page cache from a v1 memory.stat: a faster `memory_stat_v1(text).usage_bytes`."""
-    match = _V1_AS_PRINTED.search(text)
-    return sum(map(int, match.groups())) if match else memory_stat_v1(text).usage_bytes
+def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[bytes], int]:
+    """Return a parser of memory.stat that sums the fields in `used`, fast where the file is as kernels print it.
 
+    They print two keys first, in v1 after others, and further down five in a row.
+    """
+    keys = _KEYS[version]
+    before, first = (rb"\n", ("cache", "rss")) if version is CgroupVersion.V1 else (rb"\A", ("rss", "cache"))
+    head, lru = (
+        b"\\n".join(keys[field] + (rb" (\d+)" if field in used else rb" \d+") for field in fields)
+        for fields in (first, MemoryStat._fields[2:])
+    )
+    as_printed = re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
 
-def memory_usage_bytes_v2(text: bytes) -> int:
-    """Return memory in use without page cache from a v2 memory.stat: a faster `memory_stat_v2(text).usage_bytes`."""
-    match = _V2_AS_PRINTED.search(text)
-    return sum(map(int, match.groups())) if match else memory_stat_v2(text).usage_bytes
+    def used_bytes(text: bytes) -> int:
+        match = as_printed.search(text)
+        if match:
+            return sum(map(int, match.groups()))
+        stat = _memory_stat(text, keys)
+        return sum(getattr(stat, field) for field in used)
 
-
-def memory_usage_with_page_cache_bytes_v1(text: bytes) -> int:
-    """Return memory in use with page cache from a v1 memory.stat."""
-    match = _V1_AS_PRINTED_WITH_PAGE_CACHE.search(text)
-    return sum(map(int, match.groups())) if match else memory_stat_v1(text).usage_with_page_cache_bytes
-
-
-def memory_usage_with_page_cache_bytes_v2(text: bytes) -> int:
-    """Return memory in use with page cache from a v2 memory.stat."""
-    match = _V2_AS_PRINTED_WITH_PAGE_CACHE.search(text)
-    return sum(map(int, match.groups())) if match else memory_stat_v2(text).usage_with_page_cache_bytes
+    return used_bytes
 
 
 def cpu_nanoseconds_v1(text: bytes) -> int:
@@ -167,12 +137,10 @@ CPU_FILES: Mapping[CgroupVersion, UsageFile] = {
     CgroupVersion.V2: UsageFile("cpu.stat", cpu_nanoseconds_v2),
 }
 MEMORY_FILES: Mapping[CgroupVersion, UsageFile] = {
-    CgroupVersion.V1: UsageFile("memory.stat", memory_usage_bytes_v1),
-    CgroupVersion.V2: UsageFile("memory.stat", memory_usage_bytes_v2),
+    version: UsageFile("memory.stat", _usage_parser(version, _USED)) for version in CgroupVersion
 }
 PAGE_CACHE_PARSERS: Mapping[CgroupVersion, Callable[[bytes], int]] = {
-    CgroupVersion.V1: memory_usage_with_page_cache_bytes_v1,
-    CgroupVersion.V2: memory_usage_with_page_cache_bytes_v2,
+    version: _usage_parser(version, _USED_WITH_PAGE_CACHE) for version in CgroupVersion
 }
 """Parsers of `MEMORY_FILES` for usage with page cache."""
 

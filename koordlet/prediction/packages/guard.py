@@ -146,7 +146,7 @@ class GuardedPredictor:
         if self.off_reason is not None or bound is None:
             return None
         try:
-            checked = _saved if method == "save" else _nothing
+            checked = _saved if method == "save" else lambda _answer: None
             return self._call(method, resource, lambda: checked(bound(*arguments)))
         except Failed:
             return None
@@ -200,10 +200,6 @@ def _checked(answer: Any) -> float | str:
     if not 0 <= number < math.inf:
         raise _Unusable(f"returned {number}, want a finite number that is not negative")
     return number
-
-
-def _nothing(_answer: Any) -> None:
-    """Ignore what a call returns."""
 
 
 def _saved(state: Any) -> bytes:

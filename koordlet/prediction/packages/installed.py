@@ -10,9 +10,8 @@ import collections
 import logging
 import re
 import time
-from collections.abc import Callable
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 from api_types.colocation import controller_config
 from koordlet.prediction.packages import guard
@@ -48,16 +47,12 @@ def load(node_name: str) -> LoadedPredictors:
         except BaseException as error:  # foreign code may raise anything, SystemExit as well
             refused[name] = f"{_origin(same_name[0])} cannot be imported: {guard.described(error)}"
             continue
-        predictors.append(_guarded(name, build))
+        predictors.append(GuardedPredictor(name, build, time.thread_time, log.warning))
     for name, problem in refused.items():
         log.warning("predictor %s is not used: %s", guard.plain(name), problem)
     loaded = LoadedPredictors(node_name, predictors, refused)
     log.info("predictors: %s", loaded.listing())
     return loaded
-
-
-def _guarded(name: str, build: Callable[[], Any]) -> GuardedPredictor:
-    return GuardedPredictor(name, build, time.thread_time, log.warning)
 
 
 def _problem(name: str, same_name: list[metadata.EntryPoint]) -> str | None:

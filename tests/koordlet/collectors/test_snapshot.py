@@ -211,7 +211,7 @@ def observer(tmp_path, monkeypatch):
 
 def test_a_listed_collector_reaches_the_cache(observer):
     for second in range(3):
-        observer.observe(1000.0 + second, NoCluster(observer.machine_capacity))
+        observer.observe(1000.0 + second, NoCluster(observer.machine_capacity()))
     cached = observer.cache.of_collectors["disks"].samples([KEY], TimeWindow(1002.0, 60.0))
     assert cached.values[0, 0].tolist() == [1000.0, 1001.0, 1002.0]
 
@@ -225,7 +225,7 @@ def test_a_listed_collector_reaches_the_metrics(observer):
             metrics.TickTimes(),
             {},
             Checkpointer("", "n1", observer.server),
-            cluster=NoCluster(observer.machine_capacity),
+            cluster=NoCluster(observer.machine_capacity()),
         )
     )
     assert prometheus.get_sample_value("koordlet_disk_reads_total", {"disk": "sda"}) == 7.0

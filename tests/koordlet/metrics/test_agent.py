@@ -60,7 +60,7 @@ def samples(registry):
 
 
 def at_work(page_agent):
-    cluster = NoCluster(page_agent.observer.machine_capacity)
+    cluster = NoCluster(page_agent.observer.machine_capacity())
     policy = spec_in_force.predict_policy(None)
     page_agent.reports.predict(0.0, cluster, policy)
     for second in range(3):
@@ -187,7 +187,7 @@ def host(tmp_path, agent):
 
 
 def test_usage_and_sources_have_values_after_two_ticks(agent, host, registry):
-    cluster = NoCluster(agent.observer.machine_capacity)
+    cluster = NoCluster(agent.observer.machine_capacity())
     for second in range(2):
         agent.observer.observe(1e9 + second, cluster)
     node = agent.observer.newest[NODE]

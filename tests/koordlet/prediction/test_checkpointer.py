@@ -83,7 +83,7 @@ def degraded(state_dir, tmp_path, before_save=lambda: None):
     settings = KoordletSettings(node_name=NODE_NAME, state_dir=str(state_dir))
     agent = Agent(settings, observer, prometheus_client.CollectorRegistry())
     agent.checkpointer.restore()
-    cluster = NoCluster(observer.machine_capacity)
+    cluster = NoCluster(observer.machine_capacity())
     policy = spec_in_force.predict_policy(None)
     for second in range(3):
         observer.observe(NOW + second, cluster)

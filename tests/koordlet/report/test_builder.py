@@ -38,7 +38,7 @@ async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
         return sending.Sent(sending.Outcome.WRITTEN, "2")
 
     monkeypatch.setattr(sending, "send", send)
-    monkeypatch.setattr(status, "build", lambda report: built.append(report) or build(report))
+    monkeypatch.setattr(status, "build", lambda *report, **parts: built.append(report) or build(*report, **parts))
     monkeypatch.setattr(agent_module, "time", types.SimpleNamespace(time=lambda: node.now, monotonic=lambda: 0.0))
     agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
     agent.view = node.cluster

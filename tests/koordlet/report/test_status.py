@@ -39,12 +39,12 @@ def report(node=NODE_USAGE, node_windows=(), pods=(), numa=None, **overrides):
     values = {
         "sampled_at": NOW,
         "observed_generation": 2,
-        "usage": ReportedUsage(node, None, node_windows, (), pods, numa or {}),
+        "reported": ReportedUsage(node, None, node_windows, (), pods, numa or {}),
         "bound": [],
         "predicted": None,
         "conditions": [],
     }
-    return status.build(status.Report(**{**values, **overrides})).to_wire()
+    return status.build(**{**values, **overrides}).to_wire()
 
 
 def test_usage_is_cut_to_whole_units_and_no_data_is_an_empty_map():

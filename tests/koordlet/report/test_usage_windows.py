@@ -62,7 +62,7 @@ def status_of(root, cpulists, used_bytes):
     )
     numa_tree.set_nodes(host.host_root, cpulists, used_bytes)
     observer = node_observer.NodeObserver(root, 100)
-    cluster = NoCluster(observer.machine_capacity)
+    cluster = NoCluster(observer.machine_capacity())
     ticks = dict.fromkeys(range(4), 1000)
     for second in range(NUMA_TICKS + 1):
         numa_tree.set_cpu_ticks(host.host_root, ticks)
