@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import Resource
 
@@ -83,7 +83,7 @@ GIB: Final = 2**30
 
 
 @dataclass(frozen=True)
-class BoundPod:
+class BoundPod(ChargedPod):
     """A pod bound to a node, as a prediction reads it."""
 
     uid: str

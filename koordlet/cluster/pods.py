@@ -18,28 +18,16 @@ from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
-from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 
 
-@dataclass(frozen=True, slots=True)
-class PodOnNode:
-    """A pod bound to this node. Requests are in millicores and bytes, Mid requests in the units of Mid resources."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodOnNode(ChargedPod):
+    """A pod bound to this node."""
 
-    uid: str
-    """UID in the names of its cgroups: its own, or for a static pod the hash in its mirror pod."""
     namespace: str
     name: str
-    priority_class: pq.PriorityClass
     qos_class: pq.QoSClass
-    cpu_request_millis: int
-    memory_request_bytes: int
-    mid_cpu_request_millis: int
-    mid_memory_request_bytes: int
-    is_terminated: bool
-    is_admitted: bool
-    """Whether the kubelet has taken the pod and it has not terminated."""
-    cpu_limit_millis: int | None
-    """CPU that it may use, None where a container has no limit."""
     container_ids: frozenset[str]
     """Ids of the named containers, without the prefix of the runtime, as in the names of their cgroups."""
     static_uid: str | None = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,44 +23,24 @@ from koordlet.samples import Resource
 _NOISE: Final = 1e-6
 
 
-class ChargedPod(Protocol):
-    """Properties of a pod bound to this node that a prediction reads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargedPod:
+    """What a prediction reads of a pod bound to this node. Requests are in millicores, bytes and Mid units."""
 
-    @property
-    def uid(self) -> str:
-        """UID in the name of the pod's cgroup, which is the identity of its series."""
-
-    @property
-    def priority_class(self) -> PriorityClass:
-        """Priority class with the default applied; NONE counts as Prod."""
-
-    @property
-    def cpu_request_millis(self) -> int:
-        """Effective native CPU request."""
-
-    @property
-    def memory_request_bytes(self) -> int:
-        """Effective native memory request."""
-
-    @property
-    def mid_cpu_request_millis(self) -> int:
-        """Request of Mid CPU."""
-
-    @property
-    def mid_memory_request_bytes(self) -> int:
-        """Request of Mid memory."""
-
-    @property
-    def cpu_limit_millis(self) -> int | None:
-        """CPU that the pod may use, None where a container has no limit."""
-
-    @property
-    def is_admitted(self) -> bool:
-        """Whether the kubelet has taken the pod and it has not ended. A pod in deletion still runs and counts."""
-
-    @property
-    def is_terminated(self) -> bool:
-        """Whether the phase is Succeeded or Failed."""
+    uid: str
+    """UID in the names of its cgroups: its own, or for a static pod the hash in its mirror pod."""
+    priority_class: PriorityClass
+    """With the default applied; NONE counts as Prod."""
+    cpu_request_millis: int
+    memory_request_bytes: int
+    mid_cpu_request_millis: int
+    mid_memory_request_bytes: int
+    cpu_limit_millis: int | None
+    """CPU that it may use, None where a container has no limit."""
+    is_admitted: bool
+    """Whether the kubelet has taken the pod and it has not ended. A pod in deletion still runs and counts."""
+    is_terminated: bool
+    """Whether the phase is Succeeded or Failed."""
 
 
 class WholeAmounts(NamedTuple):
