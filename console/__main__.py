@@ -10,12 +10,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-import prometheus_client
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Gauge
 
 from apiserver_client import credentials, errors, session
 from component_base import clock, http_endpoint, logs, settings
@@ -36,8 +33,8 @@ async def run(chosen: ConsoleSettings) -> None:
     """Serve until SIGTERM. Raises errors.NoCredentials and listening.CannotListen."""
     to = credentials.find(chosen.kubeconfig or None, None)
     poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
-    registry = prometheus_client.CollectorRegistry()
-    ConsoleCollector(registry).view = lambda: poller.view
+    registry = CollectorRegistry()
+    add_metrics(registry, lambda: poller.view)
     endpoint = HttpEndpoint(
         chosen.http_address,
         chosen.http_port,
@@ -70,27 +67,24 @@ def _readiness(poller: Poller) -> ProbeResult:
     )
 
 
-class ConsoleCollector(Collector):
-    """Collector of the age and the size of the newest snapshot; `view` returns it."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.view: Callable[[], FleetView] = FleetView
-        registry.register(self)
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Describe the newest snapshot; before the first one the time is 0."""
-        view = self.view()
-        time = view.snapshot.time.timestamp() if view.snapshot else 0.0
-        yield GaugeMetricFamily(
-            "koord_console_snapshot_timestamp_seconds", "Unix time of the newest snapshot; 0 before the first.", time
-        )
-        yield GaugeMetricFamily("koord_console_snapshot_nodes", "Nodes in the newest snapshot.", len(view.nodes))
-        yield GaugeMetricFamily(
-            "koord_console_read_duration_seconds", "Time that the newest snapshot took.", view.read_seconds
-        )
-        yield GaugeMetricFamily(
-            "koord_console_read_failed", "Whether the last attempt to read a snapshot failed.", float(bool(view.error))
-        )
+def add_metrics(registry: CollectorRegistry, view: Callable[[], FleetView]) -> None:
+    """Add the metrics of the newest snapshot, which `view` returns when a scrape arrives."""
+    metrics: tuple[tuple[str, str, Callable[[], float]], ...] = (
+        (
+            "koord_console_snapshot_timestamp_seconds",
+            "Unix time of the newest snapshot; 0 before the first.",
+            lambda: snapshot.time.timestamp() if (snapshot := view().snapshot) else 0.0,
+        ),
+        ("koord_console_snapshot_nodes", "Nodes in the newest snapshot.", lambda: len(view().nodes)),
+        ("koord_console_read_duration_seconds", "Time that the newest snapshot took.", lambda: view().read_seconds),
+        (
+            "koord_console_read_failed",
+            "Whether the last attempt to read a snapshot failed.",
+            lambda: bool(view().error),
+        ),
+    )
+    for name, text, value in metrics:
+        Gauge(name, text, registry=registry).set_function(value)
 
 
 _WRONG_SETTINGS = 2

@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, metrics_core
 
 from apiserver_client import watching
 from apiserver_client.backoff import Backoff
-from console.__main__ import ConsoleCollector
+from console import __main__ as console
+from console.view import FleetView
 from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent
@@ -97,7 +98,7 @@ def load_watcher_registry() -> CollectorRegistry:
 def console_registry() -> CollectorRegistry:
     """Return the registry of a console."""
     registry = CollectorRegistry()
-    ConsoleCollector(registry)
+    console.add_metrics(registry, FleetView)
     return registry
 
 
