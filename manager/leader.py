@@ -159,10 +159,7 @@ async def read(api: session.Session, settings: ManagerSettings, store: ConfigMap
 
 
 async def read_hourly(
-    api: session.Session,
-    settings: ManagerSettings,
-    store: ConfigMapStore,
-    on_read: Callable[[], None],
+    api: session.Session, settings: ManagerSettings, store: ConfigMapStore, on_read: Callable[[], None]
 ) -> None:
     """Read the ConfigMap each hour; `on_read` decides on what was read."""
     while True:

@@ -23,16 +23,7 @@ import pydantic
 from api_types.kubernetes import quantities
 from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import ResizablePod
-from apiserver_client import (
-    backoff,
-    cluster_events,
-    connection,
-    decoding,
-    errors,
-    objects,
-    resources,
-    session,
-)
+from apiserver_client import backoff, cluster_events, connection, decoding, errors, objects, resources, session
 from component_base import clock, logs, settings
 
 log = logging.getLogger(__name__)

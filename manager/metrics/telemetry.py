@@ -55,8 +55,7 @@ class MidCollector(Collector):
         """Record the target of a node and its terms."""
         self._nodes[node] = {
             mid: _Mid(
-                values.get(mid),
-                tuple(getattr(lines[mid], field) for field in TERMS.values()) if mid in lines else (),
+                values.get(mid), tuple(getattr(lines[mid], field) for field in TERMS.values()) if mid in lines else ()
             )
             for mid in names.MID_RESOURCES
         }
@@ -68,10 +67,7 @@ class MidCollector(Collector):
     def collect(self) -> Iterable[GaugeRows]:
         """Make the series of all nodes."""
         nodes = list(self._nodes.items())
-        for mid, name, unit, scale in (
-            (names.MID_CPU, "cpu", "cores", 1000),
-            (names.MID_MEMORY, "memory", "bytes", 1),
-        ):
+        for mid, name, unit, scale in ((names.MID_CPU, "cpu", "cores", 1000), (names.MID_MEMORY, "memory", "bytes", 1)):
             yield GaugeRows(
                 f"koord_manager_node_mid_{name}_target_{unit}",
                 f"mid-{name} that the newest decision wants on a node; in shadow it is not published.",

@@ -134,12 +134,7 @@ def gather_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None
     policy = spec_policy(metric) if metric else slo.MidColocationPolicy(enable=True)
     if policy is None:
         return None
-    return gather(
-        node,
-        metric,
-        mid_report.mid_policy(policy),
-        enabled=bool(policy.enable),
-    )
+    return gather(node, metric, mid_report.mid_policy(policy), enabled=bool(policy.enable))
 
 
 def clock_fault(metric: store.StoredNodeMetric) -> str:

@@ -348,9 +348,7 @@ class ConfigController:
         self._stored = None  # until the apiserver has confirmed it: a write that fails may have happened
         with self.telemetry.write("last_good_config"):
             await self._upsert(
-                self.settings.last_good_config_map,
-                self.settings.namespace,
-                {names.COLOCATION_CONFIG_KEY: text},
+                self.settings.last_good_config_map, self.settings.namespace, {names.COLOCATION_CONFIG_KEY: text}
             )
         self._stored = text
 

@@ -3,12 +3,7 @@
 import pytest
 
 from tests.manager.evictions import EVICT, TENANT, Short
-from tests.manager.mid_resource.eviction.test_emptying import (
-    AT_ONCE,
-    PLENTY,
-    configure,
-    start_of_emptying,
-)
+from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, configure, start_of_emptying
 from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start
 from tests.manager.test_mid_explanation import explain
 
@@ -64,12 +59,7 @@ async def test_of_a_node_that_is_emptied_the_next_pod_is_named_whatever_its_repo
     assert following == "next, tenant/n1-m1 is evicted: only Mid pods and pods of DaemonSets run on the node"
 
 
-@pytest.mark.parametrize(
-    ("start_it", "pod", "why"),
-    [
-        (start_of_emptying, {}, "the pod shop/pinned runs there"),
-    ],
-)
+@pytest.mark.parametrize(("start_it", "pod", "why"), [(start_of_emptying, {}, "the pod shop/pinned runs there")])
 async def test_another_pod_that_ends_the_emptying_is_named(world, start_it, pod, why):
     short = Short(world)
     await start_it(short)

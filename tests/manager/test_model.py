@@ -410,10 +410,7 @@ RUNNING = [
 TAKEN_OVER = [*RUNNING, ("freeze", 0)]
 
 
-@settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "30")),
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=int(os.environ.get("MODEL_EXAMPLES", "30")), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([[], RUNNING, TAKEN_OVER]), st.lists(ACTIONS, max_size=40))
 def test_every_history_ends_as_in_the_reference_and_only_the_lease_holder_writes(beginning, actions):
     asyncio.run(live([*beginning, *actions]))

@@ -45,10 +45,7 @@ def logged(capsys):
 
 @pytest.mark.parametrize(
     ("command", "prefix", "setting", "wrong"),
-    [
-        ("restore-limits", "RESTORE_LIMITS", "timeout-seconds", "0"),
-        ("uninstall", "UNINSTALL", "stop-seconds", "0"),
-    ],
+    [("restore-limits", "RESTORE_LIMITS", "timeout-seconds", "0"), ("uninstall", "UNINSTALL", "stop-seconds", "0")],
 )
 def test_a_wrong_setting_is_named_and_ends_a_command_with_2(monkeypatch, capsys, command, prefix, setting, wrong):
     monkeypatch.setenv(f"{prefix}_{setting.replace('-', '_').upper()}", wrong)

@@ -23,10 +23,7 @@ class Clock:
 @contextlib.asynccontextmanager
 async def candidates(*names):
     clock = Clock()
-    async with (
-        cluster.running() as server,
-        session.connect(server.connection(), user_agent="test/1") as api,
-    ):
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         made = [
             LeaderElector(SETTINGS, name, clock=clock, now=lambda: dt.datetime(2026, 11, 21, tzinfo=dt.UTC))
             for name in names

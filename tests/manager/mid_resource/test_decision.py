@@ -51,11 +51,7 @@ FINE = DecisionInputs(
         ({"predicts": False, "last_prediction": LAST_MOMENT}, Action.CALCULATE, Reason.CALCULATED_WITHOUT_PREDICTION),
         ({"predicts": False, "last_prediction": None, "sample_time": ago(16)}, Action.WITHDRAW, Reason.SAMPLE_TOO_OLD),
         ({"usable": None, "refused": "cpu: seen -1"}, Action.KEEP, Reason.REPORT_REFUSED),
-        (
-            {"usable": None, "refused": "cpu: seen -1", "last_usable": ago(16)},
-            Action.WITHDRAW,
-            Reason.SAMPLE_TOO_OLD,
-        ),
+        ({"usable": None, "refused": "cpu: seen -1", "last_usable": ago(16)}, Action.WITHDRAW, Reason.SAMPLE_TOO_OLD),
         ({"withdraws_for_shadow": True}, Action.WITHDRAW, Reason.SHADOW),
         ({"withdraws_for_shadow": True, "enabled": False}, Action.WITHDRAW, Reason.COLOCATION_DISABLED),
         ({"sample_time": None}, Action.WITHDRAW, Reason.NEVER_REPORTED),

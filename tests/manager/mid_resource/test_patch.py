@@ -44,11 +44,7 @@ def cause(target, before, status_of_node=None, action=Action.CALCULATE):
         (published(0), 0, None),
         (Published({}, {}), 0, PatchReason.KEY_MISSING),
         (Published(values(1_000), {MEMORY: 1_000}), 1_000, PatchReason.KEY_MISSING),
-        (
-            Published({MEMORY: 1_000}, values(1_000)),
-            1_000,
-            PatchReason.KEY_MISSING,
-        ),  # not in capacity
+        (Published({MEMORY: 1_000}, values(1_000)), 1_000, PatchReason.KEY_MISSING),  # not in capacity
     ],
 )
 def test_a_calculated_value_is_written_when_it_moved_or_a_key_is_missing(before, after, expected):
@@ -78,8 +74,5 @@ def test_an_ended_pod_of_the_floor_leaves_no_room_for_a_new_one():
 
 def test_one_patch_has_both_resources_in_both_lists_and_the_annotation():
     patch = patch_rules.node_patch(NODE, Target(values(4_000, None), Reason.CALCULATED), written())
-    assert patch["status"] == {
-        "capacity": {CPU: "4000", MEMORY: None},
-        "allocatable": {CPU: "4000", MEMORY: None},
-    }
+    assert patch["status"] == {"capacity": {CPU: "4000", MEMORY: None}, "allocatable": {CPU: "4000", MEMORY: None}}
     assert '"reason":"Calculated"' in patch["metadata"]["annotations"]["koordinator.sh/mid-resource-status"]

@@ -26,8 +26,7 @@ def test_a_new_certificate_is_for_the_service_and_trusts_itself(pair):
 
 
 @pytest.mark.parametrize(
-    ("days", "text"),
-    [(-1, "valid until"), (0, ""), (274, ""), (275, "valid until 2027-11-24"), (400, "valid until")],
+    ("days", "text"), [(-1, "valid until"), (0, ""), (274, ""), (275, "valid until 2027-11-24"), (400, "valid until")]
 )
 def test_it_is_renewed_90_days_before_its_end(pair, days, text):
     problem = certificate.problem(pair, HOST, NOW + dt.timedelta(days=days))
