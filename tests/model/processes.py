@@ -49,7 +49,8 @@ def patched(monkeypatch, tick_seconds: float) -> None:
     """Replace kopf and the shortest intervals of the programs."""
     monkeypatch.setattr(agent_program, "TICK_SECONDS", tick_seconds)
     monkeypatch.setattr(leader, "_HEARTBEAT_SECONDS", 15.0)
-    monkeypatch.setattr(leader, "ConfigWatch", _ConfigWatch)
+    monkeypatch.setattr(leader.kopf_thread, "config_watch", _ConfigWatch)
+    monkeypatch.setattr(leader.kopf_thread, "follow_config_map", lambda watch, on_ready: watch.follow(on_ready))
     monkeypatch.setattr("apiserver_client.session.connect", _connect)
 
 
@@ -64,34 +65,34 @@ async def _connect(_to, *, user_agent, may_write=lambda: True, **_):
 class _ConfigWatch:
     """Delivers the configuration and its changes to the manager, as kopf does."""
 
-    has_ended = False
+    ident = None
 
-    def __init__(self, _to, settings, sink, **_) -> None:
-        self._settings, self._sink = settings, sink
+    def __init__(self, _to, settings, store, *, add, **_) -> None:
+        self._name, self._store, self._add = settings.config_map, store, add
 
     async def follow(self, on_ready: Callable[[], None]) -> None:
         server = _SERVERS[HOST.get().name]
         position = len(server.log)
         for item in server.all(_BY_KOPF):
-            _deliver(self._sink, self._settings, "ADDED", _BY_KOPF, item)
+            self._deliver("ADDED", _BY_KOPF, item)
         on_ready()
         with server.sleeper() as changed:
             while True:
                 changed.clear()
                 changes, position = server.log[position:], len(server.log)
                 for change in changes:
-                    _deliver(self._sink, self._settings, change.kind, change.plural, change.item)
+                    self._deliver(change.kind, change.plural, change.item)
                 if position == len(server.log):
                     await changed.wait()
 
-
-def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:
-    if (plural, item["metadata"]["name"]) != (_BY_KOPF, settings.config_map):
-        return
-    if kind == "DELETED":
-        sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])
-    else:
-        sink.updated(plural, sink.decode(plural, item))
+    def _deliver(self, kind: str, plural: str, item: dict[str, Any]) -> None:
+        if (plural, item["metadata"]["name"]) != (_BY_KOPF, self._name):
+            return
+        if kind == "DELETED":
+            self._store.remove(self._name, item["metadata"]["uid"])
+        else:
+            self._store.update(self._store.decode(item))
+        self._add()
 
 
 _SERVERS: dict[str, Server] = {}
