@@ -106,8 +106,9 @@ imports: $(STAMP) ## Check the import contracts
 	@$(BIN)/lint-imports
 
 .PHONY: style
-style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md), and what is too large
+style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md), what is too large, and a long path
 	@$(BIN)/python -m tools.style
+	@$(BIN)/python -m tools.style.paths
 
 .PHONY: changes
 changes: $(STAMP) ## Try the changes of docs/contributing/architecture.md on copies: complete, and without each file

@@ -15,7 +15,7 @@ import datetime as dt
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from apiserver_client import cluster_events, errors, session
 from apiserver_client.cluster_events import Subject
@@ -25,6 +25,7 @@ from manager.metrics.telemetry import Telemetry
 log = logging.getLogger(__name__)
 
 
+Severity = Literal["Normal", "Warning"]
 REPORTER: Final = "koord-manager"
 BURST: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
@@ -47,7 +48,7 @@ class EventRecorder:
         self._resume_at = dt.datetime.min.replace(tzinfo=dt.UTC)
         """Time before which the apiserver asked to send no further Event."""
 
-    async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    async def event(self, about: Subject, severity: Severity, reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
         now, key = self._clock(), (about.resource.kind, about.namespace, about.name)
         own = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
@@ -74,27 +75,19 @@ class EventRecorder:
             log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)
 
 
-class _Waiting(NamedTuple):
-    about: Subject
-    severity: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
 class QueuedRecorder(EventRecorder):
     """Recorder whose `event` only queues; beyond `MOST_WAITING` Events are counted as lost."""
 
     def __init__(self, api: session.Session, telemetry: Telemetry, clock: Callable[[], dt.datetime]) -> None:
         super().__init__(api, telemetry, clock)
-        self._lost = telemetry.events_lost
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[Subject, Severity, str, str]] = asyncio.Queue(MOST_WAITING)
 
-    async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    async def event(self, about: Subject, severity: Severity, reason: str, message: str) -> None:
         """Queue an Event about an object."""
         try:
-            self._waiting.put_nowait(_Waiting(about, severity, reason, message))
+            self._waiting.put_nowait((about, severity, reason, message))
         except asyncio.QueueFull:
-            self._lost.inc()
+            self._telemetry.events_lost.inc()
             log.warning(
                 "%s %s: %s: %s (the Event is lost: %d wait)",
                 *(about.resource.kind, about.name, reason, message, MOST_WAITING),
@@ -103,8 +96,8 @@ class QueuedRecorder(EventRecorder):
     async def run(self) -> None:
         """Post queued Events until cancelled."""
         while True:
-            waiting = await self._waiting.get()
+            about, severity, reason, message = await self._waiting.get()
             try:
-                await super().event(*waiting)
+                await super().event(about, severity, reason, message)
             except Exception:
-                log.exception("cannot post the Event %s on %s: unexpected error", waiting.reason, waiting.about.name)
+                log.exception("cannot post the Event %s on %s: unexpected error", reason, about.name)

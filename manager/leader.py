@@ -15,17 +15,18 @@ import time
 from collections.abc import Callable
 
 from api_types.kubernetes import pods
-from apiserver_client import connection, errors, objects, resources, session
+from apiserver_client import connection, errors, resources, session
 from apiserver_client.decoding import version_number
 from component_base import clock
 from manager import assembly
 from manager.cache import kopf_thread
 from manager.cache.kopf_thread import KopfThread
 from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
-from manager.cache.store import Availability, ConfigMap, ConfigMapStore
+from manager.cache.store import Availability, ConfigMapStore
 from manager.cache.work_queue import Lane
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
+from manager.slo_config import controller
 from manager.slo_config.controller import ConfigStep
 
 log = logging.getLogger(__name__)
@@ -146,13 +147,11 @@ async def read(api: session.Session, settings: ManagerSettings, store: ConfigMap
     """Read the ConfigMap, whatever version of it is stored. Raises ApiServerError."""
     name, newest = settings.config_map, store.newest_version
     before = store.get(name)
-    try:
-        config_map = await objects.get(api, resources.CONFIG_MAPS, name, namespace=settings.namespace, decode=ConfigMap)
-    except errors.NotFound:
+    config_map = await controller.read(api, settings.namespace, name)
+    if config_map is None:
         store.remove(name, before.metadata.uid if before else None)
         store.note_list()
-        return
-    if version_number(config_map.metadata.resource_version) < newest:  # etcd was restored
+    elif version_number(config_map.metadata.resource_version) < newest:  # etcd was restored
         store.replace([config_map])
     else:
         store.update(config_map)

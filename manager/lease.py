@@ -206,12 +206,11 @@ class LeaderElector:
         if is_holder:
             self._renewed_at = started_at
             self.role = Role.LEADER
-        elif self.role is Role.LEADER and (self._has_other_holder() or not self.may_write()):
-            self.role = Role.LOST
+        elif self.role is Role.LEADER:
+            holder = self._observed.spec.holder_identity if self._observed else None
+            if holder not in (None, self.identity) or not self.may_write():
+                self.role = Role.LOST
         return self.role
-
-    def _has_other_holder(self) -> bool:
-        return self._observed is not None and self._observed.spec.holder_identity not in (None, self.identity)
 
     async def _acquire_or_renew(self, api: session.Session) -> bool:
         """Write the Lease where this process holds it or it is free; return whether this process is the holder."""

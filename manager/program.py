@@ -72,14 +72,9 @@ class Program:
         """Lead until the end; return False where an error ended it."""
         log.info("leading")
         work = leader.lead(
-            self._to,
-            self._settings,
-            self._telemetry,
-            self._leadership,
-            identity=self._identity,
-            may_write=self._elector.may_write,
-            stop=self._stop,
-        )
+            self._to, self._settings, self._telemetry, self._leadership, identity=self._identity,
+            may_write=self._elector.may_write, stop=self._stop,
+        )  # fmt: skip
         gc.freeze()  # a full collection stops the loop, and half of its objects are what the imports made
         try:
             asyncio.run(work)

@@ -42,21 +42,12 @@ def connection_info(to: connection.Connection) -> kopf.ConnectionInfo:
             "address that is in the certificate of the apiserver"
         )
     return kopf.ConnectionInfo(
-        server=to.server,
-        ca_path=to.ca_path,
-        ca_data=to.ca_data,
-        insecure=to.insecure,
-        username=to.username,
-        password=to.password,
-        token=to.read_token(),
-        certificate_path=to.client_certificate_path,
-        certificate_data=to.client_certificate_data,
-        private_key_path=to.client_key_path,
-        private_key_data=to.client_key_data,
-        default_namespace=to.namespace,
-        proxy_url=to.proxy_url,
+        server=to.server, ca_path=to.ca_path, ca_data=to.ca_data, insecure=to.insecure, username=to.username,
+        password=to.password, token=to.read_token(), certificate_path=to.client_certificate_path,
+        certificate_data=to.client_certificate_data, private_key_path=to.client_key_path,
+        private_key_data=to.client_key_data, default_namespace=to.namespace, proxy_url=to.proxy_url,
         expiration=clock.utc_now() + _LOGIN_LIFE,
-    )
+    )  # fmt: skip
 
 
 def new_registry(to: connection.Connection) -> kopf.OperatorRegistry:

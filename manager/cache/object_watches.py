@@ -62,14 +62,9 @@ class ObjectWatch:
         Raises VersionsWentBack: the process begins again, as Kubernetes recommends for all that watch a restored etcd.
         """
         events = watching.list_then_watch(
-            self.api,
-            self.resource,
-            decode=self.decode,
-            page_size=_PAGE_SIZE,
-            remember=lambda key: key.name,
-            on_state=self._note,
-            wait=RETRIES,
-        )
+            self.api, self.resource, decode=self.decode, page_size=_PAGE_SIZE, remember=lambda key: key.name,
+            on_state=self._note, wait=RETRIES,
+        )  # fmt: skip
         async with contextlib.aclosing(events):
             async for event in events:
                 if isinstance(event, watching.Synced) and event.restored:

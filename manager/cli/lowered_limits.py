@@ -155,14 +155,9 @@ class LoweredLimits:
 
     async def _forget_in_force(self, uid: str, namespace: str, name: str) -> None:
         listed = await objects.list_all(
-            self.api,
-            resources.PODS,
-            namespace=namespace,
-            field_selector=f"metadata.name={name}",
-            decode=cpu_limits.WrittenPod,
-            from_cache=True,
-            on_unreadable=lambda _: None,
-        )
+            self.api, resources.PODS, namespace=namespace, field_selector=f"metadata.name={name}",
+            decode=cpu_limits.WrittenPod, from_cache=True, on_unreadable=lambda _: None,
+        )  # fmt: skip
         with contextlib.suppress(quantities.InvalidQuantity):
             if any(pod.metadata.uid == uid and not cpu_limits.is_in_force(pod) for pod in listed.items):
                 return

@@ -13,7 +13,7 @@ import datetime as dt
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -81,14 +81,9 @@ class Cleanup:
         deployment = await objects.get(self.api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
         if deployment.spec.replicas != 0:
             await objects.merge_patch(
-                self.api,
-                resources.DEPLOYMENTS,
-                name,
-                {"spec": {"replicas": 0}},
-                subresource="scale",
-                namespace=namespace,
-                decode=decoding.Envelope,
-            )
+                self.api, resources.DEPLOYMENTS, name, {"spec": {"replicas": 0}}, subresource="scale",
+                namespace=namespace, decode=decoding.Envelope,
+            )  # fmt: skip
         labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
         running = await objects.list_all(
             self.api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
@@ -212,23 +207,23 @@ async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int
     return 0
 
 
+@dataclass
 class _Work:
     """One run: the steps in their order, each repeated until nothing is left to remove."""
 
-    def __init__(self, cleanup: Cleanup, limits: LoweredLimits, chosen: UninstallSettings) -> None:
-        self._cleanup = cleanup
-        self._chosen = chosen
-        self._limits = limits
-        self.steps = Steps()
+    cleanup: Cleanup
+    limits: LoweredLimits
+    chosen: UninstallSettings
+    steps: Steps = field(default_factory=Steps)
 
     async def run(self) -> None:
         """Run all steps, without a timeout."""
-        cleanup, chosen, steps = self._cleanup, self._chosen, self.steps
+        cleanup, chosen, steps = self.cleanup, self.chosen, self.steps
         unstoppable = await self._stop()
         await self._fence()
         await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
         if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing; the kubelet needs the Mid resources
-            await lowered_limits.restore(self._limits, steps)
+            await lowered_limits.restore(self.limits, steps)
         await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)
@@ -245,15 +240,15 @@ class _Work:
 
     async def _stop(self) -> list[str]:
         """Stop the workloads; return the pods that could not be stopped in time, all if not even their list came."""
-        deployments = _listed(self._chosen.deployments)
+        deployments = _listed(self.chosen.deployments)
         running = [f"pods of {', '.join(deployments)}"]
 
         async def stop() -> list[str]:
-            running[:] = await self._cleanup.stop(deployments)
+            running[:] = await self.cleanup.stop(deployments)
             return running
 
         try:
-            async with asyncio.timeout(self._chosen.stop_seconds):
+            async with asyncio.timeout(self.chosen.stop_seconds):
                 await self.steps.until_empty("pods of " + ", ".join(deployments), stop)
         except TimeoutError:
             log.warning("continuing without waiting for these pods: %s", self.steps.obstacle)
@@ -261,10 +256,10 @@ class _Work:
 
     async def _fence(self) -> None:
         """Take the Lease, and wait until its former holder has stopped to act on it."""
-        name = self._chosen.lease
+        name = self.chosen.lease
 
         async def take() -> list[str]:
-            seconds = await self._cleanup.take_lease(name, self._chosen.timeout_seconds + _MARGIN_SECONDS)
+            seconds = await self.cleanup.take_lease(name, self.chosen.timeout_seconds + _MARGIN_SECONDS)
             if seconds:
                 log.info("took lease %s; waiting %g s until its former holder stops", name, seconds)
                 await asyncio.sleep(seconds)
@@ -274,7 +269,7 @@ class _Work:
 
     async def release_lease(self) -> None:
         """Release the Lease after a failure, so that a new installation need not wait for it."""
-        name, cleanup = self._chosen.lease, self._cleanup
+        name, cleanup = self.chosen.lease, self.cleanup
         try:
             await lease.release(cleanup.api, cleanup.namespace, name, IDENTITY, cleanup.now())
         except errors.ApiServerError as error:

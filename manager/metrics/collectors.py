@@ -68,7 +68,7 @@ class EvictionMetrics:
     """`triggers` are all values that the label may have."""
 
     def __init__(self, registry: CollectorRegistry, triggers: Iterable[str]) -> None:
-        self._attempts = Counter(
+        self.attempts = Counter(
             "koord_manager_mid_evictions", "Mid pods that were to be evicted, by cause and result.",
             ["cause", "result"], registry=registry,
         )  # fmt: skip
@@ -86,7 +86,7 @@ class EvictionMetrics:
             "Nodes that only Mid pods keep: closed for new ones and emptied, or waiting for it.", ["state"],
             registry=registry,
         )  # fmt: skip
-        self._protected = Counter(
+        self.protected = Counter(
             "koord_manager_mid_protected_pods", "Times that a Mid pod that was to be evicted was protected.",
             registry=registry,
         )  # fmt: skip
@@ -99,15 +99,7 @@ class EvictionMetrics:
         self._triggers = tuple(triggers)
         for trigger in self._triggers:
             for result in AttemptResult:
-                self._attempts.labels(trigger, result)
-
-    def count(self, trigger: str, result: AttemptResult) -> None:
-        """Count an attempt."""
-        self._attempts.labels(trigger, result).inc()
-
-    def count_protected(self, pods: int) -> None:
-        """Count pods that were protected from an attempt."""
-        self._protected.inc(pods)
+                self.attempts.labels(trigger, result)
 
     def export(self, counts: Callable[[], Mapping[str, int]], mid_only: Callable[[], Mapping[str, int]]) -> None:
         """Export the numbers of nodes, read at each scrape.

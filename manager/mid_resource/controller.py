@@ -122,15 +122,10 @@ class MidController:
             self._show(name, target.reason)
             return self._requeue_seconds(case, target, written_now=False)
         reason = patch.patch_reason(
-            target,
-            case.decision.action,
-            case.published,
-            case.written,
+            target, case.decision.action, case.published, case.written,
             threshold=strategy.strategy.resource_diff_threshold or 0.0,
-            refresh_period=decision.refresh_period(strategy),
-            now=case.now,
-            last_usable=case.inputs.last_usable,
-        )
+            refresh_period=decision.refresh_period(strategy), now=case.now, last_usable=case.inputs.last_usable,
+        )  # fmt: skip
         turn = WriteTurn()
         withdraws = case.decision.action is Action.WITHDRAW
         if reason is not None:
@@ -188,16 +183,9 @@ class MidController:
         if self.settings.autoscaling != "none" and never_predicted:  # a new node offers nothing before that
             policy = dataclasses.replace(policy, unallocated_percent=0)
         return Case(
-            name=name,
-            node=node,
-            report=(metric.status if metric else None) or MidReport(),
-            strategy=strategy,
-            policy=policy,
-            published=formula.published_on(node),
-            inputs=gathered,
-            decision=decided,
-            now=now,
-        )
+            name=name, node=node, report=(metric.status if metric else None) or MidReport(), strategy=strategy,
+            policy=policy, published=formula.published_on(node), inputs=gathered, decision=decided, now=now,
+        )  # fmt: skip
 
     def _patch(self, case: Case, target: Target, requests_from: str, reason: PatchReason) -> dict[str, Any]:
         prediction, last_usable = case.inputs.last_prediction, None

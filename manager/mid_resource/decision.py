@@ -129,14 +129,6 @@ def _later(remembered: dt.datetime | None, written: str | None) -> dt.datetime |
     return max((time for time in (remembered, times.parse_rfc3339_or_none(written)) if time), default=None)
 
 
-def gather_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None) -> DecisionInputs | None:
-    """Gather by the policy in the NodeMetric's spec, as koordctl does; None where the spec has none."""
-    policy = spec_policy(metric) if metric else slo.MidColocationPolicy(enable=True)
-    if policy is None:
-        return None
-    return gather(node, metric, mid_report.mid_policy(policy), enabled=bool(policy.enable))
-
-
 def clock_fault(metric: store.StoredNodeMetric) -> str:
     """Describe a node's clock that differs from the apiserver's by more than the tolerance; empty for any other.
 
@@ -214,8 +206,10 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
 
 def decide_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime) -> Decision | None:
     """Decide on the newest report, by the policy in the NodeMetric's spec; None where the spec has none."""
-    gathered = gather_by_spec(node, metric)
-    return None if gathered is None else decide(gathered, now)
+    policy = spec_policy(metric) if metric else slo.MidColocationPolicy(enable=True)
+    if policy is None:
+        return None
+    return decide(gather(node, metric, mid_report.mid_policy(policy), enabled=bool(policy.enable)), now)
 
 
 def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:

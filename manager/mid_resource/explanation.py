@@ -126,14 +126,9 @@ def _terms(mid: str, written: MidStatus | None, *, is_shadow: bool = False) -> I
         text = f"{value} %" if term.name.endswith("_percent") else amount(mid, value)
         sampled = term.source.startswith(mid_resource.REPORT) and written.sample
         yield Term(
-            term.name,
-            value,
-            sentence.format(text),
-            term.source,
-            written.sample if sampled else written.time,
-            term.key,
+            term.name, value, sentence.format(text), term.source, written.sample if sampled else written.time, term.key,
             term.binds(terms) if term.binds else None,
-        )
+        )  # fmt: skip
 
 
 def amount(mid: str, value: int) -> str:

@@ -166,13 +166,9 @@ def evaluated(
     """Return the target of a node by a report. `sample` is its time; `requests` as in `mid_report.terms`."""
     written = node.mid_status
     terms = mid_report.terms(
-        report,
-        policy,
-        node_reservation.allocatable(node).resources,
-        pods.units(node.status.capacity),
-        requests,
+        report, policy, node_reservation.allocatable(node).resources, pods.units(node.status.capacity), requests,
         bound_before=bound_before,
-    )
+    )  # fmt: skip
     published_sample = written.sample if written and written.reason in PUBLISHING else ""
     if not policy.publishes or max_increase_percent is None:  # nothing is published that it could rise from
         max_increase_percent = UNLIMITED_INCREASE_PERCENT

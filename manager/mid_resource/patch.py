@@ -255,7 +255,7 @@ class WritePace:
             self._is_reverted, self._reverted_at = True, now
         pause = LEAST_SECONDS
         if self._is_reverted and (self._withdraws or not withdraws):
-            pause = pause_seconds(self._reverts)
+            pause = Backoff(LEAST_SECONDS, LONGEST_SECONDS).step_seconds(self._reverts - 1)
         passed = (now - self._at).total_seconds()
         wait = max(pause - passed, 0.0) if passed >= 0 else 0.0  # the clock was set back: that holds nothing up
         return WriteTurn(wait, is_new_revert, self._reverts)
@@ -265,8 +265,3 @@ class WritePace:
         self._at, self._withdraws, self._is_reverted = now, withdraws, False
         values = {mid: value and int(value) for mid, value in body["status"]["allocatable"].items()}
         self._state = values, values, hash(body["metadata"]["annotations"][names.ANNOTATION_MID_STATUS])
-
-
-def pause_seconds(reverts: int) -> float:
-    """Return the least time between a write and the next one, after a number of reverts in series."""
-    return Backoff(LEAST_SECONDS, LONGEST_SECONDS).step_seconds(max(reverts - 1, 0))

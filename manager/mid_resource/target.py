@@ -257,15 +257,9 @@ class Targets:
                     UNKNOWN,
                 )  # no unallocated
         evaluate = functools.partial(
-            formula.evaluated,
-            case.node,
-            report,
-            case.policy,
-            requests,
-            sample=case.inputs.sample_time,
-            max_increase_percent=case.strategy.strategy.mid_max_increase_percent,
-            closed=case.closed,
-        )
+            formula.evaluated, case.node, report, case.policy, requests, sample=case.inputs.sample_time,
+            max_increase_percent=case.strategy.strategy.mid_max_increase_percent, closed=case.closed,
+        )  # fmt: skip
         target = evaluate()
         shrinks = target.is_short() or (case.closed and any(requests.mid.values()))
         if not shrinks or not (case.policy.floor or case.record):

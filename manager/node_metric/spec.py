@@ -6,7 +6,7 @@ The manager owns the spec of a NodeMetric, the agent its status.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,17 +60,12 @@ def for_node(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
 
 def wire_for_node(node: NodeStrategy, *, may_evict: bool = False) -> Mapping[str, Any]:
     """Return `for_node` as it is on the wire: each report of each node is compared with it."""
-    return _wire_spec_with_right(node) if may_evict else _wire_spec_without_right(node)
+    return _wire_specs(node)[may_evict]
 
 
 @once_per_strategy
-def _wire_spec_with_right(node: NodeStrategy) -> Mapping[str, Any]:
-    return for_node(node, may_evict=True).to_wire()
-
-
-@once_per_strategy
-def _wire_spec_without_right(node: NodeStrategy) -> Mapping[str, Any]:
-    return for_node(node, may_evict=False).to_wire()
+def _wire_specs(node: NodeStrategy) -> Sequence[Mapping[str, Any]]:
+    return [for_node(node, may_evict=may_evict).to_wire() for may_evict in (False, True)]
 
 
 DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY).to_wire()

@@ -125,11 +125,11 @@ class Configuration:
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
     """Resolve a document: fill in defaults and preset, and merge each entry over the cluster strategy."""
-    cluster = _own_keys(document)
+    cluster = slo.merge(document)  # without its other keys
     return Configuration(
         cluster=_filled_in(cluster),
         entries=tuple(
-            Entry(entry.name or "", entry.node_selector, _filled_in(cluster, _own_keys(entry)))
+            Entry(entry.name or "", entry.node_selector, _filled_in(cluster, slo.merge(entry)))
             for entry in document.node_configs or ()
         ),
         emergency=document.mid_emergency or "none",
@@ -138,11 +138,6 @@ def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] 
         document=document,
         problems=problems,
     )
-
-
-def _own_keys(layer: slo.ColocationStrategy) -> slo.ColocationStrategy:
-    """Return the strategy keys of a document or an entry, without its other keys."""
-    return slo.merge(layer)
 
 
 def _base(overlay: slo.ColocationStrategy) -> list[Layer]:
@@ -169,7 +164,7 @@ def percent_of_ratio(text: str) -> int | None:
 def _entry_layer(configured: Configuration, position: int) -> Layer:
     entry = (configured.document.node_configs or [])[position]
     problems = tuple(problem for problem in configured.problems if problem.path[:2] == ("nodeConfigs", position))
-    return Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), _own_keys(entry), problems)
+    return Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), slo.merge(entry), problems)
 
 
 def _annotation_layer(text: str) -> Layer:
@@ -204,7 +199,7 @@ def overlays(configured: Configuration, labels: Mapping[str, str], annotations: 
 def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
-    return [Layer("cluster strategy", _own_keys(configured.document), of_cluster), *entries]
+    return [Layer("cluster strategy", slo.merge(configured.document), of_cluster), *entries]
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:

@@ -74,21 +74,13 @@ class Evictor:
         """Of the nodes that are about to be removed: their pods end anyway, and others must not wait for them."""
         self._advice_pace = ClusterPace()
         self._records = NodeRecords(
-            self.api,
-            cache=self.cache,
-            turns=self._turns,
-            recorder=self.recorder,
-            telemetry=self.telemetry,
+            self.api, cache=self.cache, turns=self._turns, recorder=self.recorder, telemetry=self.telemetry,
             clock=self.clock,
-        )
+        )  # fmt: skip
         self._emptying = Emptying(
-            self.api,
-            turns=self._turns,
-            records=self._records,
-            rights=self.rights,
-            autoscaler=self.autoscaler,
+            self.api, turns=self._turns, records=self._records, rights=self.rights, autoscaler=self.autoscaler,
             on_changed=self.on_pods_changed,
-        )
+        )  # fmt: skip
         self._refusals = Refusals()
         self._evicted = NewlyEvicted()
         self._gone = NewlyEvicted()
@@ -157,7 +149,8 @@ class Evictor:
         """Work on the nodes that are due, as far as the rate of the cluster permits, and reopen nodes."""
         now = self.clock()
         if not self._is_restored:
-            self._restore(now)
+            for rate, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
+                rate.restore(self._records.evictions(of_leaving=of_leaving, now=now))  # of whichever leader
             self._is_restored = True
         if self._worked is not None and now < self._worked - SET_BACK:
             self._clock_set_back(now)
@@ -167,12 +160,12 @@ class Evictor:
         configured = self.configuration()
         most = policy.most_emptied(configured.empty_nodes_at_once if configured else None, len(self.cache.nodes))
         await self._emptying.work(most, now)
-        due = self._turns.due(now)
+        drains, due = configured is not None and configured.emergency == "drain", self._turns.due(now)
         leaving = [turn for turn in due if Trigger.LEAVING in turn.triggers]
         await self._work_on_leaving(leaving, now)
         for rate, evicts in ((self._pace, True), (self._advice_pace, False)):
             others = [turn for turn in due if turn.policy.evicts is evicts and Trigger.LEAVING not in turn.triggers]
-            await self._work_on_all(others, rate.room(self._per_minute(drains=self._drains()), now))
+            await self._work_on_all(others, rate.room(self._per_minute(drains=drains), now))
 
     def _clock_set_back(self, now: dt.datetime) -> None:
         """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
@@ -203,15 +196,6 @@ class Evictor:
             evicted += [turn for turn, is_evicted in zip(chunk, results, strict=True) if is_evicted]
         return evicted
 
-    def _restore(self, now: dt.datetime) -> None:
-        """Restore the rates from what is recorded on each node, of whichever leader."""
-        for rate, of_leaving in ((self._pace, False), (self._leaving_pace, True)):
-            rate.restore(self._records.evictions(of_leaving=of_leaving, now=now))
-
-    def _drains(self) -> bool:
-        configured = self.configuration()
-        return configured is not None and configured.emergency == "drain"
-
     def _per_minute(self, *, drains: bool) -> int:
         configured = self.configuration()
         per_minute = configured.evictions_per_minute if configured else None
@@ -235,7 +219,7 @@ class Evictor:
         await self._records.name_slow_pods(turn, pods)
         if not pods.staying and {Trigger.LEAVING, Trigger.MID_ONLY} & set(plan.triggers):
             return False  # nothing is left to do there
-        self.telemetry.eviction.count_protected(len(plan.protected))
+        self.telemetry.eviction.protected.inc(len(plan.protected))
         if plan.victim is None:
             text = f"Mid pods are to be evicted and none can be: {plan.nothing}: {self._why(plan, turn)}"
             await self._records.event_once(turn, Event("Warning", planning.NO_VICTIM, text), plan.nothing)
@@ -377,7 +361,7 @@ class Evictor:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
     def _count(self, plan: EvictionPlan, result: AttemptResult) -> None:
-        self.telemetry.eviction.count(plan.triggers[0], result)
+        self.telemetry.eviction.attempts.labels(plan.triggers[0], result).inc()
 
     def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:
         return planning.why(plan, turn.watched.newest, turn.watched.since, turn.departure)

@@ -138,17 +138,12 @@ def _candidate(
     meta, priority = pod.metadata, pod.spec.priority or 0
     annotations = pods.annotation_map(meta)
     return Candidate(
-        uid=meta.uid,
-        namespace=meta.namespace,
-        name=meta.name,
-        requests=mid_requests,
-        priority=priority,
+        uid=meta.uid, namespace=meta.namespace, name=meta.name, requests=mid_requests, priority=priority,
         eviction_priority=_number(annotations.get(names.ANNOTATION_EVICTION_PRIORITY), 0),
         sub_priority=_number(pods.label_map(meta).get(names.LABEL_PRIORITY), priority),
-        memory_used=usage.get(f"{meta.namespace}/{meta.name}", 0),
-        leaving_since=_leaving_since(meta),
+        memory_used=usage.get(f"{meta.namespace}/{meta.name}", 0), leaving_since=_leaving_since(meta),
         protected=_protection(pod, node_uid, triggers),
-    )
+    )  # fmt: skip
 
 
 def _leaving_since(meta: EvictableMetadata) -> dt.datetime | None:
