@@ -222,7 +222,7 @@ class Agent:
             return
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         interval_in_spec = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
-        interval = sending.seconds_between_reports(interval_in_spec, policy.force_update_interval_seconds or 0)
+        interval = min(interval_in_spec, policy.force_update_interval_seconds or 0)
         self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
         forecast = self.reports.predict(time.time(), self.view, policy)
         if forecast is None:

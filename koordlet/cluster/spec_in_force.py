@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final
+from typing import Final
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import times
@@ -110,11 +110,9 @@ def published_policy(
     """Return the policy for `status.prediction.parameters`: the parameters used, with the safety margin in force."""
     shown = {field.name: getattr(used, field.name) for field in dataclasses.fields(used)}
     shown["safety_margin_percent"] = used.margin_percent
-    return policy.model_copy(update={name: _published(name, value) for name, value in shown.items()})
-
-
-def _published(name: str, value: Any) -> Any:
-    """Return the value of a parameter in the type that the policy has for it."""
-    if isinstance(value, tuple):
-        return list(value)
-    return round(value) if parameters.constraints(name).get("type") == "integer" else value
+    for name, value in shown.items():
+        if isinstance(value, tuple):
+            shown[name] = list(value)
+        elif parameters.constraints(name).get("type") == "integer":
+            shown[name] = round(value)
+    return policy.model_copy(update=shown)

@@ -57,7 +57,7 @@ class CappedUsage:
         """
         cores = {uid: sample.cpu_cores for uid, sample in usage_by_pod.items()}
         used_bytes = {uid: sample.memory_bytes for uid, sample in usage_by_pod.items()}
-        waited = pod_pressure.memory_waits(collectors)
+        waited = pod_pressure.waits(collectors, Resource.MEMORY)
         if waited:
             self._follow_pods(now_seconds, waited)
             is_short = _have_a_tenth(self._short, used_bytes)

@@ -64,15 +64,11 @@ class CollectStatistics:
         try:
             yield
         finally:
-            statistics = self.source(source)
+            statistics = self.sources[source]
             statistics.reads += 1
             statistics.last_seconds = time.perf_counter() - begin
             statistics.total_seconds += statistics.last_seconds
 
     def failed(self, source: str, failures: int = 1) -> None:
         """Count reads that gave no value."""
-        self.source(source).failures += failures
-
-    def source(self, source: str) -> SourceStatistics:
-        """Return the statistics of one source, zeros at first."""
-        return self.sources[source]
+        self.sources[source].failures += failures

@@ -101,7 +101,7 @@ class NodePressure(Collector):
                     wrong.append(NoData(_SOURCE, str(path), problem.strerror or str(problem)))
             except ValueError as problem:
                 wrong.append(NoData(_SOURCE, str(path), str(problem)))
-        self._statistics.source(_SOURCE).supported = absent < len(RESOURCES)
+        self._statistics.sources[_SOURCE].supported = absent < len(RESOURCES)
         self._statistics.failed(_SOURCE, len(wrong))
         self.no_data = tuple(wrong)
         self.waited_seconds = totals

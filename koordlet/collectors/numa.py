@@ -244,7 +244,7 @@ class NumaCollector(Collector):
         if (self._ticks - 1) % NUMA_TICKS:
             return None
         nodes = self._nodes()
-        self._statistics.source(_SOURCE).supported = len(nodes) >= self._fewest_nodes
+        self._statistics.sources[_SOURCE].supported = len(nodes) >= self._fewest_nodes
         if len(nodes) < self._fewest_nodes:
             self.no_data, self._before = (), None
             return None

@@ -21,7 +21,7 @@ from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
-from koordlet.samples import NoData, SeriesKey, UsageSample
+from koordlet.samples import NoData, Resource, SeriesKey, UsageSample
 
 _T = TypeVar("_T")
 
@@ -34,8 +34,6 @@ UNLIMITED_TURNS: Final = 5
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 """Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
-_WAITED_FOR_CPU = ("cpu", "some")
-_WAITED_FOR_MEMORY = ("memory", "some")
 _NO_DESCRIPTORS = DescriptorBudget(0)
 
 THROTTLED_RATIO: Final = MetricDescription(
@@ -151,8 +149,8 @@ class PodPressure(Collector):
             (layout.cpu.path,),
             lambda mount: node_pressure.waited_seconds((mount / root / "cpu.pressure").read_bytes()),
         )
-        self._statistics.source(_THROTTLING).supported = self._throttling_mount is not None
-        self._statistics.source(_PRESSURE).supported = self._pressure_mount is not None
+        self._statistics.sources[_THROTTLING].supported = self._throttling_mount is not None
+        self._statistics.sources[_PRESSURE].supported = self._pressure_mount is not None
 
     def _read_throttling(self, mount: Path, uid: str, groups: Iterable[str]) -> None:
         before, now = self._periods.get(uid, {}), {}
@@ -200,23 +198,14 @@ class PodPressure(Collector):
         return None
 
 
-def cpu_waits(collectors: Iterable[Collector]) -> dict[str, float]:
-    """Return the seconds in which a task of each pod waited for a CPU, by UID; empty where the kernel counts none."""
-    return _waits(collectors, _WAITED_FOR_CPU)
-
-
-def memory_waits(collectors: Iterable[Collector]) -> dict[str, float]:
-    """Return the seconds in which a task of each pod waited for memory, by UID; empty where the kernel counts none."""
-    return _waits(collectors, _WAITED_FOR_MEMORY)
-
-
-def _waits(collectors: Iterable[Collector], labels: tuple[str, str]) -> dict[str, float]:
+def waits(collectors: Iterable[Collector], resource: Resource) -> dict[str, float]:
+    """Return the seconds in which a task of each pod waited for a resource, by UID; empty where none are counted."""
     return {
         measured.pod_uid: measured.value
         for collector in collectors
         if WAITED_SECONDS in collector.metrics
         for measured in collector.measurements(WAITED_SECONDS)
-        if measured.labels == labels
+        if measured.labels == (resource.value, "some")
     }
 
 

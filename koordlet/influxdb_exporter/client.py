@@ -104,7 +104,8 @@ class InfluxDb:
             Failure.REFUSED: "; these points are dropped",
         }.get(failure, "; points stay queued")
         text = f"{target.url} returned status {status}: {_one_line(error.message)}{fix}"
-        return WriteFailed(failure, text, _retry_after_seconds(error))
+        seconds = str(error.retry_after or "")  # a date, which is rare, counts as none
+        return WriteFailed(failure, text, float(seconds) if seconds.isdecimal() else 0.0)
 
 
 def _no_answer(url: str, timeout_ms: int, error: transport.HTTPError) -> WriteFailed:
@@ -125,12 +126,6 @@ def _token(file: str) -> str:
     if not token or not token.isprintable() or " " in token:
         raise WriteFailed(Failure.CREDENTIALS, f"{file} has no token, want one word of ASCII")
     return token
-
-
-def _retry_after_seconds(error: ApiException) -> float:
-    """Return the seconds of Retry-After; a date, which is rare, counts as none."""
-    seconds = str(error.retry_after or "")
-    return float(seconds) if seconds.isdecimal() else 0.0
 
 
 def _one_line(text: object) -> str:

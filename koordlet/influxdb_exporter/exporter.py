@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -70,12 +70,7 @@ def usage(
     `pods` is keyed by the UID in the names of the cgroups. A pod that is not listed yet is left out; the node and, as
     Prod, the classes contain it.
     """
-    return list(_usage(node_name, at_seconds, means, pods))
-
-
-def _usage(
-    node_name: str, at_seconds: int, means: Mapping[SeriesKey, UsageSample], pods: Mapping[str, PodOnNode]
-) -> Iterator[str]:
+    lines = []
     for key, mean in means.items():
         measurement, tags = USAGE, {"kind": _KIND_OF_SERIES.get(key, ""), "node": node_name}
         if key.kind is SeriesKind.POD and (pod := pods.get(key.identity)) is not None:
@@ -86,7 +81,8 @@ def _usage(
             continue
         fields = {"cpu_cores": mean.cpu_cores, "memory_bytes": mean.memory_bytes}
         if (written := line(measurement, tags, fields, at_seconds)) is not None:
-            yield written
+            lines.append(written)
+    return lines
 
 
 def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[str]:
@@ -132,14 +128,9 @@ def _amounts(name: str, amounts: WholeAmounts) -> dict[str, float]:
 
 
 def _node_fields(node: Mapping[Resource, NodePeak]) -> dict[str, float]:
-    terms: dict[str, Callable[[NodePeak], float]] = {
-        "mean": lambda peak: peak.mean,
-        "stdev": lambda peak: peak.stdev,
-        "peak": lambda peak: peak.peak,
-    }
     return {
-        f"{name}_{unit}": read(node[resource])
-        for name, read in terms.items()
+        f"{name}_{unit}": getattr(node[resource], name)
+        for name in ("mean", "stdev", "peak")
         for resource, unit in ((Resource.CPU, "cpu_cores"), (Resource.MEMORY, "memory_bytes"))
     }
 

@@ -27,6 +27,7 @@ from koordlet.mid_suppression import node_usage
 from koordlet.mid_suppression.node_usage import CpuWaits, RecentUsage, SuppressionPods
 from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
 from koordlet.node_observer import NodeObserver
+from koordlet.samples import Resource
 
 log = logging.getLogger(__name__)
 
@@ -332,7 +333,7 @@ class Suppressor:
     def _has_short_prod(self, now: float) -> bool:
         """Return whether a Prod pod is throttled, or waits for a CPU."""
         pods, collectors = self._observer.pods_by_uid, self._observer.collector.collectors
-        waiting = self._cpu_waits.waiting(now, pod_pressure.cpu_waits(collectors))
+        waiting = self._cpu_waits.waiting(now, pod_pressure.waits(collectors, Resource.CPU))
         return any(
             (pod := pods.get(uid)) is not None
             and pod.mid is None

@@ -92,7 +92,7 @@ class CheckpointProblem:
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """Return the bytes of a checkpoint."""
-    document = msgspec.msgpack.encode(checkpoint, enc_hook=_array_as_list)
+    document = msgspec.msgpack.encode(checkpoint, enc_hook=lambda array: [*array.shape, array.tobytes()])
     return _PREFIX.pack(MAGIC, VERSION, zlib.crc32(document)) + document
 
 
@@ -122,10 +122,6 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
             log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
             setattr(checkpoint, name, empty)
     return checkpoint
-
-
-def _array_as_list(array: Any) -> list[Any]:
-    return [*array.shape, array.tobytes()]
 
 
 def _list_as_array(kind: Any, stored: Any) -> npt.NDArray[Any]:

@@ -143,7 +143,7 @@ class PredictionServer:
         self.calibration.tick(
             now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, target_percent=target, capped=capped
         )
-        idle = [resource for resource, calibration in self.calibration.resources.items() if not calibration.is_watching]
+        idle = [resource for resource, calibration in self.calibration.resources.items() if calibration.watched is None]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
             for resource in idle:

@@ -56,11 +56,6 @@ def has_moved(new: Published, old: Published, allocatable: Units, threshold_perc
     )
 
 
-def seconds_between_reports(report_interval_seconds: float, force_update_interval_seconds: float) -> float:
-    """Return the report interval, bounded by the forced update interval."""
-    return min(report_interval_seconds, force_update_interval_seconds)
-
-
 class ReportSchedule:
     """Times of checks and writes. The first report is due at once."""
 

@@ -403,8 +403,8 @@ ADAPTERS = {
     "node cpu ticks from /proc/stat": cpu_ticks,
     "node memory usage from /proc/meminfo": node_memory,
     "node resource collector": node_collector,
-    "memory.stat v1": _memory_stat(cgroup_files.memory_stat_v1),
-    "memory.stat v2": _memory_stat(cgroup_files.memory_stat_v2),
+    "memory.stat v1": _memory_stat(lambda text: cgroup_files.memory_stat(text, cgroup_files.CgroupVersion.V1)),
+    "memory.stat v2": _memory_stat(lambda text: cgroup_files.memory_stat(text, cgroup_files.CgroupVersion.V2)),
     "system resource collector": system_collector,
     "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(pod_of(case["pod"]))},
     "priority class with default (cpu in milli)": lambda case: {

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from koordlet.collectors.cgroup import layout
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.samples import NoData
@@ -146,9 +145,9 @@ def _listing(links: int, folder: str, names: list[str]) -> _Listing:
     paths = {name: f"{folder}/{name}" for name in names}
     return _Listing(
         links=links,
-        qos_classes=tuple(sorted(path for name, path in paths.items() if layout.is_qos_class(name))),
-        pods=_identified(paths, layout.pod_uid),
-        containers=_identified(paths, layout.container_id),
+        qos_classes=tuple(sorted(path for name, path in paths.items() if cgroup_layout.is_qos_class(name))),
+        pods=_identified(paths, cgroup_layout.pod_uid),
+        containers=_identified(paths, cgroup_layout.container_id),
     )
 
 

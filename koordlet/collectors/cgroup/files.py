@@ -56,22 +56,14 @@ _KEYS: Mapping[CgroupVersion, Mapping[str, bytes]] = {
 }
 
 
-def _memory_stat(text: bytes, keys: Mapping[str, bytes]) -> MemoryStat:
+def memory_stat(text: bytes, version: CgroupVersion) -> MemoryStat:
+    """Parse a memory.stat with its keys in any order."""
+    keys = _KEYS[version]
     values = {key: value for key, _, value in (line.partition(b" ") for line in text.splitlines())}
     unusable = [key.decode() for key in keys.values() if not values.get(key, b"").isdigit()]
     if unusable:
         raise ValueError(f"memory.stat has no number for {', '.join(unusable)}; want all of {len(keys)} keys")
     return MemoryStat(*(int(values[keys[field]]) for field in MemoryStat._fields))
-
-
-def memory_stat_v1(text: bytes) -> MemoryStat:
-    """Parse a v1 memory.stat with its keys in any order."""
-    return _memory_stat(text, _KEYS[CgroupVersion.V1])
-
-
-def memory_stat_v2(text: bytes) -> MemoryStat:
-    """Parse a v2 memory.stat with its keys in any order."""
-    return _memory_stat(text, _KEYS[CgroupVersion.V2])
 
 
 def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[bytes], int]:
@@ -91,7 +83,7 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
         match = as_printed.search(text)
         if match:
             return sum(map(int, match.groups()))
-        stat = _memory_stat(text, keys)
+        stat = memory_stat(text, version)
         return sum(getattr(stat, field) for field in used)
 
     return used_bytes

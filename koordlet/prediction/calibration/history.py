@@ -134,11 +134,10 @@ class Scale:
         return (multiplier - median if self.is_additive else multiplier) * share
 
 
-CPU_SCALE: Final = Scale(np.asarray(0.25 * 1.015 ** np.arange(173), np.float64), 7 * 86_400.0, is_additive=False)
-MEMORY_SCALE: Final = Scale(np.linspace(-1.0, 1.0, 801), 30 * 86_400.0, is_additive=True)
-
-
-SCALES: Final[Mapping[Resource, Scale]] = {Resource.CPU: CPU_SCALE, Resource.MEMORY: MEMORY_SCALE}
+SCALES: Final[Mapping[Resource, Scale]] = {
+    Resource.CPU: Scale(np.asarray(0.25 * 1.015 ** np.arange(173), np.float64), 7 * 86_400.0, is_additive=False),
+    Resource.MEMORY: Scale(np.linspace(-1.0, 1.0, 801), 30 * 86_400.0, is_additive=True),
+}
 
 
 @dataclass(eq=False)

@@ -106,11 +106,6 @@ class ResourceCalibration:
             return Level.N_SIGMA
         return Level.LARGER if self.scores.labels < 2 * MIN_LABELS else Level.CALIBRATED
 
-    @property
-    def is_watching(self) -> bool:
-        """Whether a forecast is under observation; if not, `watch` begins one."""
-        return self.watched is not None
-
     def ensure_rows(self, count: int) -> None:
         """Make room for at least `count` rows."""
         missing = count - len(self.now)
@@ -138,8 +133,10 @@ class ResourceCalibration:
         `is_capped`: the usage was held down, and may have been higher without. Then the forecast under observation
         gives a score only if that lowers no peak for `target_share` (0..1).
         """
-        if self.seconds is not None and not 0 <= now_seconds - self.seconds <= longest_gap_seconds:
-            self._drop()
+        was_gap = self.seconds is not None and not 0 <= now_seconds - self.seconds <= longest_gap_seconds
+        if was_gap and self.watched is not None:  # it ends without a score; rises that were seen until then count
+            self.watched = None
+            self._keep_rises()
         self._follow_day(now_seconds)
         self.seconds = now_seconds
         self.here[:] = False
@@ -229,12 +226,6 @@ class ResourceCalibration:
     def _base(self, load: Load) -> float:
         now_seconds = self.seconds or 0.0
         return self.ring.base(load.warm_rows, load.warm_mean, load.warm_stdev, load.oldest_seconds, now_seconds)
-
-    def _drop(self) -> None:
-        """End a forecast without a score. Rises that were seen until then count."""
-        if self.watched is not None:
-            self.watched = None
-            self._keep_rises()
 
     def _keep_rises(self) -> None:
         still = self.mask & self.here

@@ -305,7 +305,7 @@ def test_a_pod_with_disabled_pressure_is_not_a_fault(host, collector, clock, pat
     host.group(paths.pod)
     (host.folder("cpu", paths.pod) / "cgroup.pressure").write_text("0")
     snapshot = tick(collector, clock)
-    assert collector.statistics.source("pod pressure").supported
+    assert collector.statistics.sources["pod pressure"].supported
     assert (pod_pressure(collector).pods[UID].waited_seconds, snapshot.no_data) == ({}, ())
 
 

@@ -33,13 +33,13 @@ def test_every_resource_has_its_own_seconds(pressure):
 def test_files_are_read_every_ten_ticks(pressure, statistics):
     for _ in range(NODE_PRESSURE_TICKS * 2):
         collected(pressure)
-    assert statistics.source("node pressure").reads == 2
+    assert statistics.sources["node pressure"].reads == 2
 
 
 def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
     pressure = NodePressure(tmp_path, statistics)
     assert (collected(pressure).no_data, pressure.waited_seconds) == ((), {})
-    source = statistics.source("node pressure")
+    source = statistics.sources["node pressure"]
     assert (source.supported, source.failures) == (False, 0)
 
 
@@ -50,7 +50,7 @@ def test_an_invalid_file_is_no_data_with_its_path_until_the_next_reading(pressur
     for _ in range(NODE_PRESSURE_TICKS):
         assert [(one.source, one.path) for one in collected(pressure).no_data] == [("node pressure", str(file))]
     assert pressure.waited_seconds.keys() == {"cpu", "memory"}
-    assert statistics.source("node pressure").failures == 1
+    assert statistics.sources["node pressure"].failures == 1
     file.write_text(sound)
     assert collected(pressure).no_data == ()
 

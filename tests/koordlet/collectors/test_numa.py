@@ -83,7 +83,7 @@ def test_a_machine_with_one_node_or_no_numa_is_not_read_and_not_a_fault(tmp_path
         numa_tree.set_nodes(host, ["0-3"], [MIB])
     usage = NumaCollector(host, statistics)
     assert [usage.measure(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
-    source = statistics.source("NUMA usage")
+    source = statistics.sources["NUMA usage"]
     assert (usage.no_data, source.supported, source.reads, source.failures) == ((), False, 0, 0)
 
 
@@ -95,7 +95,7 @@ def test_an_invalid_file_removes_its_node_and_is_named(machine, file, text):
     measured = machine.read({0: 100, 2: 100})
     assert set(measured.cpu_cores.keys() & measured.memory_bytes.keys()) == {0}
     assert [each.path for each in machine.usage.no_data] == [str(path)]
-    assert machine.statistics.source("NUMA usage").failures == 1
+    assert machine.statistics.sources["NUMA usage"].failures == 1
 
 
 def test_without_proc_stat_there_is_no_cpu_and_the_rate_after_it_spans_no_gap(machine):

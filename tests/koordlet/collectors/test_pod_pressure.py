@@ -9,6 +9,7 @@ from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
+from koordlet.samples import Resource
 from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.host_trees.ticks import collected
 
@@ -104,7 +105,7 @@ def test_the_wait_for_a_cpu_is_that_of_some_task_of_each_pod(host):
     file = host.files.cpu_mount / host.files.pod("a") / "cpu.pressure"
     file.write_text(PRESSURE.format(total=7_500_000) + PRESSURE.format(total=1).replace("some", "full"))
     host.tick()
-    assert pod_pressure.cpu_waits([host.pressure]) == {"a": 7.5}
+    assert pod_pressure.waits([host.pressure], Resource.CPU) == {"a": 7.5}
 
 
 def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
@@ -139,7 +140,7 @@ def test_an_invalid_file_is_no_data_with_its_path(host):
     assert [(one.source, one.path) for one in wrong] == [
         ("pod throttling", f"{host.files.cpu_mount}/{host.files.pod('a')}/cpu.stat")
     ]
-    assert host.statistics.source("pod throttling").failures == 1
+    assert host.statistics.sources["pod throttling"].failures == 1
 
 
 def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):

@@ -78,18 +78,18 @@ def test_memory_usage_is_anonymous_and_unevictable_memory(version, text):
 
 
 def test_the_hierarchical_keys_of_v1_count_not_the_groups_own():
-    assert cgroup_files.memory_stat_v1(V1_TEXT) == MemoryStat(
+    assert cgroup_files.memory_stat(V1_TEXT, CgroupVersion.V1) == MemoryStat(
         405504, 8192000, 6107136, 1576960, 53293056, 239071232, 19365888
     )
 
 
 def test_cache_and_rss_are_file_and_anon_in_v2():
-    stat = cgroup_files.memory_stat_v2(V2_TEXT)
+    stat = cgroup_files.memory_stat(V2_TEXT, CgroupVersion.V2)
     assert (stat.cache, stat.rss) == (292364288, 7684096)
 
 
 def test_page_cache_adds_the_file_pages():
-    stat = cgroup_files.memory_stat_v2(V2_TEXT)
+    stat = cgroup_files.memory_stat(V2_TEXT, CgroupVersion.V2)
     assert stat.usage_with_page_cache_bytes == USAGE + 53293056 + 239071232
 
 

@@ -60,7 +60,7 @@ class Node:
         self.of_sum = _added(self.of_sum, usage.sum())
         self.calibration.ensure_rows(len(rows))
         self.calibration.tick(self.seconds, rows, usage, target_share=0.01, **options)
-        if not self.calibration.is_watching:
+        if self.calibration.watched is None:
             self.calibration.watch(self.load())
 
     def load(self):
