@@ -85,10 +85,8 @@ def analyse(
     anomalies: list[Anomaly] = []
     usable = {}
     for name, node in nodes.items():
-        problems = (
-            _silent(name, recent)
-            or _frozen(name, node, unchanged_seconds.get(name, 0.0))
-            or _wrong_resources(name, duration, node, shorter, has_deviation=has_deviation)
+        problems = _whole_node(name, node, recent, unchanged_seconds.get(name, 0.0)) or _wrong_resources(
+            name, duration, node, shorter, has_deviation=has_deviation
         )
         anomalies += [problem.anomaly for problem in problems]
         if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in problems):
@@ -117,16 +115,6 @@ def _impossible(name: str, metric: Metric) -> _Problem | None:
     return _problem(AnomalyKind.OUT_OF_RANGE, name, metric, f"want 0 to {highest:g}")
 
 
-def _wrong_values(
-    name: str, duration: str, node: NodeMetrics, shorter: Mapping[str, Mapping[str, NodeMetrics]]
-) -> Sequence[_Problem]:
-    return [
-        problem
-        for metric in node.metrics
-        if (problem := _impossible(name, metric) or _contradicts(name, duration, node, metric, shorter))
-    ]
-
-
 def _wrong_resources(
     name: str,
     duration: str,
@@ -136,7 +124,11 @@ def _wrong_resources(
     has_deviation: bool,
 ) -> Sequence[_Problem]:
     """Report wrong values, and the incomplete ones of the other resource."""
-    wrong = _wrong_values(name, duration, node, shorter)
+    wrong = [
+        problem
+        for metric in node.metrics
+        if (problem := _impossible(name, metric) or _contradicts(name, duration, node, metric, shorter))
+    ]
     types = {problem.metric.type for problem in wrong if problem.metric is not None}
     incomplete = _incomplete(name, node, has_deviation=has_deviation)
     return [*wrong, *(problem for problem in incomplete if problem.metric and problem.metric.type not in types)]
@@ -183,24 +175,21 @@ def _missing(usable: Mapping[str, NodeMetrics], expected: Collection[str]) -> Se
     return anomalies
 
 
-def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
-    """Report a node that the 5 minute query no longer has.
+def _whole_node(
+    name: str, node: NodeMetrics, recent: Collection[str] | None, unchanged_seconds: float
+) -> Sequence[_Problem]:
+    """Report a node that the 5 minute query no longer has, or whose values do not change.
 
     A 15 minute query still returns a node whose agent stopped 14 minutes ago; KEP-61 trusts it for 5 minutes only.
     """
-    if recent is None or name in recent:
+    if recent is not None and name not in recent:
+        kind, text = AnomalyKind.SILENT, "no data in the last 5 minutes, only before"
+    elif unchanged_seconds >= FROZEN_SECONDS and any(metric.value for metric in node.metrics):
+        kind = AnomalyKind.FROZEN
+        text = f"every value has been the same for {unchanged_seconds:.0f} s, want {FROZEN_SECONDS:.0f} at most"
+    else:
         return ()
-    text = f"node {name}: no data in the last 5 minutes, only before"
-    return (_Problem(None, Anomaly(AnomalyKind.SILENT, name, text)),)
-
-
-def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[_Problem]:
-    if unchanged_seconds < FROZEN_SECONDS or not any(metric.value for metric in node.metrics):
-        return ()
-    text = (
-        f"node {name}: every value has been the same for {unchanged_seconds:.0f} s, want {FROZEN_SECONDS:.0f} at most"
-    )
-    return (_Problem(None, Anomaly(AnomalyKind.FROZEN, name, text)),)
+    return (_Problem(None, Anomaly(kind, name, f"node {name}: {text}")),)
 
 
 def _contradicts(

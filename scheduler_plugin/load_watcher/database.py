@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,12 +45,8 @@ class Database:
 
     def open(self) -> None:
         """Open or create the file; rename a file that is not a load watcher database to `*.unreadable`."""
-        try:
+        with self._replacing_unreadable():
             self._connect()
-        except sqlite3.OperationalError as error:
-            raise self._unusable(error) from error
-        except _UNREADABLE as error:
-            self._replace_unreadable(error)
 
     def write(self, snapshot: Snapshot) -> None:
         """Store a snapshot atomically, and delete those older than the retention.
@@ -59,17 +55,10 @@ class Database:
         """
         body = zlib.compress(records.encode(snapshot), _FASTEST)
         oldest = snapshot.window.end - self._retention_seconds
-        try:
-            with self._open() as connection:
-                connection.execute(
-                    "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)",
-                    (snapshot.window.end, snapshot.window.duration, body),
-                )
-                connection.execute("DELETE FROM snapshots WHERE ended < ?", (oldest,))
-        except sqlite3.OperationalError as error:
-            raise self._unusable(error) from error
-        except sqlite3.Error as error:
-            self._replace_unreadable(error)
+        row = (snapshot.window.end, snapshot.window.duration, body)
+        with self._replacing_unreadable(), self._open() as connection:
+            connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", row)
+            connection.execute("DELETE FROM snapshots WHERE ended < ?", (oldest,))
 
     def newest(self, duration: str, since: float, until: float) -> Sequence[Snapshot]:
         """Return the last snapshots of a window that ended in [since, until], oldest first, at most `records.KEPT`.
@@ -77,17 +66,13 @@ class Database:
         A snapshot that ended after `until` was written with a wrong clock. A corrupt file is renamed, as by `open`, and
         gives no snapshots.
         """
-        try:
+        with self._replacing_unreadable():
             rows = self._open().execute(
                 "SELECT body FROM snapshots WHERE duration = ? AND ended BETWEEN ? AND ? ORDER BY ended DESC LIMIT ?",
                 (duration, since, until, records.KEPT),
             )
             return [_snapshot(body, duration) for (body,) in reversed(rows.fetchall())]
-        except sqlite3.OperationalError as error:
-            raise self._unusable(error) from error
-        except _UNREADABLE as error:
-            self._replace_unreadable(error)
-            return ()
+        return ()
 
     def close(self) -> None:
         """Close the file."""
@@ -103,6 +88,15 @@ class Database:
             connection.close()
             raise
         self._connection = connection
+
+    @contextlib.contextmanager
+    def _replacing_unreadable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._unusable(error) from error
+        except _UNREADABLE as error:
+            self._replace_unreadable(error)
 
     def _replace_unreadable(self, cause: Exception) -> None:
         aside = self._file.with_name(self._file.name + ".unreadable")

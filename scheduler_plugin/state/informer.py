@@ -14,6 +14,7 @@ import logging
 from array import array
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableSet
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from api_types.kubernetes import pods
@@ -89,22 +90,20 @@ def new_watches() -> Watches:
     return Watches(*(watching.WatchState() for _ in Watches._fields))
 
 
+@dataclass(frozen=True, eq=False)
 class Informer:
     """Informer of one cluster state."""
 
-    def __init__(
-        self, api: session.Session, cluster: Cluster, waiting: WaitingPods, watches: Watches, clock: Callable[[], float]
-    ) -> None:
-        self._api = api
-        self._cluster = cluster
-        self._waiting = waiting
-        self._watches = watches
-        self._clock = clock
+    api: session.Session
+    cluster: Cluster
+    waiting: WaitingPods
+    watches: Watches
+    clock: Callable[[], float]
 
     async def run(self) -> None:
         """Follow all watches until cancelled."""
-        cluster, waiting, watches = self._cluster, self._waiting, self._watches
-        listed = functools.partial(watching.list_then_watch, self._api, page_size=PAGE_SIZE)
+        cluster, waiting, watches = self.cluster, self.waiting, self.watches
+        listed = functools.partial(watching.list_then_watch, self.api, page_size=PAGE_SIZE)
         async with asyncio.TaskGroup() as group:
             group.create_task(
                 _follow(
@@ -124,7 +123,7 @@ class Informer:
                         remember_in=DigestSet,
                         state=watches.pods,
                     ),
-                    changed=lambda pod: cluster.pod_changed(pod, self._clock()),
+                    changed=lambda pod: cluster.pod_changed(pod, self.clock()),
                     deleted=lambda key, pod: cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
                     keep=cluster.keep_pods,
                 )

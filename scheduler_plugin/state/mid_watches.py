@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -35,20 +36,20 @@ class LastGoodConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
+@dataclass(eq=False)
 class EmergencyWatch:
     """Sets `frozen` of the columns; `namespace` is that of the manager."""
 
-    def __init__(self, api: session.Session, columns: NodeColumns, namespace: str) -> None:
-        self._api = api
-        self._columns = columns
-        self._namespace = namespace
+    api: session.Session
+    columns: NodeColumns
+    namespace: str
 
     async def run(self) -> None:
         """Follow the ConfigMap until cancelled."""
         events = watching.list_then_watch(
-            self._api,
+            self.api,
             resources.CONFIG_MAPS,
-            namespace=self._namespace,
+            namespace=self.namespace,
             field_selector=f"metadata.name={CONFIG_MAP}",
             decode=LastGoodConfigMap,
         )
@@ -63,9 +64,9 @@ class EmergencyWatch:
             frozen = False
         else:
             return
-        if frozen is not None and frozen != self._columns.frozen:
+        if frozen is not None and frozen != self.columns.frozen:
             log.warning("midEmergency: %s", "no node admits new Mid pods" if frozen else "nodes admit Mid pods again")
-            self._columns.frozen = frozen
+            self.columns.frozen = frozen
 
 
 def is_frozen(text: str | None) -> bool | None:
@@ -80,31 +81,31 @@ class WatchedNamespace(msgspec.Struct, frozen=True):
     metadata: pods.ObjectMeta = pods.ObjectMeta()
 
 
+@dataclass(eq=False)
 class NamespaceWatch:
     """Sets the quotas of namespaces."""
 
-    def __init__(self, api: session.Session, quotas: MidQuotas, state: watching.WatchState) -> None:
-        self._api = api
-        self._quotas = quotas
-        self._state = state
+    api: session.Session
+    quotas: MidQuotas
+    state: watching.WatchState
 
     async def run(self) -> None:
         """Follow the Namespaces until cancelled."""
-        self._quotas.is_known = False
+        self.quotas.is_known = False
         events = watching.list_then_watch(
-            self._api,
+            self.api,
             resources.NAMESPACES,
             decode=WatchedNamespace,
             metadata_only=True,
             remember=lambda key: key.name,
-            state=self._state,
+            state=self.state,
         )
         async with contextlib.aclosing(events):
             async for event in events:
                 self._apply(event)
 
     def _apply(self, event: watching.Event[WatchedNamespace]) -> None:
-        quotas = self._quotas
+        quotas = self.quotas
         if isinstance(event, watching.Changed):
             key = names.ANNOTATION_MID_QUOTA
             text = pods.annotation_map(event.object.metadata).get(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
@@ -40,24 +41,17 @@ Reports = Callable[[], Mapping[str, NodeReport]]
 """Returns the newest report of each node; `state.node_metric_decoder` reads them."""
 
 
+@dataclass(frozen=True, eq=False)
 class NodeMetricProvider:
     """Provider that reads the reports in memory."""
 
+    reports: Reports
+    nodes: ReadKnownNodes
+    resources: Sequence[str] = RESOURCES
+    """Resources in the vectors of a report, in this order."""
+    oldest_seconds: float = OLDEST_SECONDS
     name = provider_spec.NODE_METRIC
     has_deviation = False
-
-    def __init__(
-        self,
-        reports: Reports,
-        nodes: ReadKnownNodes,
-        resources: Sequence[str] = RESOURCES,
-        oldest_seconds: float = OLDEST_SECONDS,
-    ) -> None:
-        self._oldest_seconds = oldest_seconds
-        self._reports = reports
-        self._nodes = nodes
-        self._places = [resources.index(name) for name in RESOURCES]
-        """Indices of CPU and memory in the vectors of a report."""
 
     async def check(self) -> Sequence[str]:
         """Return no problems: a missing report is a problem of each refresh."""
@@ -66,18 +60,18 @@ class NodeMetricProvider:
     async def fetch(self, window: Window) -> Fetched:
         """Return the statistics of every node with a fresh report."""
         problems: list[str] = []
-        reports = self._reports()
+        reports, places = self.reports(), [self.resources.index(name) for name in RESOURCES]
         nodes = {}
-        for count, (name, node) in enumerate(self._nodes().items(), start=1):
+        for count, (name, node) in enumerate(self.nodes().items(), start=1):
             if count % _NODES_PER_TURN == 0:
                 await asyncio.sleep(0)
             report = reports.get(name)
             sampled = None if report is None else report.update_time
-            if report is None or sampled is None or window.end - sampled > self._oldest_seconds:
+            if report is None or sampled is None or window.end - sampled > self.oldest_seconds:
                 state = "no report yet" if sampled is None else f"the newest report is {window.end - sampled:.0f} s old"
-                problems.append(f"node {name}: {state}, want one of the last {self._oldest_seconds:.0f} s")
+                problems.append(f"node {name}: {state}, want one of the last {self.oldest_seconds:.0f} s")
                 continue
-            metrics = list(_metrics(window, report, node, self._places))
+            metrics = list(_metrics(window, report, node, places))
             is_aggregated = any(metric.operator == Statistic.AVG for metric in metrics)
             own_window = (
                 records.window_ending_at(window.duration, sampled) if is_aggregated else records.moment(sampled)
@@ -87,7 +81,7 @@ class NodeMetricProvider:
 
     async def is_healthy(self) -> bool:
         """Return whether any agent has reported."""
-        return bool(self._reports())
+        return bool(self.reports())
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
@@ -106,9 +100,7 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
     means = by_statistic.get(Statistic.AVG) or by_statistic.get(Statistic.LATEST)
     for statistic, vector in by_statistic.items():
         for kind, place, whole in zip(_TYPES, places, capacity, strict=True):
-            if (
-                not means or not means[place]
-            ):  # a resource that the report lacks; a node with an agent uses some of each
+            if not means or not means[place]:  # the report lacks it; a node with an agent uses some of each
                 continue
             percent = known_nodes.to_percent(vector[place], whole)
             if percent is not None:

@@ -1,15 +1,4 @@
-"""Registry of providers: the name in the configuration, the required settings and the builder of each.
-
-| name                      | cpu, memory          | network, disk, energy | needs                                    |
-|---------------------------|----------------------|-----------------------|------------------------------------------|
-| `NodeMetric`              | AVG, STD (or Latest) | no                    | koordlet                                 |
-| `KubernetesMetricsServer` | Latest               | no                    | metrics-server                           |
-| `Prometheus`              | AVG, STD             | preset kube-prometheus| address; token where asked for           |
-| `InfluxDB`                | AVG, STD             | no                    | address, org, bucket, token              |
-| `LoadWatcher`             | what it serves       | what it serves        | address                                  |
-| `SignalFx`                | AVG                  | no                    | token                                    |
-| `Datadog`                 | AVG                  | no                    | token (API key), application key         |
-"""
+"""Registry of providers: the builder of each by its name in the configuration (docs/reference/providers.md)."""
 
 from __future__ import annotations
 
@@ -54,10 +43,6 @@ class ProviderContext(NamedTuple):
 
 _Headers = Callable[[], Mapping[str, str]]
 Builder = Callable[[ProviderSpec, ProviderContext], Provider]
-
-
-def _node_metric(_spec: ProviderSpec, context: ProviderContext) -> Provider:
-    return node_metric.NodeMetricProvider(context.reports, context.nodes, context.resources, context.oldest_seconds)
 
 
 def _metrics_server(_spec: ProviderSpec, context: ProviderContext) -> Provider:
@@ -128,7 +113,9 @@ def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_
 
 
 PROVIDERS: Final[Mapping[str, Builder]] = {
-    provider_spec.NODE_METRIC: _node_metric,
+    provider_spec.NODE_METRIC: lambda _spec, context: node_metric.NodeMetricProvider(
+        context.reports, context.nodes, context.resources, context.oldest_seconds
+    ),
     provider_spec.METRICS_SERVER: _metrics_server,
     provider_spec.PROMETHEUS: _prometheus,
     provider_spec.INFLUXDB: _influxdb,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -32,13 +33,13 @@ from scheduler_plugin.state.node_columns import NodeColumns
 _PREFIX: Final = "koord_scheduler_plugin_"
 
 
+@dataclass(frozen=True, eq=False)
 class FallbackCollector(Collector):
     """Collector of the number of nodes at each fallback level, which all Trimaran plugins share."""
 
-    def __init__(self, plugin: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
-        self._plugin = plugin
-        self._vectors = vectors
-        self._clock = clock
+    plugin: MeasuredPlugin
+    vectors: NodeColumns
+    clock: Callable[[], float]
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
@@ -47,8 +48,8 @@ class FallbackCollector(Collector):
             "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
             labels=["resource", "level"],
         )
-        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        for resource, levels in zip(RESOURCES, self._plugin.columns.fallback_levels(rows, self._clock()), strict=True):
+        rows = np.fromiter(list(self.vectors.rows.values()), dtype=np.intp)
+        for resource, levels in zip(RESOURCES, self.plugin.columns.fallback_levels(rows, self.clock()), strict=True):
             counts = np.bincount(levels, minlength=len(FallbackLevel))
             for level in FallbackLevel:
                 family.add_metric([resource, level.name.lower()], int(counts[level]))
@@ -58,51 +59,44 @@ class FallbackCollector(Collector):
 _ROWS_PER_TURN: Final = 20
 
 
+@dataclass(eq=False)
 class MeasurementFeed:
     """Refreshes measurements and the rows of the plugins that read them."""
 
-    def __init__(
-        self,
-        specs: Sequence[ProviderSpec],
-        measurements: Measurements,
-        plugins: Sequence[MeasuredPlugin],
-        cluster: Cluster,
-        clock: Callable[[], float],
-        *,
-        database: Database | None = None,
-    ) -> None:
-        """Keep the windows over a restart in `database`; None keeps them in memory only."""
-        self._specs = specs
-        self._measurements = measurements
-        self._plugins = plugins
-        self._cluster = cluster
-        self._clock = clock
-        self._database = database
-        self._windows = Windows(measurements.oldest_seconds)
-        self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
-        """Node name -> node object and its decoded form, which is decoded again only when the object changes."""
-        self._changed = asyncio.Event()
+    specs: Sequence[ProviderSpec]
+    measurements: Measurements
+    plugins: Sequence[MeasuredPlugin]
+    cluster: Cluster
+    clock: Callable[[], float]
+    database: Database | None = None
+    """Keeps the windows over a restart; None keeps them in memory only."""
+    _known: dict[str, tuple[pods.Node, KnownNode]] = field(default_factory=dict)
+    """Node name -> node object and its decoded form, which is decoded again only when the object changes."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._windows = Windows(self.measurements.oldest_seconds)
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
         """Refresh until cancelled."""
         context = registry.ProviderContext(
             nodes=self._nodes,
-            reports=self._cluster.reports,
+            reports=self.cluster.reports,
             api=api,
-            resources=self._cluster.resources,
-            oldest_seconds=self._measurements.oldest_seconds,
+            resources=self.cluster.resources,
+            oldest_seconds=self.measurements.oldest_seconds,
         )
-        providers = [registry.build(spec, context) for spec in self._specs]
-        counted = WatcherMetrics(into, [provider.name for provider in providers], self._windows, self._clock)
-        into.register(FallbackCollector(self._plugins[0], self._cluster.vectors, self._clock))
+        providers = [registry.build(spec, context) for spec in self.specs]
+        counted = WatcherMetrics(into, [provider.name for provider in providers], self._windows, self.clock)
+        into.register(FallbackCollector(self.plugins[0], self.cluster.vectors, self.clock))
         watcher = Watcher(
             providers,
             self._windows,
-            clock=self._clock,
-            expected=lambda: self._cluster.vectors.rows,
-            database=self._database,
+            clock=self.clock,
+            expected=lambda: self.cluster.vectors.rows,
+            database=self.database,
         )
-        if await asyncio.to_thread(watcher.restore, self._measurements.oldest_seconds):
+        if await asyncio.to_thread(watcher.restore, self.measurements.oldest_seconds):
             self._changed.set()
 
         def refreshed(outcome: Refreshed) -> None:
@@ -119,7 +113,7 @@ class MeasurementFeed:
 
     def _nodes(self) -> dict[str, KnownNode]:
         nodes = {}
-        for name, entry in self._cluster.entries.items():
+        for name, entry in self.cluster.entries.items():
             if entry.node is not None:
                 cached = self._known.get(name)
                 nodes[name] = cached if cached and cached[0] is entry.node else (entry.node, _read(entry.node))
@@ -131,14 +125,14 @@ class MeasurementFeed:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await asyncio.to_thread(self._measurements.select, self._windows, self._clock())
-            for count, entry in enumerate(list(self._cluster.entries.values()), start=1):
-                if self._cluster.entries.get(entry.name) is entry:
-                    for plugin in self._plugins:
+            await asyncio.to_thread(self.measurements.select, self._windows, self.clock())
+            for count, entry in enumerate(list(self.cluster.entries.values()), start=1):
+                if self.cluster.entries.get(entry.name) is entry:
+                    for plugin in self.plugins:
                         plugin.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
-            self._measurements.confirm_rows()
+            self.measurements.confirm_rows()
 
 
 def _read(node: pods.Node) -> KnownNode:

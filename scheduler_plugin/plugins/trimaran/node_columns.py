@@ -2,21 +2,10 @@
 
 Axis 0 of two-dimensional columns is (cpu in milli-cores, memory in bytes), the last axis is the row.
 
-The fallback level is the data that a plugin uses for a resource of a node without a fresh measurement (KEP-61). CPU and
-memory have their own levels. The first level whose condition holds counts. 5 minutes is the default of the setting
-measurement_age_seconds.
-
-| level       | condition                                                                 | the plugin uses         |
-|-------------|---------------------------------------------------------------------------|-------------------------|
-| MEASURED    | a window that ended within 5 minutes has the resource of the node         | it, and the pods since  |
-| BY_REQUESTS | no node has such a window: every provider fails                           | requests, as best fit   |
-| PREDICTED   | every pod of the node is younger than 5 minutes: a new or an emptied node | predicted usage of pods |
-| UNKNOWN     | older pods run there without a measurement, or its values were dropped    | no data: lowest score   |
-
-A plugin that needs both resources scores a node lowest if either is UNKNOWN, by best fit if both are BY_REQUESTS, and
-otherwise uses requests in place of the resource that is not measured.
-
-Formula `upstream` has no fallback levels: a node without measurements scores 0, and measurements have no age limit.
+The fallback level is the data that a plugin uses for a resource of a node without a fresh measurement (KEP-61); CPU and
+memory have their own. A plugin that needs both resources scores a node lowest if either is UNKNOWN, by best fit if both
+are BY_REQUESTS, and otherwise uses requests in place of the resource that is not measured. Formula `upstream` has no
+fallback levels: a node without measurements scores 0, and measurements have no age limit.
 """
 
 from __future__ import annotations
@@ -38,12 +27,16 @@ from scheduler_plugin.state.pod_info import PodAmounts
 
 
 class FallbackLevel(enum.IntEnum):
-    """Data that a plugin uses for a node."""
+    """Data that a plugin uses for a node; the first level whose condition holds counts."""
 
     MEASURED = 0
+    """A window that ended within the age limit has the resource: it counts, and the pods since."""
     BY_REQUESTS = 1
+    """No node has such a window, because every provider fails: requests, as best fit."""
     PREDICTED = 2
+    """Every pod of the node is younger than the limit, so it is new or was emptied: the predicted usage of its pods."""
     UNKNOWN = 3
+    """Older pods run there without a measurement, or its values were dropped: the lowest score."""
 
 
 FallbackLevels = npt.NDArray[np.int8]
