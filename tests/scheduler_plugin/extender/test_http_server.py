@@ -253,3 +253,24 @@ async def test_unfinished_bodies_are_bounded_together():
     for each in (*hostile, caller):
         each.writer.transport.abort()
     await server.stop()
+
+
+async def test_a_client_that_waits_for_no_response_leaves_others_their_turn():
+    handled = []
+
+    def handle(_method, path, _body):
+        handled.append(path)
+        return Response(HTTPStatus.OK, b"0")
+
+    server = ExtenderServer("127.0.0.1", 0, handle, max_body_bytes=LIMIT)
+    await server.start()
+    clients = [Client(*await asyncio.open_connection("127.0.0.1", server.port)) for _ in range(2)]
+    await clients[0].send(request("/greedy", body=b"") * 2000)
+    await clients[1].send(request("/modest", body=b""))
+    for client, count in ((clients[1], 1), (clients[0], 2000)):
+        for _ in range(count):
+            assert (await client.response())[0] == 200
+        client.writer.close()
+    assert handled.index("/modest") < 1000
+    assert len(handled) == 2001
+    await server.stop()

@@ -127,3 +127,17 @@ async def test_peers_that_never_finish_their_handshake_keep_no_caller_out(files,
     assert (await response(port, made["first"], made["scheduler"])).startswith(b"HTTP/1.1 200")
     for _reader, writer in hostile:
         writer.transport.abort()
+
+
+async def test_handshakes_of_one_address_interrupt_none_of_another(files, made, serve):
+    port = await serve(ServerTls(*files[:2], str(made["scheduler"].certificate_path)))
+    context = ssl.create_default_context(cafile=made["first"].certificate_path)
+    context.load_cert_chain(made["scheduler"].certificate_path, made["scheduler"].key_path)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    hostile = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(100)]
+    assert await hostile[0][0].read() == b""
+    await writer.start_tls(context, server_hostname="127.0.0.1")
+    writer.write(REQUEST)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    for _reader, each in (*hostile, (reader, writer)):
+        each.transport.abort()
