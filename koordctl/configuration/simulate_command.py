@@ -93,7 +93,6 @@ def run(options: Namespace) -> int:
     except (
         command.WrongUsage,
         recorded_cluster.BadRecording,
-        recorded_cluster.BadUsage,
         loader.InvalidConfiguration,
         kube_scheduler_model.CannotModel,
         quantities.InvalidQuantity,
@@ -128,8 +127,8 @@ def _play(options: Namespace) -> Play:
     if options.usage:
         try:
             usage = recorded_cluster.usage_series(Path(options.usage).read_text(encoding="utf-8"), options.step_seconds)
-        except (OSError, UnicodeDecodeError, recorded_cluster.BadUsage) as error:
-            raise recorded_cluster.BadUsage(f"{options.usage}: {error}") from error
+        except (OSError, UnicodeDecodeError, recorded_cluster.BadRecording) as error:
+            raise recorded_cluster.BadRecording(f"{options.usage}: {error}") from error
     return Play(
         hours=options.hours,
         step_seconds=options.step_seconds,

@@ -13,6 +13,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -61,52 +62,46 @@ class LastSeen(NamedTuple):
     joined_at: float
 
 
+@dataclass(eq=False)
 class Watcher:
     """Refreshes `windows`. All methods run in one event loop."""
 
-    def __init__(
-        self,
-        providers: Sequence[Provider],
-        windows: Windows,
-        *,
-        clock: Callable[[], float],
-        expected: Callable[[], Collection[str]] = lambda: (),
-        database: Database | None = None,
-        located: ReadKnownNodes = dict,
-        analysers: Sequence[GuardedAnalyser] = (),
-    ) -> None:
-        """Take the names of existing nodes from `expected`, tags and location of nodes from `located`."""
-        self._providers = providers
-        self._windows = windows
-        self._clock = clock
-        self._expected = expected
-        self._database = database
-        self._located = located
-        self._analysers = analysers
+    providers: Sequence[Provider]
+    windows: Windows
+    _: KW_ONLY
+    clock: Callable[[], float]
+    expected: Callable[[], Collection[str]] = lambda: ()
+    """Names of existing nodes."""
+    database: Database | None = None
+    located: ReadKnownNodes = dict
+    """Tags and location of nodes."""
+    analysers: Sequence[GuardedAnalyser] = ()
+
+    def __post_init__(self) -> None:
         self._last_seen: dict[tuple[str, str], dict[str, LastSeen]] = {}
         """(provider, duration) -> node -> its last values and their age."""
         self._fetched_at: dict[str, float] = {}
         """Provider -> end of its last window of the shortest duration."""
-        self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
+        self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in self.providers}
         """Provider -> duration -> usable nodes of its last fetch."""
         self._health_check: asyncio.Task[bool] | None = None
         self._health_checked_at = 0.0
 
     def restore(self, greatest_age_seconds: float) -> int:
         """Restore the snapshots of the database that are not too old and return their number."""
-        if self._database is None:
+        if self.database is None:
             return 0
         restored = 0
         try:
-            self._database.open()
+            self.database.open()
             for duration in DURATIONS_SECONDS:
-                now = self._clock()
-                for snapshot in self._database.newest(duration, now - greatest_age_seconds, now):
-                    self._windows.store(snapshot)
+                now = self.clock()
+                for snapshot in self.database.newest(duration, now - greatest_age_seconds, now):
+                    self.windows.store(snapshot)
                     restored += 1
         except DatabaseUnusable as error:
             log.warning("%s", error)
-            self._database = None
+            self.database = None
         return restored
 
     async def run(
@@ -120,18 +115,18 @@ class Watcher:
 
     async def refresh(self, duration: str) -> Refreshed:
         """Fetch one window and store its usable part. Never raises for an external failure."""
-        window = records.window_ending_at(duration, self._clock())
-        results = await asyncio.gather(*(_fetched(provider, window) for provider in self._providers))
+        window = records.window_ending_at(duration, self.clock())
+        results = await asyncio.gather(*(_fetched(provider, window) for provider in self.providers))
         failures: dict[str, str] = {}
         problems: list[str] = []
         anomalies: list[Anomaly] = []
         usable: dict[str, Nodes] = {}
-        for provider, result in zip(self._providers, results, strict=True):
+        for provider, result in zip(self.providers, results, strict=True):
             if isinstance(result, ProviderFailed):
                 failures[provider.name] = str(result)
                 continue
             problems += result.problems
-            expected = list(self._expected())
+            expected = list(self.expected())
             analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, expected)
             usable[provider.name], new_anomalies = await analysing
             anomalies += new_anomalies
@@ -140,8 +135,8 @@ class Watcher:
         if usable:
             corroborated = corroboration.corroborate(usable)
             problems += corroborated.disagreements
-            nodes = known_nodes.located(corroborated.nodes, self._located())
-            for analyser in self._analysers:
+            nodes = known_nodes.located(corroborated.nodes, self.located())
+            for analyser in self.analysers:
                 try:
                     nodes = await analyser.analyse(window, nodes)
                 except AnalyserFailed as error:
@@ -154,7 +149,7 @@ class Watcher:
 
     async def check(self) -> None:
         """Check every provider once and log its problems."""
-        for provider in self._providers:
+        for provider in self.providers:
             try:
                 problems = await provider.check()
             except Exception as error:  # see _fetched
@@ -170,16 +165,16 @@ class Watcher:
         return await asyncio.shield(self._health_check)
 
     async def _check_health(self) -> bool:
-        results = await asyncio.gather(*(provider.is_healthy() for provider in self._providers), return_exceptions=True)
+        results = await asyncio.gather(*(provider.is_healthy() for provider in self.providers), return_exceptions=True)
         return any(result is True for result in results)
 
     async def close(self) -> None:
         """Close the connections and the file."""
         if self._health_check is not None:
             self._health_check.cancel()
-        await asyncio.gather(*(provider.close() for provider in self._providers))
-        if self._database is not None:
-            self._database.close()
+        await asyncio.gather(*(provider.close() for provider in self.providers))
+        if self.database is not None:
+            self.database.close()
 
     def _analyse(
         self, provider: Provider, window: records.Window, nodes: Nodes, expected: Collection[str]
@@ -212,11 +207,11 @@ class Watcher:
         return self._last_seen[provider, SHORTEST].keys() | joining
 
     async def _store(self, snapshot: Snapshot) -> None:
-        self._windows.store(snapshot)
-        if self._database is None:
+        self.windows.store(snapshot)
+        if self.database is None:
             return
         try:
-            await asyncio.to_thread(self._database.write, snapshot)
+            await asyncio.to_thread(self.database.write, snapshot)
         except DatabaseUnusable as error:
             log.warning("%s", error)
 

@@ -251,7 +251,10 @@ class _AdmittedMid:
             self.written = _written(mid_status.decode(self.annotation))
         self.closed = _closed_code(entry.node, self.written)
         self.mid = self._total(entry)
-        self.valid_until = math.inf if self.mid == _UNBOUNDED or self.report is None else _valid_until(self.report)
+        self.valid_until = math.inf
+        if self.mid != _UNBOUNDED and self.report is not None and self.report.mid_policy is not None:
+            sampled = self.report.update_time
+            self.valid_until = -math.inf if sampled is None else sampled + self.report.mid_policy.degrade_seconds
 
     def _total(self, entry: NodeEntry) -> tuple[int, int]:
         policy = self.report.mid_policy if self.report else None
@@ -267,14 +270,6 @@ class _AdmittedMid:
             is_over = (self.report.update_time or 0.0) > self.written.ends_with_report_after
             return (calculated if is_over else None) or _NOTHING
         return calculated or (self.written and self.written.calculated) or _UNBOUNDED
-
-
-def _valid_until(report: NodeReport) -> float:
-    if report.mid_policy is None:
-        return math.inf
-    if report.update_time is None:
-        return -math.inf
-    return report.update_time + report.mid_policy.degrade_seconds
 
 
 def _written(status: MidStatus | None) -> _Written | None:

@@ -95,13 +95,28 @@ def summary(outcome: ReplayOutcome) -> OutcomeSummary:
 
 
 _PERIODS: Final = 12  # lines of the table over time
+_SUMMARY: Final = (
+    (f"node-time above {HOT_PERCENT:.0f} % CPU", "hot_ratio", ".2%"),
+    ("CPU demand above node capacity", "overload_ratio", ".2%"),
+    ("spread of CPU utilization (stdev)", "spread", ".2%"),
+    ("p99 of CPU utilization", "peak", ".1%"),
+    ("nodes used, mean", "nodes_used", ".1f"),
+    ("pods placed", "placed", "d"),
+    ("  of these after a retry", "waited", "d"),
+    ("  wait, mean (s)", "mean_wait_seconds", ".1f"),
+    ("pods never placed", "never_placed", "d"),
+)
+"""Lines of the table: title, field of the summary, and its format."""
 
 
 def text(outcomes: Mapping[str, ReplayOutcome]) -> str:
     """Format tables with a column for each contender."""
     summaries = [summary(contender) for contender in outcomes.values()]
-    rows = [("", *outcomes), *_summary_rows(summaries)]
-    rows += [("nodes rejected, over all tries:", *("" for _ in outcomes)), *_rejection_rows(list(outcomes.values()))]
+    rows = [("", *outcomes)]
+    rows += [(title, *(format(getattr(one, name), form) for one in summaries)) for title, name, form in _SUMMARY]
+    rows.append(("nodes rejected, over all tries:", *("" for _ in outcomes)))
+    for reason in sorted({reason for contender in outcomes.values() for reason in contender.rejections}):
+        rows.append((f"  {reason}", *(str(contender.rejections.get(reason, 0)) for contender in outcomes.values())))
     over_time = [(f"hot nodes (> {HOT_PERCENT:.0f} %), mean", *outcomes), *_rows_over_time(list(outcomes.values()))]
     return "\n".join([*_aligned(rows), "", *_aligned(over_time)]) + "\n"
 
@@ -123,26 +138,6 @@ def document(outcomes: Mapping[str, ReplayOutcome]) -> dict[str, Any]:
         }
         for name, contender in outcomes.items()
     }
-
-
-def _summary_rows(summaries: Sequence[OutcomeSummary]) -> Iterator[tuple[str, ...]]:
-    def row(title: str, values: Iterator[str]) -> tuple[str, ...]:
-        return (title, *values)
-
-    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{summary.hot_ratio:.2%}" for summary in summaries))
-    yield row("CPU demand above node capacity", (f"{summary.overload_ratio:.2%}" for summary in summaries))
-    yield row("spread of CPU utilization (stdev)", (f"{summary.spread:.2%}" for summary in summaries))
-    yield row("p99 of CPU utilization", (f"{summary.peak:.1%}" for summary in summaries))
-    yield row("nodes used, mean", (f"{summary.nodes_used:.1f}" for summary in summaries))
-    yield row("pods placed", (str(summary.placed) for summary in summaries))
-    yield row("  of these after a retry", (str(summary.waited) for summary in summaries))
-    yield row("  wait, mean (s)", (f"{summary.mean_wait_seconds:.1f}" for summary in summaries))
-    yield row("pods never placed", (str(summary.never_placed) for summary in summaries))
-
-
-def _rejection_rows(outcomes: Sequence[ReplayOutcome]) -> Iterator[tuple[str, ...]]:
-    for reason in sorted({reason for contender in outcomes for reason in contender.rejections}):
-        yield (f"  {reason}", *(str(contender.rejections.get(reason, 0)) for contender in outcomes))
 
 
 def _rows_over_time(outcomes: Sequence[ReplayOutcome]) -> Iterator[tuple[str, ...]]:

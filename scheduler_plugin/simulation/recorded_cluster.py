@@ -227,31 +227,27 @@ _MOST_SECONDS: Final = 366 * 86400
 COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
 
 
-class BadUsage(Exception):
-    """The file cannot be read; the message names the line."""
-
-
 def usage_series(text: str, step_seconds: float) -> Mapping[str, Floats]:
     """Parse the file into arrays of shape (2, steps), CPU milli-cores and memory bytes, by namespace/name.
 
-    Raises BadUsage.
+    Raises BadRecording.
     """
     reader = csv.DictReader(text.splitlines())
     try:
         rows = list(reader)
     except csv.Error as error:
-        raise BadUsage(f"line {reader.line_num + 1} cannot be read: {error}") from error
+        raise BadRecording(f"line {reader.line_num + 1} cannot be read: {error}") from error
     if tuple(reader.fieldnames or ()) != COLUMNS:
-        raise BadUsage(f"line 1 is {','.join(reader.fieldnames or ())!r}, want {','.join(COLUMNS)}")
+        raise BadRecording(f"line 1 is {','.join(reader.fieldnames or ())!r}, want {','.join(COLUMNS)}")
     points: dict[str, list[tuple[float, int, int]]] = {}
     for number, row in enumerate(rows, start=2):
         try:
             seconds = float(row["seconds"])
             amounts = (quantities.cpu_millis(row["cpu"]), quantities.resource_units(names.MEMORY, row["memory"]))
         except (TypeError, ValueError, quantities.InvalidQuantity) as error:
-            raise BadUsage(f"line {number} cannot be read: {error}") from error
+            raise BadRecording(f"line {number} cannot be read: {error}") from error
         if not 0 <= seconds <= _MOST_SECONDS or min(amounts) < 0:
-            raise BadUsage(
+            raise BadRecording(
                 f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more, up to a year"
             )
         points.setdefault(row["pod"], []).append((seconds, *amounts))

@@ -38,7 +38,7 @@ _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
 _STATISTICS: Final = {"avg": Statistic.AVG, "std": Statistic.STD}
 
 Reports = Callable[[], Mapping[str, NodeReport]]
-"""Returns the newest report of each node; `state.node_metric_decoder` reads them."""
+"""Returns the newest report of each node; `state.node_report` reads them."""
 
 
 @dataclass(frozen=True, eq=False)

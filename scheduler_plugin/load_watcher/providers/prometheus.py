@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, PrometheusClient
@@ -38,7 +38,7 @@ class NodeNames:
     by_address: Mapping[str, str] = field(default_factory=dict)
     """Address -> name of the node that has it."""
 
-    def of(self, labels: Mapping[str, str]) -> str:
+    def find(self, labels: Mapping[str, str]) -> str:
         """Return the name of the node, the address if no node has it; empty if none of the labels is present."""
         host = _without_port(next((labels[label] for label in self.labels if labels.get(label)), ""))
         return self.by_address.get(host, host)
@@ -50,14 +50,6 @@ def _without_port(value: str) -> str:
         return value[1:].partition("]")[0]
     host, colon, port = value.rpartition(":")
     return host if colon and ":" not in host and port.isdigit() else value
-
-
-class Request(NamedTuple):
-    """One statistic of one query over one window."""
-
-    query: Query
-    method: str
-    duration: str
 
 
 class PrometheusProvider:
@@ -84,20 +76,23 @@ class PrometheusProvider:
 
         Raises ProviderFailed if all queries fail.
         """
-        requests = [Request(query, method, window.duration) for query in self._queries for method in METHODS]
-        results = await asyncio.gather(*(self._result(one) for one in requests))
+        requests = [(query, method) for query in self._queries for method in METHODS]
+        results = await asyncio.gather(*(self._result(query, method, window) for query, method in requests))
         failed = [str(result) for result in results if isinstance(result, ProviderFailed)]
         if failed and len(failed) == len(requests):
             raise ProviderFailed(failed[0])
-        known = self._nodes()
-        node_names = self._names(known)
+        existing = self._nodes()
+        node_names = self._names(existing)
         by_node: dict[str, list[Metric]] = {}
-        for one, result in zip(requests, results, strict=True):
-            if not isinstance(result, ProviderFailed):
-                for name, metric in records_of(result, one, node_names, known):
+        for (query, method), result in zip(requests, results, strict=True):
+            for labels, value in () if isinstance(result, ProviderFailed) else result:
+                name = node_names.find(labels)
+                percent = _percent(value, query.unit, existing.get(name))
+                if name and percent is not None:  # a series without a node name is skipped
+                    metric = Metric(query.series, query.type, METHODS[method], window.duration, percent)
                     by_node.setdefault(name, []).append(metric)
         nodes = {
-            name: NodeMetrics(metrics, {}, known[name].metadata if name in known else Metadata())
+            name: NodeMetrics(metrics, {}, existing[name].metadata if name in existing else Metadata())
             for name, metrics in by_node.items()
         }
         return Fetched(nodes, failed)
@@ -114,9 +109,8 @@ class PrometheusProvider:
         """Close the connections."""
         await self._prometheus.close()
 
-    async def _result(self, request: Request) -> list[InstantValue] | ProviderFailed:
-        query, method = request.query, request.method
-        text = provider_spec.query_text(query.series, method, request.duration, is_expression=query.is_expression)
+    async def _result(self, query: Query, method: str, window: Window) -> list[InstantValue] | ProviderFailed:
+        text = provider_spec.query_text(query.series, method, window.duration, is_expression=query.is_expression)
         try:
             return await self._query(text)
         except ProviderFailed as error:
@@ -131,24 +125,24 @@ class PrometheusProvider:
 
     async def _check(self, query: Query) -> Sequence[str]:
         try:
-            found = await self._query(query.series)
+            samples = await self._query(query.series)
         except ProviderFailed as error:
             return (str(error),)
-        if not found:
+        if not samples:
             return (f"{self._address}: {query.series} has no series, so it gives no {query.type}",)
-        known = self._nodes()
-        node_names = self._names(known)
-        names = Counter(node_names.of(labels) for labels, _value in found)
-        naming = _naming_problems(query.series, names, set(known), node_names)
-        return [*naming, *_unit_problems(query, found, node_names, known)]
+        existing = self._nodes()
+        node_names = self._names(existing)
+        names = Counter(node_names.find(labels) for labels, _value in samples)
+        naming = _naming_problems(query.series, names, set(existing), node_names)
+        return [*naming, *_unit_problems(query, samples, node_names, existing)]
 
-    def _names(self, known: Mapping[str, KnownNode]) -> NodeNames:
-        return replace(self._node_names, by_address=known_nodes.by_address(known))
+    def _names(self, existing: Mapping[str, KnownNode]) -> NodeNames:
+        return replace(self._node_names, by_address=known_nodes.by_address(existing))
 
 
-def _naming_problems(series: str, names: Counter[str], known: set[str], node_names: NodeNames) -> Iterable[str]:
+def _naming_problems(series: str, names: Counter[str], existing: set[str], node_names: NodeNames) -> Iterable[str]:
     several = [name for name, count in names.items() if count > 1]
-    unknown = [name for name in names if known and name not in known]
+    unknown = [name for name in names if existing and name not in existing]
     if several:
         yield f"{series} has several series for {_some(several)}, want one for each node; the last one is used"
     if unknown:
@@ -157,13 +151,13 @@ def _naming_problems(series: str, names: Counter[str], known: set[str], node_nam
 
 
 def _unit_problems(
-    query: Query, found: Sequence[InstantValue], node_names: NodeNames, known: Mapping[str, KnownNode]
+    query: Query, samples: Sequence[InstantValue], node_names: NodeNames, existing: Mapping[str, KnownNode]
 ) -> Iterable[str]:
     if query.type not in (MetricType.CPU, MetricType.MEMORY):
         return
-    for labels, value in found:
-        name = node_names.of(labels)
-        percent = _percent(value, query.unit, known.get(name))
+    for labels, value in samples:
+        name = node_names.find(labels)
+        percent = _percent(value, query.unit, existing.get(name))
         if percent is not None and percent > analysis.HIGHEST_PERCENT:
             yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}; check its unit"
             return
@@ -172,18 +166,6 @@ def _unit_problems(
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     return ", ".join(repr(name) for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def records_of(
-    found: Sequence[InstantValue], request: Request, node_names: NodeNames, nodes: Mapping[str, KnownNode]
-) -> Iterable[tuple[str, Metric]]:
-    """Yield each series as a record of its node, in percent; a series without a node name is skipped."""
-    for labels, value in found:
-        name = node_names.of(labels)
-        percent = _percent(value, request.query.unit, nodes.get(name))
-        if name and percent is not None:
-            statistic = METHODS[request.method]
-            yield name, Metric(request.query.series, request.query.type, statistic, request.duration, percent)
 
 
 def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:

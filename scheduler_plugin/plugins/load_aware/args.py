@@ -237,9 +237,6 @@ def _negative(path: tuple[str, ...], duration: str) -> Iterator[Problem]:
         yield problem(path, duration, "a duration of 0s or more")
 
 
-_INT64 = range(-(2**63), 2**63)
-
-
 class AggregatedThresholds(NamedTuple):
     """Limits on a statistic of usage."""
 
@@ -268,8 +265,19 @@ class Profiles(NamedTuple):
     """Whether the node's annotation is ignored because of its shape."""
 
 
-class MalformedThresholds(Exception):
-    """The annotation has an unexpected shape, so it counts as absent."""
+_WrittenLimits = dict[str, Annotated[int, msgspec.Meta(ge=-_INT64_MAX - 1, le=_INT64_MAX)] | None]
+
+
+class _WrittenStatistic(msgspec.Struct):
+    usagethresholds: _WrittenLimits | None = None
+    usageaggregationtype: str | None = None
+    usageaggregatedduration: str | None = None
+
+
+class _WrittenThresholds(msgspec.Struct):
+    usagethresholds: _WrittenLimits | None = None
+    produsagethresholds: _WrittenLimits | None = None
+    aggregatedusage: _WrittenStatistic | None = None
 
 
 def argument_thresholds(args: LoadAwareArgs) -> Thresholds:
@@ -293,7 +301,7 @@ class ThresholdMerge:
     def _profiles(self, annotation: str | None) -> Profiles:
         try:
             merged, is_malformed = merge(self._thresholds, annotation), False
-        except MalformedThresholds:
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             merged, is_malformed = self._thresholds, True
         aggregated = merged.aggregated
         return Profiles(
@@ -310,59 +318,27 @@ class ThresholdMerge:
 
 
 def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
-    """Return the limits of one node. Raises MalformedThresholds."""
+    """Return the limits of one node. Raises MsgspecError, ValueError or RecursionError for an unexpected shape."""
     if not annotation:
         return thresholds
-    try:
-        members = _members(msgspec.json.decode(annotation))
-        node_limits = Thresholds(
-            plain=_limits(members.get("usagethresholds")),
-            prod=_limits(members.get("produsagethresholds")),
-            aggregated=_aggregated(_members(members.get("aggregatedusage"))),
-        )
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise MalformedThresholds from error
+    members = _members(msgspec.json.decode(annotation))
+    if isinstance(members, dict):
+        members["aggregatedusage"] = _members(members.get("aggregatedusage"))
+    written = msgspec.convert(members, _WrittenThresholds | None) or _WrittenThresholds()
+    block = written.aggregatedusage or _WrittenStatistic()
+    limits, statistic = _limits(block.usagethresholds), block.usageaggregationtype
+    window = 0 if block.usageaggregatedduration is None else times.duration_nanos(block.usageaggregatedduration)
     return Thresholds(
-        plain=node_limits.plain or thresholds.plain,
-        prod=node_limits.prod or thresholds.prod,
-        aggregated=node_limits.aggregated or thresholds.aggregated,
+        plain=_limits(written.usagethresholds) or thresholds.plain,
+        prod=_limits(written.produsagethresholds) or thresholds.prod,
+        aggregated=AggregatedThresholds(limits, statistic, window) if limits and statistic else thresholds.aggregated,
     )
 
 
-def _members(value: Any) -> Mapping[str, Any]:
-    """Return the members of a JSON object, keys in lower case because Go ignores the case; null has none."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise MalformedThresholds
-    return {key.lower(): member for key, member in value.items()}
+def _members(value: Any) -> Any:
+    """Return the members of a JSON object, keys in lower case because Go ignores the case."""
+    return {key.lower(): member for key, member in value.items()} if isinstance(value, dict) else value
 
 
-def _limits(value: Any) -> Mapping[str, int]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(
-        limit is None or (type(limit) is int and limit in _INT64) for limit in value.values()
-    ):
-        raise MalformedThresholds
-    return {resource: limit or 0 for resource, limit in value.items()}
-
-
-def _aggregated(members: Mapping[str, Any]) -> AggregatedThresholds | None:
-    limits = _limits(members.get("usagethresholds"))
-    statistic = members.get("usageaggregationtype") or ""
-    if not isinstance(members.get("usageaggregationtype", ""), str | None):
-        raise MalformedThresholds
-    window = _window(members.get("usageaggregatedduration"))
-    return AggregatedThresholds(limits, statistic, window) if limits and statistic else None
-
-
-def _window(value: Any) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, str):
-        raise MalformedThresholds
-    try:
-        return times.duration_nanos(value)
-    except ValueError as error:
-        raise MalformedThresholds from error
+def _limits(written: _WrittenLimits | None) -> Mapping[str, int]:
+    return {resource: limit or 0 for resource, limit in (written or {}).items()}

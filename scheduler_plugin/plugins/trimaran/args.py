@@ -138,8 +138,8 @@ class TargetLoadPackingArgs(TrimaranArgs):
 
     def multiplier(self) -> float:
         """Return the multiplier of requests. Raises ValueError."""
-        given = self.default_requests_multiplier
-        return float(_DEFAULT_MULTIPLIERS[self.formula] if given is None else given)
+        multiplier = self.default_requests_multiplier
+        return float(_DEFAULT_MULTIPLIERS[self.formula] if multiplier is None else multiplier)
 
     def default_millis(self) -> int:
         """Return the expected CPU of a container without requests and limits. Raises quantities.InvalidQuantity."""

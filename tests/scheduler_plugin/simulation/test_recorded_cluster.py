@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler_plugin.simulation import recorded_cluster
-from scheduler_plugin.simulation.recorded_cluster import ANNOTATION, BadRecording, BadUsage, Play, Recording
+from scheduler_plugin.simulation.recorded_cluster import ANNOTATION, BadRecording, Play, Recording
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import pod_document
@@ -183,5 +183,5 @@ def test_a_line_applies_until_the_next_and_the_first_also_before():
     ],
 )
 def test_names_an_unusable_line(text, wrong):
-    with pytest.raises(BadUsage, match=wrong):
+    with pytest.raises(BadRecording, match=wrong):
         recorded_cluster.usage_series(text, 60)
