@@ -143,13 +143,14 @@ class _Answering(HttpClient):
 
 def _prometheus_parse(inputs: Any) -> Any:
     query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
-    request = prometheus.Request(query, inputs["method"], inputs["rollup"])
     try:
         found = asyncio.run(PrometheusClient(_Answering(inputs["response"])).query(""))
     except RequestFailed:
         found = []
     nodes: dict[str, list[Metric]] = {}
-    for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):
+    for name, metric in prometheus.node_records(
+        found, query, inputs["method"], inputs["rollup"], node_names=_HOST_LABEL, nodes={}
+    ):
         nodes.setdefault(name, []).append(metric)
     return {"nodeMetrics": metrics_of({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
 

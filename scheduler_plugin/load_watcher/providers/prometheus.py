@@ -85,11 +85,10 @@ class PrometheusProvider:
         node_names = self._names(existing)
         by_node: dict[str, list[Metric]] = {}
         for (query, method), result in zip(requests, results, strict=True):
-            for labels, value in () if isinstance(result, ProviderFailed) else result:
-                name = node_names.find(labels)
-                percent = _percent(value, query.unit, existing.get(name))
-                if name and percent is not None:  # a series without a node name is skipped
-                    metric = Metric(query.series, query.type, METHODS[method], window.duration, percent)
+            if not isinstance(result, ProviderFailed):
+                for name, metric in node_records(
+                    result, query, method, window.duration, node_names=node_names, nodes=existing
+                ):
                     by_node.setdefault(name, []).append(metric)
         nodes = {
             name: NodeMetrics(metrics, {}, existing[name].metadata if name in existing else Metadata())
@@ -166,6 +165,23 @@ def _unit_problems(
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     return ", ".join(repr(name) for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def node_records(
+    samples: Sequence[InstantValue],
+    query: Query,
+    method: str,
+    duration: str,
+    *,
+    node_names: NodeNames,
+    nodes: Mapping[str, KnownNode],
+) -> Iterable[tuple[str, Metric]]:
+    """Yield each series as a record of its node, in percent; a series without a node name is skipped."""
+    for labels, value in samples:
+        name = node_names.find(labels)
+        percent = _percent(value, query.unit, nodes.get(name))
+        if name and percent is not None:
+            yield name, Metric(query.series, query.type, METHODS[method], duration, percent)
 
 
 def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:

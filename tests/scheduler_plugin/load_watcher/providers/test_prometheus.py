@@ -147,7 +147,7 @@ async def test_check_reports_the_problems_of_a_query(reply: Answer, problem: str
 )
 def test_reads_the_node_name_from_a_label_with_a_name_or_an_address(labels: dict[str, str], name: str) -> None:
     by_address = {"10.0.0.1": "n1", "fd00::1": "n1"}
-    assert prometheus.NodeNames(by_address=by_address).of(labels) == name
+    assert prometheus.NodeNames(by_address=by_address).find(labels) == name
 
 
 async def test_series_of_an_address_are_those_of_the_node_that_has_it() -> None:
