@@ -2,7 +2,7 @@
 
 The manager gives these values to kopf, which has a client of its own; other callers pass them to a `Session`.
 
-`Chunks` decodes a chunked body (RFC 9112, 7.1) from the bytes of its connection, which the caller owns. A watch has a
+`Body` decodes a chunked body (RFC 9112, 7.1) from the bytes of its connection, which the caller owns. A watch has a
 chunk for each event. A library in Python spends more on a chunk than the event itself costs; here one loop takes all
 the chunks that arrived together.
 """
@@ -10,6 +10,8 @@ the chunks that arrived together.
 from __future__ import annotations
 
 import binascii
+import logging
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,3 +187,71 @@ def _text(path: Path | None) -> str | None:
 
 def _base64(pem: bytes | None) -> str | None:
     return None if pem is None else binascii.b2a_base64(pem, newline=False).decode("ascii")
+
+
+logger = logging.getLogger(__name__)
+
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class Certificates:
+    """TLS context of a connection. Raises NoCredentials when the first one cannot be made."""
+
+    def __init__(self, to: Connection) -> None:
+        self._to = to
+        paths = (to.ca_path, to.client_certificate_path, to.client_key_path)
+        self._paths: Final = tuple(path for path in paths if path is not None)
+        self._stamp = self._stamp_of_files()
+        self._certificate: bytes | None = None
+        self._problem = ""
+        self.first = to.tls_context()
+        self._context = self.first
+
+    def current(self, credential: Credential) -> ssl.SSLContext | None:
+        """Return the context for new connections; the last one while changed files cannot be loaded.
+
+        Raises NoCredentials for a certificate of the credential that cannot be loaded.
+        """
+        if self._context is None:
+            return None
+        stamp = self._stamp_of_files()
+        if (stamp, credential.certificate) != (self._stamp, self._certificate):
+            self._renew(stamp, credential.certificate)
+        return self._context
+
+    def _renew(self, stamp: _Stamp, certificate: bytes | None) -> None:
+        try:
+            context = self._to.tls_context()
+        except errors.NoCredentials as error:  # files that are being replaced: tried again before the next request
+            if str(error) != self._problem:
+                self._problem = str(error)
+                logger.warning("%s; keeping the last certificates until then", error)
+            return
+        if context is not None and certificate is not None:
+            _load_certificate(context, certificate, self._to.origin)
+        self._stamp, self._certificate, self._context, self._problem = stamp, certificate, context, ""
+
+    def _stamp_of_files(self) -> _Stamp:
+        return tuple(map(_stamp_of, self._paths))
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: bytes, origin: str) -> None:
+    """Load a certificate with its key. The library reads files only, so this one exists in memory only."""
+    descriptor = os.memfd_create("client-certificate")
+    try:
+        os.write(descriptor, certificate)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")  # a key with a password must not ask for it
+    except (OSError, ValueError) as error:
+        raise errors.NoCredentials(
+            f"{origin}: cannot load the client certificate of the credential program: {error}"
+        ) from error
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Parse a kubeconfig, or several as in KUBECONFIG, into one Connection. Errors are one line.
+"""Find the credentials, and parse a kubeconfig, or several as in KUBECONFIG, into one Connection. Errors are one line.
 
 As in kubectl, the first of several files that has an entry wins, relative paths are relative to their file, and missing
 files of a list are skipped.
@@ -10,6 +10,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,4 +159,59 @@ def _exec_command(entry: models.UserExec | None) -> connection.ExecCommand | Non
         argv=(entry.command, *(entry.args or ())),
         environment=tuple((variable.name, variable.value) for variable in entry.env or ()),
         install_hint=" ".join((entry.installHint or "").split()),
+    )
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def find(
+    path: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    service_account: Path = SERVICE_ACCOUNT,
+    home: Path | None = None,
+) -> connection.Connection:
+    """Return the connection of the first source: the given kubeconfig, KUBECONFIG, the pod's account, ~/.kube/config.
+
+    `context` names one of a kubeconfig, so it excludes the service account. A source that exists and is invalid is an
+    error, and the next one is not tried. Raises NoCredentials, which names everything that was tried.
+    """
+    variables = os.environ if environ is None else environ
+    if path:
+        return load([Path(path)], context)
+    if listed := [Path(entry) for entry in variables.get("KUBECONFIG", "").split(os.pathsep) if entry]:
+        return load(listed, context)
+    tried = ["no kubeconfig given", "KUBECONFIG is not set"]
+    if not context:
+        in_pod = in_cluster(variables, service_account)
+        if isinstance(in_pod, connection.Connection):
+            return in_pod
+        tried.append(in_pod)
+    default = (home or Path.home()) / ".kube" / "config"
+    if default.is_file():
+        return load([default], context)
+    tried.append(f"{default} does not exist")
+    raise errors.NoCredentials(
+        f"no credentials for a kube-apiserver: {'; '.join(tried)}. "
+        "Set a kubeconfig, or run as a pod with a service account"
+    )
+
+
+def in_cluster(variables: Mapping[str, str], service_account: Path) -> connection.Connection | str:
+    """Return the connection of the pod's service account, or the reason why there is none."""
+    host, port = variables.get("KUBERNETES_SERVICE_HOST"), variables.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        return "not in a pod (KUBERNETES_SERVICE_HOST is not set)"
+    token, ca = service_account / "token", service_account / "ca.crt"
+    if not token.is_file():
+        return f"in a pod without a token ({token} does not exist: is automountServiceAccountToken false?)"
+    namespace = service_account / "namespace"
+    return connection.Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        origin=f"service account in {service_account}",
+        namespace=namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default",
+        ca_path=ca,
+        token_path=token,
     )

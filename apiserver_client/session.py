@@ -24,7 +24,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpcore2
 
-from apiserver_client import authentication, certificates, connection, credentials, errors, sockets
+from apiserver_client import authentication, connection, errors, sockets
+from apiserver_client.kubeconfig import find as find_connection
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ _LIBRARY_ERRORS: Final = (
 class _Transport(NamedTuple):
     pool: httpcore2.AsyncConnectionPool
     network: sockets.Network
-    tls: certificates.Certificates
+    tls: connection.Certificates
 
 
 class Session:
@@ -209,7 +210,11 @@ class Session:
             **of_call,
             **({"Authorization": authorization} if authorization else {}),
         }
-        listed = [*headers.items(), *_impersonation(self.connection)]
+        to = self.connection
+        listed = list(headers.items())
+        if to.impersonated_user or to.impersonated_groups:  # always a user: the apiserver refuses groups alone
+            listed += [("Impersonate-User", to.impersonated_user)]
+            listed += [("Impersonate-Group", group) for group in to.impersonated_groups]
         return [(name.encode(), text.encode()) for name, text in listed]
 
     def _check_leader(self, call: errors.Call) -> None:
@@ -268,11 +273,11 @@ async def open_session(
     user_agent: str,
     timeouts: Timeouts | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a session with the credentials of `credentials.find`. No request is sent yet.
+    """Open a session with the credentials of `kubeconfig.find`. No request is sent yet.
 
     `user_agent` is "program/version", which the audit log of the apiserver shows. Raises NoCredentials.
     """
-    async with connect(credentials.find(kubeconfig, context), user_agent=user_agent, timeouts=timeouts) as session:
+    async with connect(find_connection(kubeconfig, context), user_agent=user_agent, timeouts=timeouts) as session:
         yield session
 
 
@@ -289,7 +294,7 @@ async def connect(
     A write may wait for a credential and a connection in between, and is sent again after a 401.
     Raises NoCredentials when its certificates cannot be loaded.
     """
-    tls = certificates.Certificates(to)
+    tls = connection.Certificates(to)
     network = sockets.Network(tls.first)
     pool = httpcore2.AsyncConnectionPool(
         ssl_context=tls.first,
@@ -301,16 +306,6 @@ async def connect(
     )
     async with pool:
         yield Session(to, _Transport(pool, network, tls), user_agent, timeouts or Timeouts(), may_write)
-
-
-def _impersonation(to: connection.Connection) -> list[tuple[str, str]]:
-    """Return the headers of an impersonation. A user is always sent with groups: the apiserver refuses groups alone."""
-    if not to.impersonated_user and not to.impersonated_groups:
-        return []
-    return [
-        ("Impersonate-User", to.impersonated_user),
-        *(("Impersonate-Group", group) for group in to.impersonated_groups),
-    ]
 
 
 def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:

@@ -14,13 +14,13 @@ from typing import Any
 import kopf
 
 from api_types import names
-from apiserver_client import credentials
+from apiserver_client import kubeconfig
 from manager.cache import kopf_thread
 from manager.settings import ManagerSettings
 
 
 def main() -> None:
-    to, settings = credentials.find(sys.argv[1]), ManagerSettings()
+    to, settings = kubeconfig.find(sys.argv[1]), ManagerSettings()
     handlers = kopf_thread.new_registry(to)
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)

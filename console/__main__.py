@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from apiserver_client import credentials, errors, session
+from apiserver_client import errors, kubeconfig, session
 from component_base import clock, http_endpoint, logs, settings
 from component_base.http_endpoint import HttpEndpoint, ProbeResult
 from console.cluster.details import Records
@@ -31,7 +31,7 @@ log = logging.getLogger("console")
 
 async def run(chosen: ConsoleSettings) -> None:
     """Serve until SIGTERM. Raises errors.NoCredentials and listening.CannotListen."""
-    to = credentials.find(chosen.kubeconfig or None, None)
+    to = kubeconfig.find(chosen.kubeconfig or None, None)
     poller = Poller(to, chosen.namespace, interval_seconds=chosen.interval_seconds, always=True)
     registry = CollectorRegistry()
     add_metrics(registry, lambda: poller.view)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from apiserver_client import connection, credentials, errors
+from apiserver_client import connection, errors, kubeconfig
 from component_base import http_endpoint, logs, settings
 from manager import program
 from manager.cache import kopf_thread
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.configure(chosen.log_format, chosen.log_level)
     logging.getLogger("kopf").setLevel(logging.ERROR)
     try:
-        to = credentials.find(chosen.kubeconfig or None)
+        to = kubeconfig.find(chosen.kubeconfig or None)
         return _run(chosen, to)
     except errors.NoCredentials as error:
         if isinstance(chosen, RestoreSettings | UninstallSettings):

@@ -20,7 +20,7 @@ import click
 import msgspec
 from click import Option
 
-from apiserver_client import credentials, decoding, errors, objects, resources, session
+from apiserver_client import decoding, errors, kubeconfig, objects, resources, session
 from apiserver_client.connection import Connection
 from component_base import clock
 from fleet import wire
@@ -94,7 +94,7 @@ def connection(options: Namespace) -> Connection:
     """Return the connection that the flags name. Raises errors.ApiServerError, WrongUsage."""
     if options.groups and not options.user:
         raise WrongUsage("--as-group: want --as USER too: the apiserver impersonates no group alone")
-    target = credentials.find(options.kubeconfig, options.context)
+    target = kubeconfig.find(options.kubeconfig, options.context)
     return dataclasses.replace(target, impersonated_user=options.user, impersonated_groups=tuple(options.groups))
 
 

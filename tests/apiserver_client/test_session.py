@@ -47,17 +47,6 @@ async def test_requests_name_the_program_and_ask_for_plain_json(server):
     assert (headers["accept"], headers["accept-encoding"]) == ("application/json", "identity")
 
 
-@pytest.mark.parametrize(
-    ("user", "groups", "sent"),
-    [("", (), []), ("jane", (), ["jane"]), ("jane", ("viewers", "auditors"), ["jane", "viewers", "auditors"])],
-)
-def test_an_impersonation_is_sent_with_each_call(user, groups, sent):
-    to = connection.Connection("http://a", "test", impersonated_user=user, impersonated_groups=groups)
-    headers = session._impersonation(to)
-    assert [text for _, text in headers] == sent
-    assert {name for name, _ in headers} <= {"Impersonate-User", "Impersonate-Group"}
-
-
 async def test_requests_of_an_impersonation_name_the_user(server):
     server.on("GET", NODE, OK)
     to = dataclasses.replace(

@@ -13,7 +13,7 @@ AT_ONCE, NOT_TIMED = Timeless.AT_ONCE, Timeless.NOT_TIMED
 _LINKS = "e2e/cases/faults/test_links.py"
 _VIEW = "tests/koordlet/cluster/test_view.py"
 _WATCHES = "tests/apiserver_client/test_watching.py"
-_CERTIFICATES = "tests/apiserver_client/test_certificates.py"
+_CERTIFICATES = "tests/apiserver_client/test_connection.py"
 _RENEWED = (
     f"{_CERTIFICATES}::test_a_new_authority_is_trusted_and_the_old_one_no_longer",
     f"{_CERTIFICATES}::test_a_new_client_certificate_is_used_from_the_next_request_on",
