@@ -51,11 +51,11 @@ class EventRecorder:
     async def event(self, about: Subject, severity: Severity, reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
         now, key = self._clock(), (about.resource.kind, about.namespace, about.name)
-        own = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
+        object_bucket = self._object_buckets.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
         self._object_buckets.move_to_end(key)
         if len(self._object_buckets) > _MOST_OBJECTS:
             self._object_buckets.popitem(last=False)
-        if not own.take(now.timestamp()):
+        if not object_bucket.take(now.timestamp()):
             self._telemetry.events_lost.inc()
             return
         level = logging.WARNING if severity == "Warning" else logging.INFO

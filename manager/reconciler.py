@@ -102,12 +102,12 @@ class Reconciler:
         if node is None or strategies is None:
             return None
         annotations = node.metadata.annotations or {}
-        own = node.metadata.labels, annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-        known = self._strategies.get(node.metadata.name)
-        if known is not None and known[0] is strategies and known[1] == own:
-            return known[2]
+        sources = node.metadata.labels, annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
+        memory = self._strategies.get(node.metadata.name)
+        if memory is not None and memory[0] is strategies and memory[1] == sources:
+            return memory[2]
         merged = strategies.merged(pods.label_map(node.metadata), annotations)
-        self._strategies[node.metadata.name] = strategies, own, merged
+        self._strategies[node.metadata.name] = strategies, sources, merged
         return merged
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
@@ -127,8 +127,8 @@ class Reconciler:
             self._reported.pop(name, None)
 
     def _forget(self, name: str) -> None:
-        for known in (self._reported, self._strategies, self._settled):
-            known.pop(name, None)
+        for memory in (self._reported, self._strategies, self._settled):
+            memory.pop(name, None)
         self.mid_resources.forget(name)
         self.node_metrics.forget(name)
         self.on_gone(name)

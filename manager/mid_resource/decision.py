@@ -197,8 +197,8 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     assert sample is not None
     clock = f"; {inputs.clock_fault}" if inputs.clock_fault else ""
     if sample > now + FUTURE_TOLERANCE:
-        seen, latest = times.format_rfc3339(sample), times.format_rfc3339(now)
-        return _refused(inputs, now, f"status.updateTime: seen {seen}, want no later than {latest}{clock}")
+        reported, latest = times.format_rfc3339(sample), times.format_rfc3339(now)
+        return _refused(inputs, now, f"status.updateTime: seen {reported}, want no later than {latest}{clock}")
     if now - sample > inputs.degrade_after:
         return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}{clock}")
     return _by_content(inputs, sample, now)

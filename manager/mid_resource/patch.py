@@ -247,8 +247,8 @@ class WritePace:
             {mid: amounts.get(mid) for mid in names.MID_RESOURCES}
             for amounts in (published.capacity, published.allocatable)
         )
-        found = capacity, allocatable, hash(text)
-        is_new_revert = not self._is_reverted and self._state is not None and self._state != found
+        present = capacity, allocatable, hash(text)
+        is_new_revert = not self._is_reverted and self._state is not None and self._state != present
         if is_new_revert:
             in_series = self._reverted_at is not None and now - self._reverted_at <= FORGOTTEN_AFTER
             self._reverts = self._reverts + 1 if in_series else 1

@@ -102,10 +102,10 @@ def summed(bound: Iterable[pods.Pod], evicted: Collection[str] = ()) -> NodePods
         if pods.is_terminal(pod):
             continue
         requests = pods.requests(pod.spec)
-        own = {name: requests[name] for name in names.MID_RESOURCES if requests.get(name, 0) > 0}
-        if own and pods.is_admitted(pod):
+        mid_requests = {name: requests[name] for name in names.MID_RESOURCES if requests.get(name, 0) > 0}
+        if mid_requests and pods.is_admitted(pod):
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
-            mid.append(MidPod(own, _bound_at(pod), is_leaving))
+            mid.append(MidPod(mid_requests, _bound_at(pod), is_leaving))
         if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
             for name in (names.CPU, names.MEMORY):
                 prod[name] = prod.get(name, 0) + requests.get(name, 0)
@@ -155,8 +155,8 @@ class MidNodeState:
         is_preview: bool = False,
     ) -> tuple[DecisionInputs, Decision]:
         """Gather the inputs and decide; a preview is followed by a reconcile, which gathers the same ones only once."""
-        if (known := self._gathered) and known[0] is node and known[1] is metric and known[2] is strategy:
-            inputs = known[3]
+        if (gathered := self._gathered) and gathered[0] is node and gathered[1] is metric and gathered[2] is strategy:
+            inputs = gathered[3]
         else:
             policy = decision.mid_policy(strategy)
             inputs = decision.gather(node, metric, policy, enabled=strategy.enabled, last=self._last_samples)
@@ -173,14 +173,14 @@ class MidNodeState:
         before, self._last_reason = self._last_reason, target.reason
         if before is None:
             before = case.written.reason if case.written else ""
-        found = [reason_event(before, target, case.published, case.detail)]
+        possible = [reason_event(before, target, case.published, case.detail)]
         if is_written:
-            found.append(fall_event(target, case.published))
+            possible.append(fall_event(target, case.published))
         fault = case.inputs.clock_fault
         if fault and not self._is_clock_reported:
-            found.append(clock_event(fault))
+            possible.append(clock_event(fault))
         self._is_clock_reported = bool(fault)
-        return [event for event in found if event is not None]
+        return [event for event in possible if event is not None]
 
     def observed(self, *, is_kept: bool) -> None:
         """Record whether the evictor keeps a state of the node."""

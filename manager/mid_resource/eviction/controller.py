@@ -130,14 +130,14 @@ class Evictor:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        asked, wants = self.clock(), self._wants_right()
+        asked_at, wants = self.clock(), self._wants_right()
         while True:
             await self.sleep(ROUND.total_seconds())
             now, wanted_before, wants = self.clock(), wants, self._wants_right()
             try:
-                is_due = not dt.timedelta() <= now - asked < dt.timedelta(seconds=RIGHTS_SECONDS)
+                is_due = not dt.timedelta() <= now - asked_at < dt.timedelta(seconds=RIGHTS_SECONDS)
                 if is_due or (wants and not wanted_before):
-                    asked = now
+                    asked_at = now
                     await self.check_rights()
                 await self.round()
             except errors.ApiServerError as error:
@@ -302,7 +302,7 @@ class Evictor:
         now = self.clock()
         cause = Trigger.NODE_MEMORY if Trigger.NODE_MEMORY in plan.triggers else plan.triggers[0]
         await self._records.close(turn, cause, pod=victim.key, uid=victim.uid)
-        self._pace_of(turn).attempted(now)
+        self._pace_for(turn).attempted(now)
         turn.attempted(now, turn.interval(now))
         try:
             with self.telemetry.write("eviction"):
@@ -336,16 +336,16 @@ class Evictor:
         if result is AttemptResult.FAILED and not isinstance(error, errors.Throttled):
             self._pods_changed(turn.name)
             return  # it may have been evicted: the pause of the node and the rate of the cluster hold
-        self._pace_of(turn).refused(at)
+        self._pace_for(turn).refused(at)
         now = self.clock()
-        asked = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
-        turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), asked))
+        pause_asked_for = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
+        turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), pause_asked_for))
         match result:
             case AttemptResult.GONE:
                 self._gone.add(victim.uid, now)
                 self._pods_changed(turn.name)
             case AttemptResult.REFUSED:
-                pause = self._refusals.add(victim.uid, now, max(asked, turn.time_for_others()))
+                pause = self._refusals.add(victim.uid, now, max(pause_asked_for, turn.time_for_others()))
                 text = (
                     f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
@@ -357,7 +357,7 @@ class Evictor:
         self.relist(name)
         self.on_pods_changed(name)
 
-    def _pace_of(self, turn: NodeTurn) -> ClusterPace:
+    def _pace_for(self, turn: NodeTurn) -> ClusterPace:
         return self._leaving_pace if Trigger.LEAVING in turn.triggers else self._pace
 
     def _count(self, plan: EvictionPlan, result: AttemptResult) -> None:

@@ -117,8 +117,8 @@ class NodeTurn:
         """
         usual, triggers = self.policy.node_interval, self.triggers
         if Trigger.LEAVING in triggers:
-            left = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
-            return min(usual / DRAIN_FACTOR, left / max(self.mid_pods, 1))
+            remaining = max(self.leaves_since + LEAVE_WITHIN - now, dt.timedelta())
+            return min(usual / DRAIN_FACTOR, remaining / max(self.mid_pods, 1))
         return usual / DRAIN_FACTOR if Trigger.MID_ONLY in triggers else usual
 
     def pods_at_once(self, now: dt.datetime) -> int:

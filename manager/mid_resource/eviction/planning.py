@@ -71,7 +71,7 @@ def plan(
     """
     whole = next((trigger for trigger in shortage.WHOLE_NODE if trigger in triggers), None)
     need = {} if whole or observation is None else needed(pods, observation, triggers, policy)
-    causes = (whole,) if whole else tuple(sorted(_triggers_of(need)))
+    causes = (whole,) if whole else tuple(sorted(_triggers_for(need)))
     if not causes:
         return EvictionPlan(None, (), {}, "what is short is free once the pods that terminate are gone")
     useful = [pod for pod in pods.staying if not need or gain(pod, need) > 0]
@@ -104,7 +104,7 @@ def needed(
     return need
 
 
-def _triggers_of(need: Need) -> set[Trigger]:
+def _triggers_for(need: Need) -> set[Trigger]:
     return {Trigger.NODE_MEMORY if what == MEMORY_IN_USE else shortage.TRIGGER_OF[what] for what in need}
 
 
@@ -225,10 +225,10 @@ def mid_only(state: Occupancy, why_not: str) -> str:
     cpu, memory = requested(state.mid_pods)
     amounts = f"{amount(names.MID_CPU, cpu)} and {amount(names.MID_MEMORY, memory)}"
     since = f" since {times.format_rfc3339(state.since)}" if state.since else ""
-    found = f"{_ONLY_MID}{since}: {len(state.mid_pods)} Mid pods request {amounts}"
+    text = f"{_ONLY_MID}{since}: {len(state.mid_pods)} Mid pods request {amounts}"
     if why_not:
-        return f"{found}; the node is not emptied: {why_not}"
-    return f"{found}; the node is closed for new Mid pods and emptied, so that the autoscaler removes it"
+        return f"{text}; the node is not emptied: {why_not}"
+    return f"{text}; the node is closed for new Mid pods and emptied, so that the autoscaler removes it"
 
 
 def last_eviction(node: store.StoredNode, policy: EvictionPolicy) -> Iterator[str]:

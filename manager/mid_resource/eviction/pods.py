@@ -271,8 +271,8 @@ class Occupancy:
     def observe(self, case: Case, grace: dt.timedelta, autoscaler: str) -> None:
         """Record a reconcile of the node."""
         self.grace = grace
-        kept = decision.why_kept(case.node, autoscaler)
-        self.refusal = kept or ("" if grace else "midEviction.emptyNodeSeconds is 0 now")
+        reason = decision.why_kept(case.node, autoscaler)
+        self.refusal = reason or ("" if grace else "midEviction.emptyNodeSeconds is 0 now")
         self.is_left_alone = case.closed in _LEFT_ALONE
         requests = case.inputs.usable.requests if case.inputs.usable else None
         if requests is not None:

@@ -79,8 +79,8 @@ class Rights:
 
         Where it is not missing, admission has refused that one pod, and others may be evicted.
         """
-        for asked in ("", namespace):
-            self._answers.pop(asked, None)
+        for forgotten in ("", namespace):
+            self._answers.pop(forgotten, None)
         try:
             return not await self.in_namespace(namespace)
         except errors.ApiServerError as error:

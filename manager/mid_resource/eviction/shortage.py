@@ -82,10 +82,10 @@ class Observation:
 
     def shortages(self, policy: EvictionPolicy) -> frozenset[Trigger]:
         """Return the shortages that this report shows."""
-        found = {TRIGGER_OF[mid] for mid, amount in self.allocated.items() if amount > self.calculated[mid]}
+        shown = {TRIGGER_OF[mid] for mid, amount in self.allocated.items() if amount > self.calculated[mid]}
         if self._memory_is_high(policy):
-            found.add(Trigger.NODE_MEMORY)
-        return frozenset(found)
+            shown.add(Trigger.NODE_MEMORY)
+        return frozenset(shown)
 
     def _memory_is_high(self, policy: EvictionPolicy) -> bool:
         threshold = policy.memory_threshold_percent
@@ -138,24 +138,24 @@ class Watched:
         return self.newest.sample - self.calm_since >= policy.readmit_after
 
 
-def watched(before: Watched, seen: Observation | None, policy: EvictionPolicy, closed_by: str = "") -> Watched:
+def watched(before: Watched, observation: Observation | None, policy: EvictionPolicy, closed_by: str = "") -> Watched:
     """Return the state after a report, which is None where it shows nothing. A sample counts once.
 
     `closed_by` is the cause that closed the node; empty where it is open.
     """
-    if seen is None:
+    if observation is None:
         return Watched(newest=before.newest)
     last = before.newest
-    if last is not None and seen.sample <= last.sample:
-        return replace(before, newest=seen) if seen.sample == last.sample else before
-    if last is not None and seen.sample - last.sample > policy.fresh:
+    if last is not None and observation.sample <= last.sample:
+        return replace(before, newest=observation) if observation.sample == last.sample else before
+    if last is not None and observation.sample - last.sample > policy.fresh:
         before = Watched()
-    shown = seen.shortages(policy)
+    shown = observation.shortages(policy)
     return Watched(
-        newest=seen,
+        newest=observation,
         reports={trigger: before.reports.get(trigger, 0) + 1 for trigger in shown},
-        since={trigger: before.since.get(trigger, seen.sample) for trigger in shown},
-        calm_since=(before.calm_since or seen.sample) if seen.is_calm(policy, closed_by) else None,
+        since={trigger: before.since.get(trigger, observation.sample) for trigger in shown},
+        calm_since=(before.calm_since or observation.sample) if observation.is_calm(policy, closed_by) else None,
     )
 
 
@@ -222,22 +222,22 @@ def observe_report(case: Case, calculated: Target, requests_from: str) -> Observ
         or sample is None
     ):
         return None
-    found: dict[str, tuple[int, int]] = {}
+    amounts: dict[str, tuple[int, int]] = {}
     for mid in names.MID_RESOURCES:
         line = lines.get(mid)
         if line is None or line.calculated is None or line.allocated_mid is None:
             return None
         if line.peak_prod is None or line.capacity is None or line.peak_prod > line.capacity:
             return None  # every peak is at most the capacity
-        found[mid] = line.calculated, line.allocated_mid
+        amounts[mid] = line.calculated, line.allocated_mid
     usage = _usage(case)
     if usage is None or not all(_is_possible(usage[native], case, native) for native in usage):
         return None
     of_classes = usage[names.MEMORY]
     return Observation(
         sample=sample,
-        calculated={mid: calculated for mid, (calculated, _) in found.items()},
-        allocated={mid: allocated for mid, (_, allocated) in found.items()},
+        calculated={mid: calculated for mid, (calculated, _) in amounts.items()},
+        allocated={mid: allocated for mid, (_, allocated) in amounts.items()},
         memory_capacity=lines[names.MID_MEMORY].capacity or 0,
         memory_used=_sum(of_classes),
         mid_memory_used=of_classes["mid"],
@@ -246,7 +246,7 @@ def observe_report(case: Case, calculated: Target, requests_from: str) -> Observ
 
 def _usage(case: Case) -> dict[str, dict[str, int | None]] | None:
     """Return native resource -> class -> usage, None for a class that is not known; None where a value is malformed."""
-    found: dict[str, dict[str, int | None]] = {names.CPU: {}, names.MEMORY: {}}
+    usage_of_native: dict[str, dict[str, int | None]] = {names.CPU: {}, names.MEMORY: {}}
     usage = case.report.usage or WireUsage()
     for name, wire in (
         ("prod", usage.prod), ("mid", usage.mid), ("batchAndFree", usage.batch_and_free), ("system", usage.system),
@@ -255,9 +255,9 @@ def _usage(case: Case) -> dict[str, dict[str, int | None]] | None:
             amounts = mid_report.amounts(wire, f"usage.{name}")
         except BadReport:
             return None
-        for native, of_class in found.items():
+        for native, of_class in usage_of_native.items():
             of_class[name] = amounts.get(native)
-    return found
+    return usage_of_native
 
 
 def _is_possible(usage: dict[str, int | None], case: Case, native: str) -> bool:
