@@ -23,7 +23,7 @@ from api_types.node_metric.mid_eviction import MidEvictionRecord
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
-from manager.mid_resource.formula import Published
+from manager.mid_resource.formula import PublishedMid
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Closed, Reason, Status
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
 
@@ -334,7 +334,7 @@ class Case:
     report: MidReport
     strategy: NodeStrategy
     policy: MidPolicy
-    published: Published
+    published: PublishedMid
     inputs: DecisionInputs
     decision: Decision
     now: dt.datetime

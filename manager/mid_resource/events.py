@@ -11,7 +11,7 @@ import msgspec
 from api_types import names
 from apiserver_client import errors, objects, resources, session
 from manager.mid_resource.decision import CLOCK_TOLERANCE
-from manager.mid_resource.formula import Published, Target
+from manager.mid_resource.formula import PublishedMid, Target
 from manager.mid_resource.reasons import CLOCK_WRONG, PUBLISHING, REDUCED, TEXTS, Reason
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Event(NamedTuple):
     message: str
 
 
-def reason_event(before: str, target: Target, published: Published, detail: str) -> Event | None:
+def reason_event(before: str, target: Target, published: PublishedMid, detail: str) -> Event | None:
     """Return the Event about a changed reason: withdrawals, refusals and the return from them.
 
     Calculated and kept alternate in normal operation, which needs no Event.
@@ -46,7 +46,7 @@ def reason_event(before: str, target: Target, published: Published, detail: str)
     return Event("Normal" if is_normal else "Warning", now.value, message)
 
 
-def _is_notable(before: str, now: Reason, published: Published) -> bool:
+def _is_notable(before: str, now: Reason, published: PublishedMid) -> bool:
     if now is Reason.CALCULATED_WITHOUT_PREDICTION:
         return not published.is_empty()
     if now in PUBLISHING:
@@ -56,7 +56,7 @@ def _is_notable(before: str, now: Reason, published: Published) -> bool:
     return now in (Reason.REPORT_REFUSED, Reason.NEVER_REPORTED) or not published.is_empty()
 
 
-def fall_event(target: Target, published: Published) -> Event | None:
+def fall_event(target: Target, published: PublishedMid) -> Event | None:
     """Return the Event about calculated resources that fall by more than a tenth of the node's allocatable.
 
     A withdrawal has an Event of its own.

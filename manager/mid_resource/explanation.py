@@ -36,7 +36,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Resource:
+class MidTerms:
     """One Mid resource; `published` is its value on the node, None where the key is absent."""
 
     published: int | None
@@ -55,7 +55,7 @@ class Explanation:
     since: str
     written: str
     sample: str
-    resources: dict[str, Resource]
+    resources: dict[str, MidTerms]
     newest_reason: str = ""
     """Reason code for the newest report, where it differs from the last write."""
     newest_text: str = ""
@@ -76,7 +76,7 @@ def explain(node: store.StoredNode, decided: Decision | None, shadow: MidStatus 
     """
     written, published = node.mid_status, formula.published_on(node)
     resources = {
-        mid: Resource(published.allocatable.get(mid), tuple(_terms(mid, written or shadow, is_shadow=written is None)))
+        mid: MidTerms(published.allocatable.get(mid), tuple(_terms(mid, written or shadow, is_shadow=written is None)))
         for mid in names.MID_RESOURCES
     }
     head = written or shadow or _unwritten(decided)

@@ -35,7 +35,7 @@ SET_BACK: Final = dt.timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedMid:
     """Mid resources in a node's status; a missing resource is absent."""
 
     capacity: Mapping[str, int]
@@ -67,18 +67,18 @@ class Target:
         return all(value is None for value in self.values.values())
 
 
-def published_on(node: pods.Node) -> Published:
+def published_on(node: pods.Node) -> PublishedMid:
     """Read the Mid resources of a node. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
     capacity, allocatable = (
         pods.units({mid: wire[mid] for mid in names.MID_RESOURCES if mid in wire})
         for wire in (node.status.capacity or {}, node.status.allocatable or {})
     )
-    return Published(capacity, allocatable)
+    return PublishedMid(capacity, allocatable)
 
 
 def calculated(
     terms: Mapping[str, Terms],
-    published: Published,
+    published: PublishedMid,
     max_increase_percent: int,
     *,
     same_sample: bool,
@@ -121,7 +121,7 @@ def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) ->
     return dataclasses.replace(target, values=values, closed=closed)
 
 
-def _published_or_written(published: Published, written: MidStatus | None) -> dict[str, int | None]:
+def _published_or_written(published: PublishedMid, written: MidStatus | None) -> dict[str, int | None]:
     lines = written.resources if written else {}
     before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
     return {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
@@ -135,7 +135,7 @@ _REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {
 }
 
 
-def kept(published: Published, reason: Reason, written: MidStatus | None) -> Target:
+def kept(published: PublishedMid, reason: Reason, written: MidStatus | None) -> Target:
     """Keep the published values. A key that is missing is restored from the last status annotation."""
     before = times.parse_rfc3339_or_none(written.floor_before if written else None)
     lines = written.resources if written else {}

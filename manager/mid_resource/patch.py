@@ -29,7 +29,7 @@ from api_types.node_metric.mid_resource import Terms
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client.backoff import Backoff
 from manager.mid_resource.decision import Action
-from manager.mid_resource.formula import Published, Target
+from manager.mid_resource.formula import PublishedMid, Target
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
 
@@ -64,7 +64,7 @@ def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold:
 def patch_reason(
     target: Target,
     action: Action,
-    published: Published,
+    published: PublishedMid,
     written: MidStatus | None,
     *,
     threshold: float,
@@ -94,7 +94,7 @@ def patch_reason(
 
 def _kept_reason(
     target: Target,
-    published: Published,
+    published: PublishedMid,
     written: MidStatus | None,
     last_usable: dt.datetime | None,
     *,
@@ -114,11 +114,11 @@ def _kept_reason(
     return PatchReason.EXPLANATION if is_unwritten else None
 
 
-def _below_floor(target: Target, published: Published) -> bool:
+def _below_floor(target: Target, published: PublishedMid) -> bool:
     return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
 
 
-def _floor_fell(target: Target, published: Published) -> bool:
+def _floor_fell(target: Target, published: PublishedMid) -> bool:
     """Check whether ended pods lowered a floor that is published: the room that they leave is not for new ones."""
     return any(
         line.bound_before is not None
@@ -135,14 +135,14 @@ def _floor_time_is_new(target: Target, written: MidStatus | None) -> bool:
     return written is None or written.floor_before != times.format_rfc3339(target.floor_before)
 
 
-def _closes(target: Target, published: Published, written: MidStatus | None) -> bool:
+def _closes(target: Target, published: PublishedMid, written: MidStatus | None) -> bool:
     """Check whether a node begins or ceases to be closed, or has more room than its own pods need while it is."""
     if target.closed and any((target.values.get(mid) or 0) < value for mid, value in published.allocatable.items()):
         return True
     return written is not None and written.closed != target.closed
 
 
-def _withdrawal_reason(target: Target, published: Published, written: MidStatus | None) -> PatchReason | None:
+def _withdrawal_reason(target: Target, published: PublishedMid, written: MidStatus | None) -> PatchReason | None:
     floor = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != floor or dict(published.capacity) != floor:
         return PatchReason.WITHDRAWAL
@@ -236,7 +236,7 @@ class WritePace:
         self._reverts = 0
         self._reverted_at: dt.datetime | None = None
 
-    def turn(self, published: Published, text: str | None, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
+    def turn(self, published: PublishedMid, text: str | None, now: dt.datetime, *, withdraws: bool) -> WriteTurn:
         """Return whether a node that differs from what it should have may be written.
 
         It has these Mid resources and this status annotation now.

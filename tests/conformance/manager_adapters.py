@@ -307,7 +307,7 @@ def target_of(case: Mapping[str, Any]) -> formula.Target:
         bound,
     )
     increase = holds.strategy.mid_max_increase_percent or 100
-    return formula.calculated(terms, formula.Published({}, {}), increase, same_sample=False)
+    return formula.calculated(terms, formula.PublishedMid({}, {}), increase, same_sample=False)
 
 
 def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
@@ -354,7 +354,7 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     reason = patch.patch_reason(
         formula.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
         Action.CALCULATE,
-        formula.Published(old, old),
+        formula.PublishedMid(old, old),
         written,
         threshold=case["resourceDiffThreshold"],
         refresh_period=dt.timedelta(seconds=case["updateTimeThresholdSeconds"]),

@@ -17,7 +17,7 @@ from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
 from manager.mid_resource.eviction.pods import Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
-from manager.mid_resource.eviction.shortage import Observation, Trigger, Watched
+from manager.mid_resource.eviction.shortage import Observation, Trigger, Watching
 from manager.mid_resource.reasons import Closed
 
 _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -67,7 +67,7 @@ class NodeTurn:
     name: str
     uid: str
     policy: EvictionPolicy
-    watched: Watched = field(default_factory=Watched)
+    watched: Watching = field(default_factory=Watching)
     record: MidEvictionRecord | None = None
     """The eviction annotation, as this process wrote it or as it was found."""
     last_attempt: dt.datetime = _NEVER

@@ -112,7 +112,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Watched:
+class Watching:
     """What the reports of a node have shown so far; a new leader begins with nothing."""
 
     newest: Observation | None = None
@@ -138,20 +138,20 @@ class Watched:
         return self.newest.sample - self.calm_since >= policy.readmit_after
 
 
-def watched(before: Watched, observation: Observation | None, policy: EvictionPolicy, closed_by: str = "") -> Watched:
+def watched(before: Watching, observation: Observation | None, policy: EvictionPolicy, closed_by: str = "") -> Watching:
     """Return the state after a report, which is None where it shows nothing. A sample counts once.
 
     `closed_by` is the cause that closed the node; empty where it is open.
     """
     if observation is None:
-        return Watched(newest=before.newest)
+        return Watching(newest=before.newest)
     last = before.newest
     if last is not None and observation.sample <= last.sample:
         return replace(before, newest=observation) if observation.sample == last.sample else before
     if last is not None and observation.sample - last.sample > policy.fresh:
-        before = Watched()
+        before = Watching()
     shown = observation.shortages(policy)
-    return Watched(
+    return Watching(
         newest=observation,
         reports={trigger: before.reports.get(trigger, 0) + 1 for trigger in shown},
         since={trigger: before.since.get(trigger, observation.sample) for trigger in shown},
@@ -193,7 +193,7 @@ class ReportPodUsage(msgspec.Struct, rename="camel", frozen=True, gc=False):
     pod_usage: mid_report.WireResources = mid_report.WireResources()
 
 
-class ReportStatus(msgspec.Struct, rename="camel", frozen=True):
+class FullStatus(msgspec.Struct, rename="camel", frozen=True):
     """Part of a report."""
 
     update_time: str | None = None
@@ -205,7 +205,7 @@ class ReportStatus(msgspec.Struct, rename="camel", frozen=True):
 class FullReport(msgspec.Struct, frozen=True):
     """A NodeMetric, as it is read before a pod is chosen."""
 
-    status: ReportStatus | None = None
+    status: FullStatus | None = None
 
 
 def observe_report(case: Case, calculated: Target, requests_from: str) -> Observation | None:
@@ -274,7 +274,7 @@ def _sum(usage: dict[str, int | None]) -> int | None:
 
 def fault(read: FullReport, observation: Observation, cold_start: dt.timedelta, now: dt.datetime) -> str:
     """Return why a report that was read again is nothing to evict for; empty where it is."""
-    status = read.status or ReportStatus()
+    status = read.status or FullStatus()
     sample = times.parse_rfc3339_or_none(status.update_time)
     if sample is None or sample < observation.sample or sample > now + FUTURE_TOLERANCE:
         return f"the report of {times.format_rfc3339(observation.sample)} was replaced by another one"

@@ -7,7 +7,7 @@ from api_types.node_metric.mid_resource import Terms
 from manager.mid_resource import patch
 from manager.mid_resource import patch as patch_rules
 from manager.mid_resource.decision import Action
-from manager.mid_resource.formula import Published, Target
+from manager.mid_resource.formula import PublishedMid, Target
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import Reason
 
@@ -21,7 +21,7 @@ def values(cpu, memory=1_000):
 
 
 def published(cpu, memory=1_000):
-    return Published(values(cpu, memory), values(cpu, memory))
+    return PublishedMid(values(cpu, memory), values(cpu, memory))
 
 
 def written(seconds_ago=10, reason=Reason.CALCULATED):
@@ -42,9 +42,9 @@ def cause(target, before, status_of_node=None, action=Action.CALCULATE):
         (published(1_000), 899, PatchReason.MOVED),
         (published(0), 1, PatchReason.MOVED),
         (published(0), 0, None),
-        (Published({}, {}), 0, PatchReason.KEY_MISSING),
-        (Published(values(1_000), {MEMORY: 1_000}), 1_000, PatchReason.KEY_MISSING),
-        (Published({MEMORY: 1_000}, values(1_000)), 1_000, PatchReason.KEY_MISSING),  # not in capacity
+        (PublishedMid({}, {}), 0, PatchReason.KEY_MISSING),
+        (PublishedMid(values(1_000), {MEMORY: 1_000}), 1_000, PatchReason.KEY_MISSING),
+        (PublishedMid({MEMORY: 1_000}, values(1_000)), 1_000, PatchReason.KEY_MISSING),  # not in capacity
     ],
 )
 def test_a_calculated_value_is_written_when_it_moved_or_a_key_is_missing(before, after, expected):

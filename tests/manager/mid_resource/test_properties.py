@@ -12,7 +12,7 @@ from api_types.node_metric.mid_resource import Terms
 from manager.mid_resource import formula
 from manager.mid_resource import patch as writing
 from manager.mid_resource.decision import Action
-from manager.mid_resource.formula import Published
+from manager.mid_resource.formula import PublishedMid
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -36,7 +36,7 @@ one = st.builds(
 )  # fmt: skip
 inputs = st.fixed_dictionaries({"cpu": one, "memory": one})
 lists = st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts)
-published = st.builds(Published, lists, lists)
+published = st.builds(PublishedMid, lists, lists)
 increases = st.integers(1, 100)
 withdrawals = st.sampled_from([reason for reason in Reason if STATUS[reason] is Status.WITHDRAWN])
 
@@ -98,10 +98,10 @@ def test_a_rise_is_bounded_per_sample_and_a_fall_never_is(given_inputs, before, 
 @settings(max_examples=20)
 @given(inputs, increases)
 def test_bounded_rises_arrive_in_the_end(given_inputs, increase):
-    before, goal = Published({}, {}), calculated(given_inputs, Published({}, {}), 100, same_sample=False).values
+    before, goal = PublishedMid({}, {}), calculated(given_inputs, PublishedMid({}, {}), 100, same_sample=False).values
     for _ in range(100):
         values = calculated(given_inputs, before, max(increase, 2), same_sample=False).values
-        before = Published(values, values)
+        before = PublishedMid(values, values)
     for mid, native in NATIVE.items():
         reach = 100 * share(given_inputs[native].allocatable, max(increase, 2))
         assert before.allocatable[mid] == goal[mid] or before.allocatable[mid] >= reach
@@ -115,7 +115,7 @@ def test_a_value_just_written_is_not_written_again(given_inputs, before, thresho
 
     def cause(now):
         return writing.patch_reason(
-            target, Action.CALCULATE, Published(values, values), written,
+            target, Action.CALCULATE, PublishedMid(values, values), written,
             threshold=threshold, refresh_period=dt.timedelta(seconds=300), now=now,
         )  # fmt: skip
 
@@ -135,7 +135,7 @@ def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, re
     cause = writing.patch_reason(
         target, Action.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW
     )
-    assert (cause is writing.PatchReason.WITHDRAWAL) is (before != Published(wanted, wanted))
+    assert (cause is writing.PatchReason.WITHDRAWAL) is (before != PublishedMid(wanted, wanted))
 
 
 @given(published, inputs)

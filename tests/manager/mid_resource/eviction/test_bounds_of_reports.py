@@ -18,7 +18,7 @@ def stamp(time):
 
 
 def fault(*, sample=NOON, now=NOON, cold_start=HOUR, **status):
-    read = shortage.FullReport(status=shortage.ReportStatus(update_time=stamp(sample), **status))
+    read = shortage.FullReport(status=shortage.FullStatus(update_time=stamp(sample), **status))
     return shortage.fault(read, SEEN, cold_start, now)
 
 
