@@ -159,7 +159,7 @@ FAULTS: Final = (
                 "cannot be read keeps no other limit low",
                 "tests/manager/test_hostile_nodes.py",
                 _DEEP,
-                "tests/manager/cli/test_restore_limits.py::test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low",
+                "tests/manager/cli/test_lowered_limits.py::test_a_key_of_managed_fields_that_is_too_deep_keeps_no_other_limit_low",
                 "e2e/cases/faults/test_deep_fields.py",
                 "e2e/cases/faults/test_nonsense_reports.py",
                 within=UNINTERRUPTED,

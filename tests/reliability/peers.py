@@ -19,12 +19,12 @@ _RENEWED = (
     f"{_CERTIFICATES}::test_a_new_client_certificate_is_used_from_the_next_request_on",
     f"{_CERTIFICATES}::test_half_replaced_files_leave_the_last_certificates_in_use",
 )
-_KOPF = "tests/manager/cache/test_config_watch.py"
+_KOPF = "tests/manager/cache/test_kopf_thread.py"
 _EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"
 _INFORMER = "tests/scheduler_plugin/load_watcher/test_informer.py"
-_STORE = "tests/manager/cli/admission/test_certificate_store.py"
+_STORE = "tests/manager/cli/admission/test_certificate.py"
 _RESUMED_WATCHER = f"{_INFORMER}::test_a_watch_that_fails_is_resumed_and_every_change_since_is_followed"
 _SILENCE_AND_RECOVERY = 110
 """Seconds to notice a silent peer, 90, and those in which a load watcher has followed what came since, 20."""
@@ -256,7 +256,7 @@ FAULTS: Final = (
             ),
             MANAGER: proof(
                 "away from the API server it has ended before another leads; without an agent Mid is withdrawn",
-                "tests/manager/leader_election/test_runner.py::test_a_leader_that_is_cut_off_has_ended_before_another_leads",
+                "tests/manager/test_lease.py::test_a_leader_that_is_cut_off_has_ended_before_another_leads",
                 _RESUMED_MANAGER,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "e2e/cases/faults/test_agent_away.py",

@@ -22,7 +22,7 @@ _UNUSABLE_FILE = proof(
     "tests/scheduler_plugin/plugins/trimaran/test_feed.py::test_a_file_that_cannot_be_used_costs_no_measurement",
     within=UNINTERRUPTED,
 )
-_STORE = "tests/manager/cli/admission/test_certificate_store.py"
+_STORE = "tests/manager/cli/admission/test_certificate.py"
 _CERTIFICATE = "tests/manager/cli/admission/test_certificate.py"
 _WATCHER_PROCESS = "tests/scheduler_plugin/load_watcher/test_process.py"
 _ENDS_WITH_ITS_NODE = CoveredBy("kill", "it ends with its node")
@@ -43,7 +43,7 @@ FAULTS: Final = (
             MANAGER: proof(
                 "the standby publishes what the newest reports give",
                 "e2e/cases/faults/test_leader.py::test_the_standby_writes_the_right_value_within_lease_and_five_seconds",
-                "tests/manager/leader_election/test_runner.py::test_a_candidate_leads_when_the_lease_of_a_dead_leader_has_expired",
+                "tests/manager/test_lease.py::test_a_candidate_leads_when_the_lease_of_a_dead_leader_has_expired",
                 within=20,
             ),
             EXTENDER: proof(
@@ -78,7 +78,7 @@ FAULTS: Final = (
             MANAGER: proof(
                 "another leads, and the resumed one writes nothing",
                 "e2e/cases/faults/test_leader.py::test_it_writes_nothing_after_its_successors_first_write",
-                "tests/manager/leader_election/test_elector.py::test_a_resumed_process_may_not_write_before_it_has_read_the_lease",
+                "tests/manager/test_lease.py::test_a_resumed_process_may_not_write_before_it_has_read_the_lease",
                 within=30,
             ),
             EXTENDER: proof(
@@ -210,7 +210,7 @@ FAULTS: Final = (
             ),
             WEBHOOK: proof(
                 "the clock of the API server decides when its certificate is renewed; a wrong one of the node is named",
-                "tests/manager/cli/admission/test_certificate_store.py::"
+                "tests/manager/cli/admission/test_certificate.py::"
                 "test_replicas_whose_clocks_differ_renew_nothing_in_turns",
                 within=UNINTERRUPTED,
             ),

@@ -11,7 +11,7 @@ from manager import __main__ as manager
 from manager.cli import lowered_limits
 from tests.fakes import cluster
 from tests.manager import in_process
-from tests.manager.cli.test_restore_limits import limits_of, lowered_pod
+from tests.manager.cli.test_lowered_limits import limits_of, lowered_pod
 
 STATUS_KEY = "koordinator.sh/mid-resource-status"
 

@@ -1,4 +1,8 @@
+import datetime as dt
 import json
+import time
+
+import yaml
 
 from api_types import names
 from manager.slo_config import evaluation
@@ -40,3 +44,100 @@ def test_advises_on_a_misspelled_key_of_the_config_map():
         'the document: seen "colocation_config", want the key colocation-config'
     ]
     assert evaluation.evaluate(None, {"resource-qos-config": "{}"}, exists=True).problems == ()
+
+
+THEN = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+LATER = THEN + dt.timedelta(hours=1)
+KEPT_IN = "koord-manager-last-good-config"
+
+
+def evaluated(text, before=None):
+    document = text if isinstance(text, str) else json.dumps(text)
+    return evaluation.evaluate(before, {names.COLOCATION_CONFIG_KEY: document}, exists=True)
+
+
+def noted(outcome, before=None, now=THEN):
+    return evaluation.annotation(outcome, before, now, kept_in=KEPT_IN)
+
+
+GOOD = evaluated({"enable": True})
+
+
+def test_a_valid_document_is_accepted_since_its_evaluation():
+    assert yaml.safe_load(noted(GOOD)) == {
+        "type": "Accepted",
+        "status": "True",
+        "lastTransitionTime": "2026-11-21T12:00:00Z",
+        "reason": "ColocationConfigApplied",
+        "message": "the configuration is in force; colocation is on",
+    }
+
+
+def test_a_refused_document_has_every_problem_and_the_configuration_in_force():
+    found = yaml.safe_load(noted(evaluated({"midCPUThresholdPercent": 150, "foo": 1}, GOOD.configuration)))
+    assert (found["status"], found["reason"]) == ("False", "ColocationConfigRejected")
+    assert KEPT_IN in found["message"]
+    assert "colocation is on" in found["message"]
+    assert [problem.split(":")[0] for problem in found["problems"]] == ["foo", "midCPUThresholdPercent"]
+    nothing_before = yaml.safe_load(noted(evaluated("{")))
+    assert (
+        nothing_before["message"] == "refused, and there is no earlier one: nothing changes until samples are too old"
+    )
+
+
+def test_a_document_with_a_refused_entry_is_accepted_in_part():
+    entry = {"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midCPUThresholdPercent": 300}
+    found = yaml.safe_load(noted(evaluated({"enable": True, "nodeConfigs": [entry]})))
+    assert (found["status"], found["reason"]) == ("True", "ColocationConfigIgnored")
+    assert found["message"].endswith("1 nodeConfigs entry, 1 of them ignored")
+
+
+def test_an_absent_key_means_the_defaults():
+    outcome = evaluation.evaluate(None, {}, exists=True)
+    assert yaml.safe_load(noted(outcome))["message"].startswith("the key colocation-config is absent or empty")
+
+
+def test_the_time_of_the_transition_stays_while_the_status_does():
+    refused = noted(evaluated("{", GOOD.configuration))
+    still = noted(evaluated("[", GOOD.configuration), before=refused, now=LATER)
+    assert yaml.safe_load(still)["lastTransitionTime"] == "2026-11-21T12:00:00Z"
+    fixed = noted(GOOD, before=still, now=LATER)
+    assert yaml.safe_load(fixed)["lastTransitionTime"] == "2026-11-21T13:00:00Z"
+
+
+def test_replaces_the_text_of_another_client():
+    for text in ("", "[1]", "{", "message: none", "- type: Accepted"):
+        assert yaml.safe_load(noted(GOOD, before=text))["status"] == "True"
+
+
+def test_yaml_that_multiplies_is_replaced_without_being_expanded():
+    levels = [f"l{level}: &l{level} {{<<: [{', '.join([f'*l{level - 1}'] * 8)}]}}" for level in range(1, 15)]
+    began = time.process_time()
+    for head in ("", noted(GOOD)):
+        text = head + "l0: &l0 {a: 1, b: 2}\n" + "\n".join(levels)
+        assert noted(GOOD, before=text, now=LATER) == (noted(GOOD) if head else noted(GOOD, now=LATER))
+    assert time.process_time() - began < 1
+
+
+def test_a_document_with_many_long_problems_stays_readable_and_small():
+    text = noted(evaluated({f"{number}{'x' * 500}": number for number in range(100)}, GOOD.configuration))
+    found = yaml.safe_load(text)
+    assert (len(found["problems"]), found["furtherProblems"]) == (10, 90)
+    assert len(text) < 5000
+
+
+def test_kubectl_describe_cuts_no_line_of_ordinary_problems():
+    text = noted(evaluated({"midCPUThresholdPercent": 150, "nodePredictPolicy": {"predictor": "crystal-ball"}}))
+    assert max(map(len, text.splitlines())) <= 138
+
+
+def test_keys_that_are_accepted_without_effect_are_named():
+    found = yaml.safe_load(noted(evaluated({"enable": True, "cpuReclaimThresholdPercent": 60})))
+    assert found["status"] == "True"
+    assert found["unused"].startswith("accepted without effect")
+    assert found["unused"].endswith(": cpuReclaimThresholdPercent")
+    assert "unused" not in yaml.safe_load(noted(GOOD))
+
+
+def entry(name, **keys):
+    return {"name": name, "nodeSelector": {"matchLabels": {"pool": name}}, **keys}

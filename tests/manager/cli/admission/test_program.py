@@ -18,7 +18,7 @@ from manager.cli.admission.settings import AdmissionSettings
 from manager.cli.admission.webhook import AdmissionProgram
 from tests.fakes import apiserver, cluster
 from tests.manager import in_process
-from tests.manager.cli.admission.test_certificate_store import CONFIGURATION, HOST, SECRET, secret, trusting
+from tests.manager.cli.admission.test_certificate import CONFIGURATION, HOST, SECRET, secret, trusting
 from tests.manager.cli.admission.test_webhook import UID, review_of
 from tests.manager.in_process import get, run, until
 from tools.localcluster.host import ports

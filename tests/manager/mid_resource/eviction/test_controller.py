@@ -1,9 +1,16 @@
+"""Evictions that the apiserver or its admission refuses: one pod is concerned, and none of another namespace."""
+
 import datetime as dt
 
 import pytest
 
 from apiserver_client import session
+from benchmarks import take_back
+from benchmarks.take_back import RISE_SECONDS, calculated_millis
+from manager.metrics.collectors import AttemptResult
+from tests.fakes import cluster
 from tests.manager.evictions import EVICT, TENANT, budget_refuses
+from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start, status
 
 
 async def test_evicts_after_three_reports_one_pod_each_two_minutes_down_to_what_is_calculated(short):
@@ -395,3 +402,224 @@ async def test_a_node_that_is_created_again_begins_again(short):
     await short.report()
     await short.round()
     assert short.evicted == []
+
+
+async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_takes_no_right(short):
+    """A webhook may answer 403, and so does the apiserver for a pod of a namespace that is being deleted."""
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    short.add_pod("theirs", namespace="zzz")
+
+    def forbids(request):
+        if request.path.endswith("/a/eviction"):
+            raise cluster.Refusal(403, "Forbidden", "a", "admission webhook denied the request")
+
+    short.server.on_write = forbids
+    may_evict = []
+    for _ in range(8):
+        await short.minutes(1)
+        await short.world.evictor.check_rights()
+        may_evict.append(short.world.evictor.may_evict())
+    assert short.evicted == ["b", "c"]
+    assert all(may_evict)
+    assert "MidEvictionRefused" in short.reasons()
+
+
+async def test_a_right_that_is_taken_back_is_known_with_the_first_eviction_that_is_forbidden(short):
+    await short.start()
+    await short.lose_the_right()
+    assert short.attempts() == 1
+    await short.world.evictor.check_rights()
+    assert not short.world.evictor.may_evict()
+    await short.minutes(5)
+    assert (short.evicted, short.attempts()) == ([], 1)
+    assert "MidEvictionNotAllowed" in short.reasons()
+
+
+async def test_many_refused_pods_of_one_namespace_do_not_end_the_evictions_of_a_node(short):
+    await short.start()
+    for index in range(40):
+        short.add_pod(f"refused-{index}", 100)
+    short.add_pod("theirs", 100, namespace="zzz")
+    budget_refuses(short.server)
+    await short.minutes(7, calculated=(100, 10_000))
+    assert short.evicted == []
+    await short.minutes(4, calculated=(100, 10_000))
+    assert short.evicted == ["theirs"]
+
+
+async def test_a_pod_that_stays_after_a_conflict_is_evicted_later(short):
+    """The apiserver answers so as well where the status of a pod that starts changes all the time."""
+    await short.start()
+    short.add_pod("a", 3000)
+    conflicts = []
+
+    def conflict_once(request):
+        if request.path.endswith("/eviction") and not conflicts:
+            conflicts.append(request)
+            raise cluster.Refusal(409, "Conflict", "a", "the object has been modified")
+
+    short.server.on_write = conflict_once
+    await short.minutes(5)
+    assert (short.evicted, len(conflicts)) == ([], 1)
+    await short.minutes(5)
+    assert short.evicted == ["a"]
+
+
+OVERLOADED = cluster.Refusal(429, "TooManyRequests", "a", "too many requests")
+AWAY = cluster.Refusal(503, "ServiceUnavailable", "a", "etcd is away")
+
+
+def counted(short, cause="MidCPUShort"):
+    """Return the results of the attempts for a cause, without those that never were."""
+    sample = short.world.telemetry.registry.get_sample_value
+    name = "koord_manager_mid_evictions_total"
+    counts = {each.value: sample(name, {"cause": cause, "result": each.value}) for each in AttemptResult}
+    return {result: count for result, count in counts.items() if count}
+
+
+async def attempted_once(short, *answers):
+    """Let the first attempt be answered so, or accepted; return after it."""
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    left = list(answers)
+
+    def answer(request):
+        if request.path.endswith("/eviction") and left:
+            raise left.pop(0)
+
+    short.server.on_write = answer
+    await short.minutes(2)
+    await short.report()
+    await short.round()
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        ([], "evicted"),
+        ([cluster.Refusal(404, "NotFound", "a")], "gone"),
+        ([cluster.Refusal(409, "Conflict", "a")], "gone"),
+        ([cluster.Refusal(500, "InternalError", "a", "more than one budget")], "refused"),
+        ([cluster.Refusal(403, "Forbidden", "a", "admission webhook denied the request")], "refused"),
+        ([OVERLOADED], "failed"),
+        ([AWAY], "failed"),
+    ],
+)
+async def test_an_attempt_is_counted_by_its_result(short, answers, result):
+    await attempted_once(short, *answers)
+    assert counted(short) == {result: 1}
+    sample = short.world.telemetry.registry.get_sample_value
+    evicted = sample("koord_manager_namespace_mid_evicted_pods_total", {"namespace": "tenant"})
+    assert evicted == (1 if result == "evicted" else 0)
+
+
+async def test_an_attempt_without_the_right_is_forbidden(short):
+    await short.start()
+    await short.lose_the_right()
+    assert counted(short) == {"forbidden": 1}
+
+
+async def test_every_refusal_of_a_budget_is_counted(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    budget_refuses(short.server)
+    await short.minutes(4)
+    assert short.attempts() > 1
+    assert counted(short) == {"refused": short.attempts()}
+
+
+async def test_protected_pods_are_counted_at_each_attempt(short):
+    """Two of three name no feature by which they may be evicted."""
+    await short.start()
+    protects = {"koordinator.sh/eviction-policy": "[]"}
+    for name, annotations in (("a", protects), ("b", protects), ("c", {})):
+        short.add_pod(name, annotations=annotations)
+    await short.minutes(2)
+    await short.report()
+    await short.round()
+    assert short.evicted == ["c"]
+    assert short.world.telemetry.registry.get_sample_value("koord_manager_mid_protected_pods_total") == 2
+
+
+CORDONED = {"spec": {"unschedulable": True}}
+WITHOUT_PROD = {"calculated": (0, 0)}
+
+
+async def start_cordoned(short, **given):
+    await start(short, **given)
+    await change(short, CORDONED)
+    assert status(short)[0] == "Cordoned"
+
+
+@pytest.mark.parametrize("document", [EVICT, {"enable": True}])
+async def test_a_shortage_evicts_none_and_is_no_reason_for_advice_until_the_node_is_uncordoned(short, document):
+    """`kubectl drain` moves Prod away, and next to nothing is calculated for a node without Prod."""
+    await start_cordoned(short, document=document)
+    await short.minutes(10, **WITHOUT_PROD)
+    assert (short.evicted, short.annotation()) == ([], None)
+    assert not {"MidPodEvicted", "MidEvictionAdvised"} & short.reasons()
+    await change(short, {"spec": {"unschedulable": None}})
+    await short.minutes(2, **WITHOUT_PROD)
+    assert {"MidPodEvicted", "MidEvictionAdvised"} & short.reasons()
+
+
+async def test_a_shortage_that_began_before_evicts_no_further_pod(short):
+    await start(short)
+    await short.minutes(3, **WITHOUT_PROD)
+    assert len(short.evicted) == 1
+    await change(short, CORDONED)
+    await short.minutes(10, **WITHOUT_PROD)
+    assert len(short.evicted) == 1
+
+
+async def test_high_memory_evicts_because_prod_that_grows_there_needs_it(short):
+    await start_cordoned(short)
+    of_pod = {"podUsage": {"resources": {"memory": "1000"}}, "namespace": TENANT}
+    used = [{"name": f"m{index}", **of_pod} for index in range(4)]
+    await short.minutes(4, memory=(11_000, 4_000), podsMetric=used, **WITHOUT_PROD)
+    assert len(short.evicted) == 1
+    assert short.annotation()["trigger"] == "NodeMemoryHigh"
+
+
+@pytest.mark.parametrize("cause", ["leaves", "drain"])
+async def test_a_departure_and_a_drain_evict_every_mid_pod(short, cause):
+    await start_cordoned(short)
+    if cause == "leaves":
+        await change(short, DISRUPTED)
+    else:
+        short.world.configure({**EVICT, "midEmergency": "drain"})
+        await short.world.config.refresh()
+        await short.world.settle()
+    await short.minutes(2)
+    assert len(short.evicted) == 4
+
+
+async def shares(fleet, seconds):
+    return {seen.second: seen async for seen in fleet.run(seconds)}
+
+
+async def test_a_fleet_takes_mid_back_within_fifteen_minutes_of_the_first_second_of_the_rise():
+    fleet = take_back.fleet(50, (0.5, 0.9))
+    seen = await shares(fleet, 900)
+    assert min(each.fits for each in seen.values()) < 75, "a fleet that is short"
+    assert seen[900].fits >= 98
+    assert fleet.most_within_a_minute() == fleet.permitted_within_a_minute() == 5
+    assert fleet.beyond_budget() == 0
+
+
+async def test_no_more_goes_than_is_needed_and_only_where_a_node_is_short():
+    fleet = take_back.fleet(20, (0.5, 0.9), seed=2)
+    before = fleet.requested_millis()
+    await shares(fleet, 900)
+    limit, left, largest = calculated_millis(RISE_SECONDS), fleet.requested_millis(), {}
+    for node, millis in fleet.evicted_millis():
+        largest[node] = max(millis, largest.get(node, 0))
+    assert largest
+    for node, millis in largest.items():
+        assert before[node] > limit
+        assert left[node] + millis > limit, "without the last pod that went, or a budget that refused an earlier one"
