@@ -218,25 +218,23 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
         sizes = self.smoothing_window_sizes
         if self.smoothing_window_size is None and self.formula == "corrected":
             read = self.provider_specs() if specs is None else specs
-            sizes = {**_UNSMOOTHED, **_smoothed_minutes(read), **(sizes or {})}
+            queries = {spec.type: spec.queries for spec in read if spec.type == provider_spec.PROMETHEUS}
+            minutes = {name: SMOOTHED_MINUTES[preset] for name, preset in queries.items() if preset in SMOOTHED_MINUTES}
+            sizes = {**_UNSMOOTHED, **minutes, **(sizes or {})}
         changed = self.model_copy(update={"smoothing_window_sizes": sizes, "risk_limit_weights": weights})
         return changed.completed(smoothing_window_size=5)
 
     def problems(self) -> list[Problem]:
         """Return the problems of completed arguments."""
-        problems = super().problems()
+        problems, sizes = super().problems(), self.smoothing_window_sizes or {}
         if (self.smoothing_window_size or 0) < 1:
             problems.append(problem(("smoothingWindowSize",), self.smoothing_window_size, "1 or more"))
         problems += [
-            problem(("smoothingWindowSizes", name), size, "1 or more")
-            for name, size in (self.smoothing_window_sizes or {}).items()
-            if size < 1
+            problem(("smoothingWindowSizes", name), sizes[name], "1 or more") for name in sizes if sizes[name] < 1
         ]
-        providers = ", ".join(provider_spec.NEEDS)
+        want = f"names of providers: {', '.join(provider_spec.NEEDS)}"
         problems += [
-            problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
-            for name in self.smoothing_window_sizes or {}
-            if name not in provider_spec.NEEDS
+            problem(("smoothingWindowSizes",), name, want) for name in sizes if name not in provider_spec.NEEDS
         ]
         for resource, weight in (self.risk_limit_weights or {}).items():
             if resource not in (names.CPU, names.MEMORY):
@@ -286,13 +284,11 @@ def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpe
     """
     trimaran = {name: args for name, args in all_args.items() if isinstance(args, TrimaranArgs)}
     naming = {name: args.provider_specs() for name, args in trimaran.items() if args.names_a_provider()}
+    first = next(iter(naming or trimaran), None)
     for name, specs in naming.items():
-        first = next(iter(naming))
-        if specs != naming[first]:
+        if first is not None and specs != naming[first]:
             raise Contradiction(name, f"the providers of {first}, or none: one load watcher serves all plugins")
-    if naming:
-        return next(iter(naming.values()))
-    return next((args.provider_specs() for args in trimaran.values()), [])
+    return [] if first is None else trimaran[first].provider_specs()
 
 
 class Contradiction(ValueError):
@@ -333,11 +329,3 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
     if args.metric_providers and (nested or flat_keys):
         want = "metricProviders or metricProvider, not both"
         yield problem(("metricProviders",), [spec.type for spec in args.metric_providers], want)
-
-
-def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:
-    return {
-        spec.type: SMOOTHED_MINUTES[spec.queries]
-        for spec in specs
-        if spec.type == provider_spec.PROMETHEUS and spec.queries in SMOOTHED_MINUTES
-    }
