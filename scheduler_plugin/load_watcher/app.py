@@ -122,29 +122,20 @@ class LoadWatcherApp:
         names = ", ".join(provider.name for provider in providers)
         where = listening.host_and_port(endpoint.address, self.port)
         log.info("serving on %s from %s; %d snapshots restored", where, names, restored)
-        try:
-            await self._work(providers, nodes, watcher, counted)
-        finally:
-            endpoint.stop()
-            await watcher.close()
-
-    async def _work(
-        self,
-        providers: Sequence[Provider],
-        nodes: informer.NodeInformer | None,
-        watcher: Watcher,
-        counted: WatcherMetrics,
-    ) -> None:
-        with_reports = any(provider.name == provider_spec.NODE_METRIC for provider in providers)
 
         async def watch() -> None:
             if nodes is not None:
                 await nodes.first_lists()
             await watcher.check()
-            await watcher.run(self._chosen.interval_seconds, counted.observe)
+            await watcher.run(chosen.interval_seconds, counted.observe)
 
+        with_reports = any(provider.name == provider_spec.NODE_METRIC for provider in providers)
         informing = [nodes.run(with_reports=with_reports)] if nodes is not None else []
-        await tasks.run([watch(), *informing], self._stop)
+        try:
+            await tasks.run([watch(), *informing], self._stop)
+        finally:
+            endpoint.stop()
+            await watcher.close()
 
     def _ready(self) -> ProbeResult:
         try:

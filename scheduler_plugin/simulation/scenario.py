@@ -86,24 +86,19 @@ def from_series(
         "pods": str(pods_per_node),
     }
     status = pods.NodeStatus(capacity=allocatable, allocatable=allocatable)
-    simulated = []
+    count, simulated = len(cpu_millis), []
+    starts = at_seconds if at_seconds is not None else [0.0] * count
+    lifetimes = lifetime_seconds if lifetime_seconds is not None else [math.inf] * count
     for index, (cpu, cpu_request) in enumerate(zip(cpu_millis, request_cpu_millis, strict=True)):
         memory_request = request_memory_bytes[index] if request_memory_bytes is not None else 0
         memory = memory_bytes[index] if memory_bytes is not None else np.full(len(cpu), float(memory_request))
         usage = np.array([cpu, memory], dtype=np.float64)
         if not usage.size or not np.isfinite(usage).all() or usage.min() < 0:
-            raise ValueError(
-                f"series {index} is empty, or not all of its {usage.shape[1]} steps are numbers of 0 or more"
-            )
+            steps_text = f"all of its {usage.shape[1]} steps are numbers of 0 or more"
+            raise ValueError(f"series {index} is empty, or not {steps_text}")
         requests: pods.QuantityMap = {"cpu": f"{cpu_request}m", "memory": str(memory_request)}
-        simulated.append(
-            SimulatedPod(
-                new_pod(f"pod-{index}", requests, priority),
-                usage,
-                at_seconds=at_seconds[index] if at_seconds is not None else 0.0,
-                lifetime_seconds=lifetime_seconds[index] if lifetime_seconds is not None else math.inf,
-            )
-        )
+        pod = new_pod(f"pod-{index}", requests, priority)
+        simulated.append(SimulatedPod(pod, usage, starts[index], lifetimes[index]))
     width = len(str(max(node_count - 1, 0)))
     nodes = [
         SimulatedNode(pods.Node(metadata=pods.ObjectMeta(name=f"node-{index:0{width}}"), status=status))

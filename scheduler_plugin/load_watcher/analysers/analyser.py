@@ -14,6 +14,7 @@ Whatever an analyser does, the measurements without it are served.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -77,6 +78,9 @@ class AnalyserFailed(Exception):
     """The result cannot be used; the message names the analyser, and what was seen."""
 
 
+_Done = concurrent.futures.Future[Mapping[str, NodeMetrics] | Exception]
+
+
 class GuardedAnalyser:
     """One analyser, at most one call of which runs at a time."""
 
@@ -89,42 +93,26 @@ class GuardedAnalyser:
         """Return the checked result. Raises AnalyserFailed."""
         if self._thread is not None and self._thread.is_alive():
             raise AnalyserFailed(f"analyser {self.name}: an earlier call has not returned, so it is not called")
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Mapping[str, NodeMetrics] | Exception] = loop.create_future()
+        done: _Done = concurrent.futures.Future()
+        done.set_running_or_notify_cancel()  # a result that comes too late is no error
         # A daemon: a thread pool would wait for it at exit.
         self._thread = threading.Thread(
-            target=self._work, args=(window, nodes, loop, done), name=f"analyser-{self.name}", daemon=True
+            target=self._work, args=(window, nodes, done), name=f"analyser-{self.name}", daemon=True
         )
         self._thread.start()
         try:
-            result = await asyncio.wait_for(done, LONGEST_SECONDS)
+            result = await asyncio.wait_for(asyncio.wrap_future(done), LONGEST_SECONDS)
         except TimeoutError:
             raise AnalyserFailed(f"analyser {self.name}: no result within {LONGEST_SECONDS:g} s") from None
         if isinstance(result, Exception):
             raise AnalyserFailed(f"analyser {self.name}: {result!r}") from result
         return result
 
-    def _work(
-        self,
-        window: Window,
-        nodes: Mapping[str, NodeMetrics],
-        loop: asyncio.AbstractEventLoop,
-        done: asyncio.Future[Mapping[str, NodeMetrics] | Exception],
-    ) -> None:
-        result: Mapping[str, NodeMetrics] | Exception
+    def _work(self, window: Window, nodes: Mapping[str, NodeMetrics], done: _Done) -> None:
         try:
-            result = _checked(self._guarded.analyse(window, _copied(nodes)), window, nodes)
+            done.set_result(_checked(self._guarded.analyse(window, _copied(nodes)), window, nodes))
         except BaseException as error:  # foreign code may raise anything, SystemExit as well
-            result = error if isinstance(error, Exception) else RuntimeError(repr(error))
-
-        def finish() -> None:
-            if not done.done():
-                done.set_result(result)
-
-        try:
-            loop.call_soon_threadsafe(finish)
-        except RuntimeError:  # the loop is closed, so the result is not wanted
-            return
+            done.set_result(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
 def load_guarded(names: Sequence[str]) -> list[GuardedAnalyser]:
