@@ -273,16 +273,12 @@ class WatcherMetrics:
             ["analyser"],
         )
         findings = counter(f"{_PREFIX}findings", "Impossible or missing measurements, by kind.", ["finding"])
-        usable = Gauge(
-            f"{_PREFIX}nodes", "Nodes with a usable measurement in the newest refresh.", ["window"], registry=into
-        )
+        gauge = functools.partial(Gauge, labelnames=["window"], registry=into)
+        usable = gauge(f"{_PREFIX}nodes", "Nodes with a usable measurement in the newest refresh.")
         self._problems = counter(f"{_PREFIX}problems", "Failed parts of a refresh, and disagreements of providers.")
         self._refreshes = counter(f"{_PREFIX}refreshes", "Refreshes of a window.")
-        age = Gauge(
-            f"{_PREFIX}window_age_seconds",
-            "Seconds since the newest data of a window ended; NaN before the first.",
-            ["window"],
-            registry=into,
+        age = gauge(
+            f"{_PREFIX}window_age_seconds", "Seconds since the newest data of a window ended; NaN before the first."
         )
         for duration in DURATIONS_SECONDS:
             age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))

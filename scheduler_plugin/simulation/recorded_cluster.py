@@ -29,7 +29,6 @@ from scheduler_plugin.state import node_report, pod_info
 from scheduler_plugin.state.node_columns import Floats
 
 T = TypeVar("T")
-
 ANNOTATION: Final = "koordinator.sh/simulation"
 """Pod annotation in JSON: cpu and memory (its usage), afterSeconds (time of its arrival), lifetimeSeconds."""
 
@@ -290,16 +289,12 @@ def _objects(file: str, kind: str) -> list[Mapping[str, Any]]:
         documents = [json.loads(text)] if is_json else list(yaml.load_all(text, Loader=_LOADER))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise BadRecording(f"{file}: {error}") from error
-    items = [item for document in documents if document is not None for item in _items(document)]
+    items: list[Any] = []
+    for document in documents:
+        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        items += document["items"] if is_list else [] if document is None else [document]
     for item in items:
         if not isinstance(item, dict) or item.get("kind", kind) != kind:
             kinds = item.get("kind") if isinstance(item, dict) else type(item).__name__
             raise BadRecording(f"{file} holds {kinds}, want {kind} objects as `kubectl get -o json` prints them")
     return items
-
-
-def _items(document: Any) -> Iterator[Any]:
-    if isinstance(document, dict) and isinstance(document.get("items"), list):
-        yield from document["items"]
-    else:
-        yield document

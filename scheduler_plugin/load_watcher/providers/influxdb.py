@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,14 +20,6 @@ _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
 _ERROR: Final = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """Organization and bucket of the points."""
-
-    org: str
-    bucket: str
-
-
 class InfluxDbProvider(HttpProvider):
     """Client of one server. A token that can read the bucket is enough."""
 
@@ -36,31 +27,31 @@ class InfluxDbProvider(HttpProvider):
     has_deviation = True
     health_path = "/health"
 
-    def __init__(self, reach: Reach, bucket: Bucket, nodes: ReadKnownNodes) -> None:
+    def __init__(self, reach: Reach, org: str, bucket: str, nodes: ReadKnownNodes) -> None:
         super().__init__(reach)
-        self._bucket = bucket
+        self._org, self._bucket = org, bucket
         self._nodes = nodes
 
     async def check(self) -> Sequence[str]:
         """Return a problem unless the bucket has a point of the last hour."""
-        text = f"{_source(self._bucket.bucket, '-1h', 'now()')} |> limit(n: 1) |> group() |> limit(n: 1)"
+        text = f"{_source(self._bucket, '-1h', 'now()')} |> limit(n: 1) |> group() |> limit(n: 1)"
         try:
             rows = list(_rows(await self._query(text)))
         except ProviderFailed as error:
             return (str(error),)
         if rows:
             return ()
-        return (f"{self._address}: bucket {self._bucket.bucket!r} has no koordlet_usage of nodes in the last hour",)
+        return (f"{self._address}: bucket {self._bucket!r} has no koordlet_usage of nodes in the last hour",)
 
     async def fetch(self, window: Window) -> Fetched:
         """Return mean and deviation of each node over the window. Raises ProviderFailed."""
-        return percents(await self._query(flux(self._bucket.bucket, window)), window.duration, self._nodes())
+        return percents(await self._query(flux(self._bucket, window)), window.duration, self._nodes())
 
     async def _query(self, text: str) -> str:
         response = await self._client.send(
             "POST",
             "/api/v2/query",
-            params={"org": self._bucket.org},
+            params={"org": self._org},
             headers={"Content-Type": "application/vnd.flux", "Accept": "application/csv"},
             content=text,
         )

@@ -63,7 +63,7 @@ def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
     reach = _reach(spec, "", lambda: {"Authorization": f"Token {_token(spec)}"}, influxdb.TIMEOUT_SECONDS)
-    return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), context.nodes)
+    return influxdb.InfluxDbProvider(reach, spec.org, spec.bucket, context.nodes)
 
 
 def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:

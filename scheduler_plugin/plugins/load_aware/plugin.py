@@ -45,7 +45,6 @@ from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import Vector
 
 _EXPIRED: Final = 1  # reason code
-
 _OTHER, _PROD = 0, 1  # first axis of the columns: the class of the pods
 
 _LOWEST_SCORE_WITHIN_LIMITS: Final = 20
@@ -134,8 +133,6 @@ class LoadAware(Filter):
             *(f"node(s) {resource} aggregated usage exceed threshold" for resource in self._resources),
         )
 
-    # columns
-
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self._columns.grow(capacity)
@@ -205,8 +202,6 @@ class LoadAware(Filter):
             return math.inf
         updated_at = load.report.update_time if load.report else None
         return -math.inf if updated_at is None else updated_at + self._expiration_seconds
-
-    # results
 
     def reject(
         self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None

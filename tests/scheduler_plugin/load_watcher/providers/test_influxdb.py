@@ -27,7 +27,7 @@ ROWS = (
 
 def provider(address: str) -> influxdb.InfluxDbProvider:
     reach = Reach(address, lambda: {"Authorization": "Token t"}, 2.0)
-    return influxdb.InfluxDbProvider(reach, influxdb.Bucket("koord", "history"), lambda: NODES)
+    return influxdb.InfluxDbProvider(reach, "koord", "history", lambda: NODES)
 
 
 async def test_returns_mean_and_deviation_in_percent_of_capacity() -> None:
