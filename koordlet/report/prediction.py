@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from api_types import names
+from api_types import names, wire_model
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Record, Scores
-from koordlet.prediction.peaks import Peak
+from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
 from koordlet.report import status
 from koordlet.samples import Resource
@@ -23,11 +23,27 @@ def units(amounts: WholeAmounts) -> dict[str, int]:
 
 
 def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
-    terms = {}
-    for name in ("class_peak", "pod_sum_peak", "cold_requests", "system_peak"):
-        cpu, memory = (getattr(prediction.prod[resource], name) for resource in (Resource.CPU, Resource.MEMORY))
-        terms[name] = None if cpu is None or memory is None else status.peak_resources(cpu, memory)
-    return node_metric.ProdPrediction(peak=status.whole_resources(units(prediction.prod_peak)), **terms)
+    cpu, memory = prediction.prod[Resource.CPU], prediction.prod[Resource.MEMORY]
+    return node_metric.ProdPrediction(
+        peak=status.whole_resources(units(prediction.prod_peak)),
+        class_peak=_term(cpu.class_peak, memory.class_peak),
+        pod_sum_peak=_term(cpu.pod_sum_peak, memory.pod_sum_peak),
+        cold_requests=_term(cpu.cold_requests, memory.cold_requests),
+        system_peak=_term(cpu.system_peak, memory.system_peak),
+    )
+
+
+def _term(cpu_cores: float | None, memory_bytes: float | None) -> wire_model.ResourceList | None:
+    """Return one term of a peak, None where the predictor has none."""
+    return None if cpu_cores is None or memory_bytes is None else status.peak_resources(cpu_cores, memory_bytes)
+
+
+def _node(cpu: NodePeak, memory: NodePeak) -> node_metric.NodePrediction:
+    return node_metric.NodePrediction(
+        mean=status.peak_resources(cpu.mean, memory.mean),
+        stdev=status.peak_resources(cpu.stdev, memory.stdev),
+        peak=status.peak_resources(cpu.peak, memory.peak),
+    )
 
 
 def _levels(prod: Mapping[Resource, Peak]) -> node_metric.CalibrationLevels | None:
@@ -54,14 +70,7 @@ def publishable(
             level=_levels(prediction.prod),
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
-            node=node_metric.NodePrediction(
-                **{
-                    name: status.peak_resources(getattr(node[Resource.CPU], name), getattr(node[Resource.MEMORY], name))
-                    for name in ("mean", "stdev", "peak")
-                }
-            )
-            if node
-            else None,
+            node=_node(node[Resource.CPU], node[Resource.MEMORY]) if node else None,
             prod=_prod(prediction),
             evaluation=publishable_records(evaluated),
         ),
