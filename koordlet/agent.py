@@ -58,7 +58,6 @@ class Agent:
         self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
-        self._tick_times = agent_metrics.TickTimes()
         self._peak_comparison = node_metrics.PeakComparison()
         self._published: sending.Published | None = None
         self._last_tick = time.monotonic()
@@ -71,7 +70,6 @@ class Agent:
             agent_metrics.AgentCollector(
                 self.reports,
                 self.counts,
-                self._tick_times,
                 self.view.watches,
                 self.checkpointer,
                 cluster=self.view,
@@ -122,7 +120,7 @@ class Agent:
         next_tick = time.monotonic()
         next_training = next_tick + TRAIN_SECONDS
         while not self.stop.is_set():
-            self._tick_times.lateness.add(max(time.monotonic() - next_tick, 0.0))
+            self.counts.tick_lateness.add(max(time.monotonic() - next_tick, 0.0))
             self._tick()
             self.checkpointer.handle_reset(self.view.reset_request)
             now = time.monotonic()
@@ -155,7 +153,7 @@ class Agent:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
-        self._tick_times.duration.add(self._last_tick - begin)
+        self.counts.tick_duration.add(self._last_tick - begin)
 
     def _plan_suppression(self) -> list[Change]:
         try:

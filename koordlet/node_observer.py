@@ -21,7 +21,7 @@ from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host import HostRoot
 from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import series
-from koordlet.metric_cache.interface import TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow
 from koordlet.metric_cache.store import MetricStore
 from koordlet.prediction import allocation, evaluation
 from koordlet.prediction.allocation import WholeAmounts

@@ -42,7 +42,7 @@ from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, RingShape, Tick
-from koordlet.collectors.rates import CpuReading, NoRate
+from koordlet.collectors.rates import NoRate
 from koordlet.samples import NoData, NumaSample, SeriesKey, SeriesKind, UsageSample
 
 
@@ -76,21 +76,16 @@ def cpu_cores(before: CpuTimes | None, now: CpuTimes, cpus_of_node: Mapping[int,
         return {}
     cores = {}
     for node, cpus in cpus_of_node.items():
-        rates = [_rate(before, now, cpu) for cpu in cpus]
+        passed = now.at_nanoseconds - before.at_nanoseconds
+        rates = [
+            counter_rates.cores_between(now.nanoseconds[cpu] - before.nanoseconds[cpu], passed, 1)
+            for cpu in cpus
+            if cpu in before.nanoseconds and cpu in now.nanoseconds
+        ]
         valid_rates = [rate for rate in rates if not isinstance(rate, NoRate)]
-        if len(valid_rates) == len(rates):
+        if len(valid_rates) == len(cpus):
             cores[node] = math.fsum(valid_rates)
     return cores
-
-
-def _rate(before: CpuTimes, now: CpuTimes, cpu: int) -> float | NoRate:
-    if cpu not in before.nanoseconds or cpu not in now.nanoseconds:
-        return NoRate.FIRST_READING
-    return counter_rates.cpu_cores(
-        CpuReading(cpu, before.nanoseconds[cpu], before.at_nanoseconds),
-        CpuReading(cpu, now.nanoseconds[cpu], now.at_nanoseconds),
-        1,
-    )
 
 
 def system_cpu_cores(system_cpu_cores: float, cpu_cores_of_node: Mapping[int, float]) -> dict[int, float]:

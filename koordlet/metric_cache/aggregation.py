@@ -15,8 +15,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from koordlet.metric_cache.interface import WindowSamples
 from koordlet.samples import RESOURCES, Resource, SeriesKey, UsageSample
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """The instants t with `until_seconds - seconds < t <= until_seconds`, in Unix time."""
+
+    until_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSamples:
+    """The samples of some series in a window, in the order they were appended."""
+
+    window: TimeWindow
+    keys: tuple[SeriesKey, ...]
+    at_seconds: NDArray[np.float64]
+    """[sample]: Unix time of each."""
+    values: NDArray[np.floating]
+    """[resource, series, sample]: cores and bytes, in the order of `samples.RESOURCES` and `keys`; NaN is no sample."""
+    weights: NDArray[np.float64] | None = None
+    """[sample]: number of instants of which each sample is the mean; None where each is of one instant."""
+
 
 Samples = NDArray[np.floating]
 Aggregate = NDArray[np.float64]

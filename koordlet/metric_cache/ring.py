@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api_types.colocation.controller_config import LONGEST_WINDOW_SECONDS
-from koordlet.metric_cache.aggregation import average
-from koordlet.metric_cache.interface import TimeWindow, WindowSamples
+from koordlet.metric_cache.aggregation import TimeWindow, WindowSamples, average
 from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
 _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
@@ -41,7 +40,7 @@ _EXPIRY_APPENDS = 60
 
 
 class RingCache:
-    """`MetricCache` over a ring. Threads may share it.
+    """Metric cache over a ring. Threads may share it.
 
     It holds `window_seconds` at one append every `interval_seconds` (fewer seconds if appends are more frequent, more
     if less frequent). `max_series` limits the cached pods and containers; samples of more are refused and counted.
@@ -73,7 +72,7 @@ class RingCache:
         return len(self._rows)
 
     def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
-        """Add the samples of one instant (see `MetricCache`)."""
+        """Add the samples of one instant. A value that is not a finite number of at least zero is no sample."""
         with self._lock:
             slot = self._appends % self._slots
             self._appends += 1
@@ -117,12 +116,12 @@ class RingCache:
                 self._release(key)
 
     def keys(self) -> list[SeriesKey]:
-        """Return the cached series (see `MetricCache`)."""
+        """Return the cached series, the oldest first."""
         with self._lock:
             return list(self._rows)
 
     def samples(self, keys: Sequence[SeriesKey], window: TimeWindow) -> WindowSamples:
-        """Return the samples of these series in the window (see `MetricCache`)."""
+        """Return the samples of these series in the window; a series that is not cached has none."""
         with self._lock:
             first = max(self._appends - self._slots, 0)
             stamps = self._at_seconds[np.arange(first, self._appends) % self._slots]
@@ -179,7 +178,7 @@ MEAN_SECONDS: Final = 60.0
 
 
 class LongWindowCache:
-    """`MetricCache` for long windows: a ring of all recent samples, and beside it 12 hours of means over a minute.
+    """Metric cache for long windows: a ring of all recent samples, and beside it 12 hours of means over a minute.
 
     A series without a sample in the whole first ring is in neither of them.
 
@@ -201,7 +200,7 @@ class LongWindowCache:
         self._newest_seconds = 0.0
 
     def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
-        """Add the samples of one instant (see `MetricCache`)."""
+        """Add the samples of one instant. A value that is not a finite number of at least zero is no sample."""
         self.ring.append(at_seconds, samples)
         self._newest_seconds = at_seconds
         self._open_appends += 1
@@ -219,11 +218,11 @@ class LongWindowCache:
         self._newest_seconds += seconds
 
     def keys(self) -> list[SeriesKey]:
-        """Return the cached series (see `MetricCache`)."""
+        """Return the cached series, the oldest first."""
         return self.ring.keys()
 
     def samples(self, keys: Sequence[SeriesKey], window: TimeWindow) -> WindowSamples:
-        """Return the samples of these series in the window, or means of them (see `MetricCache`)."""
+        """Return the samples of these series in the window, or means of them."""
         if window.seconds <= self._window_seconds or self.ring.holds_everything:
             return self.ring.samples(keys, window)
         means = self._means.samples(keys, window)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from koordlet.collectors.interface import RingShape
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import UsageStatistic
-from koordlet.metric_cache.interface import TimeWindow, WindowSamples
+from koordlet.metric_cache.aggregation import TimeWindow, UsageStatistic, WindowSamples
 from koordlet.metric_cache.ring import LongWindowCache, RingCache
 from koordlet.samples import SeriesKey, SeriesKind, Snapshot, UsageSample
 

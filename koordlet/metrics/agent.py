@@ -31,19 +31,6 @@ _KINDS = {
 }
 
 
-@dataclass(slots=True)
-class Counts:
-    """Counts of events since the agent started."""
-
-    ticks: int = 0
-    trainings: int = 0
-    unusable_values: int = 0
-    reports: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
-    early_reports: int = 0
-    last_report_seconds: float | None = None
-    """Unix time of the last written report."""
-
-
 _TICK_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -66,22 +53,19 @@ class Durations:
         return HistogramMetricFamily(name, documentation, buckets, self._total_seconds)
 
 
-class TickTimes:
-    """Duration and lateness of ticks, the only metrics that are counted during a tick."""
+@dataclass(slots=True)
+class Counts:
+    """Counts of events since the agent started."""
 
-    def __init__(self) -> None:
-        self.duration = Durations()
-        self.lateness = Durations()
-
-    def metrics(self) -> Iterator[Metric]:
-        """Return both histograms."""
-        yield self.duration.metric(
-            "koordlet_tick_duration_seconds", "Wall time of one tick: collect, aggregate, cache."
-        )
-        yield self.lateness.metric(
-            "koordlet_tick_lateness_seconds",
-            "Delay of a tick after its second; high for a starved or blocked agent.",
-        )
+    ticks: int = 0
+    tick_duration: Durations = field(default_factory=Durations)
+    tick_lateness: Durations = field(default_factory=Durations)
+    trainings: int = 0
+    unusable_values: int = 0
+    reports: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    early_reports: int = 0
+    last_report_seconds: float | None = None
+    """Unix time of the last written report."""
 
 
 class AgentCollector(Collector):
@@ -91,7 +75,6 @@ class AgentCollector(Collector):
         self,
         reports: ReportBuilder,
         counts: Counts,
-        tick_times: TickTimes,
         watches: Mapping[str, WatchState],
         checkpointer: Checkpointer,
         *,
@@ -102,12 +85,16 @@ class AgentCollector(Collector):
         self._observer = reports.observer
         self._checkpointer = checkpointer
         self._counts = counts
-        self._tick_times = tick_times
         self._watches_of = watches
 
     def collect(self) -> Iterable[Metric]:
         """Return all metrics of the agent itself."""
-        yield from self._tick_times.metrics()
+        yield self._counts.tick_duration.metric(
+            "koordlet_tick_duration_seconds", "Wall time of one tick: collect, aggregate, cache."
+        )
+        yield self._counts.tick_lateness.metric(
+            "koordlet_tick_lateness_seconds", "Delay of a tick after its second; high for a starved or blocked agent."
+        )
         yield from self._usage()
         yield from self._sources()
         yield from self._measurements()

@@ -17,7 +17,7 @@ import msgspec
 import numpy.typing as npt
 
 from component_base.http_endpoint import Page, Route
-from koordlet.metric_cache.interface import WindowSamples
+from koordlet.metric_cache.aggregation import WindowSamples
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import RESOURCES
 

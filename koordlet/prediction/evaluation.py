@@ -29,7 +29,7 @@ import numpy as np
 
 from api_types.colocation import controller_config
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.interface import WindowSamples
+from koordlet.metric_cache.aggregation import WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import STALE_SECONDS, Prediction
@@ -115,12 +115,6 @@ class Record(msgspec.Struct):
     horizon_seconds: float
     parameters: dict[str, Any]
     scores: dict[Resource, Scores]
-
-    def is_comparable(self, forecast: Forecast) -> bool:
-        """Return whether a forecast has this horizon and these parameters. One that is new since then is ignored."""
-        return self.horizon_seconds == forecast.horizon_seconds and all(
-            self.parameters.get(name, value) == value for name, value in forecast.parameters.items()
-        )
 
 
 _P90: Final = 0.9
@@ -300,7 +294,12 @@ class LiveEvaluation:
         self._undecayed_seconds = 0.0
         for name, peaks in forecast.peaks.items():
             before = self.records.get(name)
-            earlier = before.scores if before is not None and before.is_comparable(forecast) else {}
+            is_comparable = (  # a parameter that is new since then is ignored
+                before is not None
+                and before.horizon_seconds == forecast.horizon_seconds
+                and all(before.parameters.get(key, value) == value for key, value in forecast.parameters.items())
+            )
+            earlier = before.scores if before is not None and is_comparable else {}
             self.records[name] = record = Record(forecast.horizon_seconds, forecast.parameters, earlier)
             for resource, requested in forecast.requested.items():
                 usage = min(forecast.highest[resource], forecast.capacity.get(resource, math.inf))

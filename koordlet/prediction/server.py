@@ -189,8 +189,9 @@ class PredictionServer:
         parameters = self._answering(parameters)
         if instant.allocatable is None:
             return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
-        since_seconds = self._since_seconds()
-        if since_seconds is None:
+        prod = [class_series.PROD]
+        since_seconds = float(self._models.first_seconds(prod)[0]) if class_series.PROD in self._models else math.nan
+        if math.isnan(since_seconds):
             return NoPrediction("the Prod class has no sample yet")
         loads = self._loads(instant, parameters)
         predicted: dict[Resource, Peak] = {}
@@ -201,13 +202,15 @@ class PredictionServer:
             if isinstance(result, NoPrediction):
                 return result
             predicted[resource] = result
+        if parameters.n not in instant.node_peaks:
+            instant.node_peaks[parameters.n] = self._node_peaks(instant, parameters.n)
         peak = allocation.whole_peak(predicted[Resource.CPU].peak, predicted[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
             warm_pods=len(loads.warm),
             cold_pods=loads.cold_pods,
-            node=self._node_peaks_once(instant, parameters.n),
+            node=instant.node_peaks[parameters.n],
             prod=predicted,
             prod_peak=peak,
             prod_allocated=instant.requested,
@@ -353,22 +356,15 @@ class PredictionServer:
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks_once(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
-        if n not in instant.node_peaks:
-            instant.node_peaks[n] = self._node_peaks(instant.now_seconds, instant.bound, n, instant.capacity)
-        return instant.node_peaks[n]
-
-    def _node_peaks(
-        self, now_seconds: float, bound: Sequence[ChargedPod], n: float, capacity: WholeAmounts | None
-    ) -> dict[Resource, NodePeak]:
-        peaks = {}
+    def _node_peaks(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
+        now_seconds, peaks = instant.now_seconds, {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
             system = self._current(now_seconds, resource, SYSTEM)
             if node is None or system is None:
                 return {}
-            pods = self._models.statistics(resource, self._running_pods(resource, bound))
-            peak = n_sigma.everything(node, pods, system, n, _in_cores_or_bytes(capacity, resource))
+            pods = self._models.statistics(resource, self._running_pods(resource, instant.bound))
+            peak = n_sigma.everything(node, pods, system, n, _in_cores_or_bytes(instant.capacity, resource))
             peaks[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return peaks
 
@@ -383,12 +379,6 @@ class PredictionServer:
             for key, is_newest, is_known in zip(modelled, newest, has_mean, strict=True)
             if is_known and not terminated.get(key, not is_newest)
         ]
-
-    def _since_seconds(self) -> float | None:
-        if class_series.PROD not in self._models:
-            return None
-        since_seconds = float(self._models.first_seconds([class_series.PROD])[0])
-        return since_seconds if np.isfinite(since_seconds) else None
 
 
 def _in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> float:

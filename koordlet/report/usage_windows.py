@@ -21,8 +21,8 @@ from koordlet.cluster.pods import PodOnNode
 from koordlet.collectors import rates
 from koordlet.collectors.numa import NumaCollector
 from koordlet.metric_cache import aggregation, series
-from koordlet.metric_cache.aggregation import UsageStatistic
-from koordlet.metric_cache.interface import MetricCache, TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow, UsageStatistic
+from koordlet.metric_cache.ring import LongWindowCache
 from koordlet.metric_cache.store import MetricStore
 from koordlet.report.status import ClassUsage, ReportedUsage, Statistics
 from koordlet.samples import NODE, SYSTEM, NumaSample, SeriesKey, SeriesKind, UsageSample
@@ -31,7 +31,7 @@ CLASS_WINDOW_SECONDS: Final = 30.0
 _NODE_AND_SYSTEM: Final = 2
 
 
-def node_usage(until_seconds: float, cache: MetricCache, bound: Iterable[PodOnNode] | None) -> ClassUsage | None:
+def node_usage(until_seconds: float, cache: LongWindowCache, bound: Iterable[PodOnNode] | None) -> ClassUsage | None:
     """Return the usage by class of the last 30 s; None while node or system have no sample, or the pods are unknown.
 
     `bound` are the pods bound to the node, None until they are known. A pod that is not among them counts as system.
@@ -94,7 +94,7 @@ def usage_until(
     )
 
 
-def _statistics(cache: MetricCache, window: TimeWindow) -> dict[SeriesKey, Statistics]:
+def _statistics(cache: LongWindowCache, window: TimeWindow) -> dict[SeriesKey, Statistics]:
     """Return the statistics of node and system over one window; None where samples span less than half of it."""
     aggregates = aggregation.aggregate(cache.samples((NODE, SYSTEM), window), _REPORTED)
     return {
@@ -103,7 +103,7 @@ def _statistics(cache: MetricCache, window: TimeWindow) -> dict[SeriesKey, Stati
     }
 
 
-def numa_means(cache: MetricCache, window: TimeWindow) -> dict[int, NumaSample]:
+def numa_means(cache: LongWindowCache, window: TimeWindow) -> dict[int, NumaSample]:
     """Return the mean of each NUMA node with a sample in the window, and of its share of the system."""
     keys = cache.keys()
     if not keys:

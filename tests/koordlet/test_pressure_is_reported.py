@@ -91,7 +91,6 @@ class Node:
             metrics.AgentCollector(
                 self.reports,
                 metrics.Counts(),
-                metrics.TickTimes(),
                 {},
                 Checkpointer("", "n1", self.observer.server),
                 cluster=OnePod(),

@@ -129,10 +129,6 @@ class Scale:
     half_life_seconds: float
     is_additive: bool
 
-    def correction(self, multiplier: float, median: float, share: float) -> float:
-        """Return what a sample of few labels adds to a multiplier; `share` is about the inverse of their number."""
-        return (multiplier - median if self.is_additive else multiplier) * share
-
 
 SCALES: Final[Mapping[Resource, Scale]] = {
     Resource.CPU: Scale(np.asarray(0.25 * 1.015 ** np.arange(173), np.float64), 7 * 86_400.0, is_additive=False),
@@ -178,7 +174,8 @@ class ScoreHistogram:
             raise ValueError("a histogram without scores has no multiplier")
         quantile = self._quantile(1 - _KAPPA * target_share)
         share = _INFLATION * self.horizon_seconds / 3600 / self.labels
-        return quantile + self.scale.correction(quantile, self._quantile(0.5), share)
+        risen = quantile - self._quantile(0.5) if self.scale.is_additive else quantile
+        return quantile + risen * share  # what a sample of few labels adds
 
     def is_possible(self, resource: Resource) -> bool:
         """Return whether an agent can have recorded these scores of a resource."""

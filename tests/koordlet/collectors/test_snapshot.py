@@ -16,7 +16,7 @@ from koordlet.cluster.pods import NoCluster
 from koordlet.collectors import snapshot
 from koordlet.collectors.interface import Collector, MeasuredValue, MetricDescription, RingShape
 from koordlet.collectors.snapshot import HostCollector
-from koordlet.metric_cache.interface import TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow
 from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
@@ -222,7 +222,6 @@ def test_a_listed_collector_reaches_the_metrics(observer):
         metrics.AgentCollector(
             ReportBuilder(observer),
             metrics.Counts(),
-            metrics.TickTimes(),
             {},
             Checkpointer("", "n1", observer.server),
             cluster=NoCluster(observer.machine_capacity()),

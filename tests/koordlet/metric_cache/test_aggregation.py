@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import UsageStatistic
-from koordlet.metric_cache.interface import TimeWindow, WindowSamples
+from koordlet.metric_cache.aggregation import TimeWindow, UsageStatistic, WindowSamples
 from koordlet.samples import NODE, SYSTEM
 
 NAN = math.nan

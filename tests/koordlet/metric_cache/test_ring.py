@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import aggregation
-from koordlet.metric_cache.aggregation import UsageStatistic
-from koordlet.metric_cache.interface import MetricCache, TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow, UsageStatistic
 from koordlet.metric_cache.ring import LongWindowCache, RingCache
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
@@ -146,7 +145,7 @@ def statistics(cache, until, seconds):
 @pytest.fixture(scope="module")
 def busy_until_33_minutes_ago():
     """Return a cache after four hours: 8 cores until 2000 s ago, then 1, and 2 GiB in every second minute."""
-    cache: MetricCache = LongWindowCache(max_series=16)
+    cache = LongWindowCache(max_series=16)
     for second in range(1, 4 * HOUR + 1):
         memory = 1e9 if second // 60 % 2 else 2e9
         cache.append(START + second, {NODE: UsageSample(8.0 if second <= 4 * HOUR - 2000 else 1.0, memory)})

@@ -5,7 +5,7 @@ import pytest
 
 from koordlet.collectors.interface import RingShape
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.interface import TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow
 from koordlet.metric_cache.store import ContainerRing, MetricStore
 from koordlet.samples import NODE, Snapshot, UsageSample
 

@@ -156,7 +156,7 @@ def node(tmp_path):
 def value(node):
     registry = CollectorRegistry()
     made = metrics.AgentCollector(
-        node.reports, metrics.Counts(), metrics.TickTimes(), {}, Checkpointer("", "n1", node.observer.server),
+        node.reports, metrics.Counts(), {}, Checkpointer("", "n1", node.observer.server),
         cluster=node.cluster,
     )  # fmt: skip
     registry.register(made)
@@ -244,7 +244,7 @@ class Page:
 def agent_page(watches=None, counts=None, cluster=None):
     observer = NodeObserver(Path("/nonexistent"), 100)
     made = metrics.AgentCollector(
-        ReportBuilder(observer), counts or metrics.Counts(), metrics.TickTimes(), watches or {},
+        ReportBuilder(observer), counts or metrics.Counts(), watches or {},
         Checkpointer("", "n1", observer.server), cluster=cluster or StaticCluster(),
     )  # fmt: skip
     return Page(made)

@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 
-from koordlet.metric_cache.interface import TimeWindow, WindowSamples
+from koordlet.metric_cache.aggregation import TimeWindow, WindowSamples
 from koordlet.metrics import debug_pages
 from koordlet.samples import SeriesKey, SeriesKind
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from koordlet.metric_cache.interface import TimeWindow, WindowSamples
+from koordlet.metric_cache.aggregation import TimeWindow, WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, total_usage
 from koordlet.prediction.parameters import PredictParameters

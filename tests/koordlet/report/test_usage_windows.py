@@ -8,7 +8,7 @@ from koordlet import node_observer
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import NoCluster
 from koordlet.collectors.numa import NUMA_TICKS
-from koordlet.metric_cache.interface import TimeWindow
+from koordlet.metric_cache.aggregation import TimeWindow
 from koordlet.metric_cache.ring import RingCache
 from koordlet.report import usage_windows
 from koordlet.report.builder import ReportBuilder
