@@ -86,13 +86,9 @@ class WorkQueue:
 
     def add_after(self, name: str, seconds: float) -> None:
         """Add a name after a delay; replaces an earlier delay of this name."""
-        self.cancel(name)
-        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self.add, name)
-
-    def cancel(self, name: str) -> None:
-        """Cancel the delay that `add_after` set for a name."""
         if timer := self._timers.pop(name, None):
             timer.cancel()
+        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self.add, name)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -150,7 +146,8 @@ class WorkQueue:
             self._waiting[Lane.NORMAL].setdefault(name)
 
     async def _attempt(self, name: str) -> None:
-        self.cancel(name)
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
         try:
             seconds = await self.work(name)
             self._failures.pop(name, None)
@@ -169,7 +166,6 @@ class WorkQueue:
         delay = self.delays.seconds(attempt, random.random)
         if isinstance(error, errors.StatusError):
             delay = max(delay, min(error.retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS))
-        self.cancel(name)
         self._retries[name] = asyncio.get_running_loop().call_later(delay, self._retry, name)
         return delay
 

@@ -109,6 +109,8 @@ def gather(
     written, is_static = node.mid_status, policy.static_percent is not None
     # values that follow from no prediction are not kept for one
     was_predicted = written is not None and written.status != Status.WITHDRAWN and written.reason != Reason.STATIC
+    usable_times = last.usable, times.parse_rfc3339_or_none(mid_status.last_usable(written))
+    prediction_times = last.prediction, times.parse_rfc3339_or_none(written.prediction if written else None)
     return DecisionInputs(
         enabled=enabled,
         withdraws_for_shadow=written is not None and not policy.publishes,
@@ -119,14 +121,10 @@ def gather(
         usable=usable,
         refused=refused,
         predicts=is_static or (usable is not None and usable.has_prediction()),
-        last_usable=_later(last.usable, mid_status.last_usable(written)),
-        last_prediction=_later(last.prediction, written.prediction) if written and was_predicted else None,
+        last_usable=max((time for time in usable_times if time), default=None),
+        last_prediction=max((time for time in prediction_times if time and was_predicted), default=None),
         clock_fault=clock_fault(metric) if metric is not None else "",
     )
-
-
-def _later(remembered: dt.datetime | None, written: str | None) -> dt.datetime | None:
-    return max((time for time in (remembered, times.parse_rfc3339_or_none(written)) if time), default=None)
 
 
 def clock_fault(metric: store.StoredNodeMetric) -> str:
@@ -196,12 +194,22 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     sample = inputs.sample_time
     assert sample is not None
     clock = f"; {inputs.clock_fault}" if inputs.clock_fault else ""
+    refused = inputs.refused
     if sample > now + FUTURE_TOLERANCE:
         reported, latest = times.format_rfc3339(sample), times.format_rfc3339(now)
-        return _refused(inputs, now, f"status.updateTime: seen {reported}, want no later than {latest}{clock}")
-    if now - sample > inputs.degrade_after:
+        refused = f"status.updateTime: seen {reported}, want no later than {latest}{clock}"
+    elif now - sample > inputs.degrade_after:
         return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}{clock}")
-    return _by_content(inputs, sample, now)
+    if refused is not None:
+        return _refused(inputs, now, refused)
+    too_old_at = sample + inputs.degrade_after
+    if inputs.predicts:
+        return Decision(Action.CALCULATE, Reason.CALCULATED, changes_at=too_old_at)
+    last = inputs.last_prediction
+    if last is not None and _counts(last, inputs, now):
+        return Decision(Action.KEEP, Reason.NO_PREDICTION, changes_at=min(last + inputs.degrade_after, too_old_at))
+    detail = f"last prediction of {times.format_rfc3339(last)}" if last else "no prediction yet"
+    return Decision(Action.CALCULATE, Reason.CALCULATED_WITHOUT_PREDICTION, detail, changes_at=too_old_at)
 
 
 def decide_by_spec(node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime) -> Decision | None:
@@ -227,19 +235,6 @@ def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None
     if since is None or is_degraded(since, inputs.degrade_after, now):
         return Decision(Action.WITHDRAW, Reason.NEVER_REPORTED)
     return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=since + inputs.degrade_after)
-
-
-def _by_content(inputs: DecisionInputs, sample: dt.datetime, now: dt.datetime) -> Decision:
-    if inputs.refused is not None:
-        return _refused(inputs, now, inputs.refused)
-    too_old_at = sample + inputs.degrade_after
-    if inputs.predicts:
-        return Decision(Action.CALCULATE, Reason.CALCULATED, changes_at=too_old_at)
-    last = inputs.last_prediction
-    if last is not None and _counts(last, inputs, now):
-        return Decision(Action.KEEP, Reason.NO_PREDICTION, changes_at=min(last + inputs.degrade_after, too_old_at))
-    detail = f"last prediction of {times.format_rfc3339(last)}" if last else "no prediction yet"
-    return Decision(Action.CALCULATE, Reason.CALCULATED_WITHOUT_PREDICTION, detail, changes_at=too_old_at)
 
 
 def _refused(inputs: DecisionInputs, now: dt.datetime, detail: str) -> Decision:

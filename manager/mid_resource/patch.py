@@ -83,9 +83,10 @@ def patch_reason(
         case Action.CALCULATE:
             moved = needs_sync(published.allocatable, target.values, threshold)
             moved = moved or needs_sync(published.capacity, target.values, threshold)
-            if moved is None and _below_floor(target, published):
+            floors = {mid: line.floor or 0 for mid, line in target.lines.items()}
+            if moved is None and any(published.allocatable.get(mid, 0) < floor for mid, floor in floors.items()):
                 moved = PatchReason.BELOW_FLOOR
-            if moved is None and (_floor_fell(target, published) or _floor_time_is_new(target, written)):
+            if moved is None and target.floor_before and _shrinks(target, published, written):
                 moved = PatchReason.SHRINKING
             if moved is None and _closes(target, published, written):
                 moved = PatchReason.CLOSING
@@ -114,8 +115,8 @@ def _kept_reason(
     return PatchReason.EXPLANATION if is_unwritten else None
 
 
-def _below_floor(target: Target, published: PublishedMid) -> bool:
-    return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
+def _shrinks(target: Target, published: PublishedMid, written: MidStatus | None) -> bool:
+    return _floor_fell(target, published) or _floor_time_is_new(target, written)
 
 
 def _floor_fell(target: Target, published: PublishedMid) -> bool:
