@@ -16,8 +16,8 @@ from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
 from koordlet.collectors import node_pressure
 from koordlet.collectors.cgroup import files
+from koordlet.collectors.cgroup.discovery import CgroupLayout
 from koordlet.collectors.cgroup.files import CpuPeriods
-from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget

@@ -21,8 +21,7 @@ from typing import ClassVar, Self
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import batch as cgroup_batch
 from koordlet.collectors.cgroup.batch import CgroupBatch, CgroupReader
-from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
-from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.cgroup.discovery import CgroupDiscovery, CgroupLayout, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import DescriptorBudget

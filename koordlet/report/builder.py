@@ -24,7 +24,6 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import Prediction
 from koordlet.report import conditions, sending, status, usage_windows
-from koordlet.report import prediction as predicted
 
 _FRESH_SECONDS: Final = 60.0
 """Largest age of the newest sample of a node that counts as measured."""
@@ -78,10 +77,10 @@ class ReportBuilder:
             bound,
             result,
             publishes=sending.Published(
-                predicted.units(peak.prod_peak) if peak else None,
-                predicted.units(peak.prod_reclaimable) if peak else None,
+                status.units(peak.prod_peak) if peak else None,
+                status.units(peak.prod_reclaimable) if peak else None,
             ),
-            allocatable=None if cluster.allocatable is None else predicted.units(cluster.allocatable),
+            allocatable=None if cluster.allocatable is None else status.units(cluster.allocatable),
         )
 
     def build(
@@ -103,7 +102,7 @@ class ReportBuilder:
                 bound=forecast.bound,
                 predicted=None
                 if isinstance(result, NoPrediction)
-                else predicted.publishable(result, forecast.policy, now, self.observer.evaluation.records),
+                else status.publishable(result, forecast.policy, now, self.observer.evaluation.records),
                 conditions=conditions.evaluate(
                     self._facts(forecast, cluster, state_problem), self.conditions, now, cluster.generation
                 ),

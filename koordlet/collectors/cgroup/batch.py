@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import files as cgroup_files
-from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.cgroup.discovery import CgroupLayout
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.open_files import BUFFER_BYTES, CachedFile, DescriptorBudget
 from koordlet.collectors.rates import NoRate

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordlet.collectors import numa
-from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.cgroup.discovery import CgroupLayout, ControllerMount, FollowedGroups
 from koordlet.collectors.cgroup.files import CgroupVersion
-from koordlet.collectors.cgroup.layout import CgroupLayout, ControllerMount
 from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import Tick
 from koordlet.collectors.numa import NUMA_TICKS, CpuTimes, NumaCollector, NumaMeasurement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koordlet.collectors import pod_pressure
-from koordlet.collectors.cgroup import layout as cgroup_layout
+from koordlet.collectors.cgroup import discovery
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
@@ -44,7 +44,7 @@ class Host:
         self.pods[uid] = tuple(str(group) for group in groups)
 
     def tick(self, ticks=1):
-        layout = cgroup_layout.probe(self.files.host_root.cgroup_root)
+        layout = discovery.probe(self.files.host_root.cgroup_root)
         return [collected(self.pressure, groups=FollowedGroups(layout, dict(self.pods))).no_data for _ in range(ticks)][
             -1
         ]

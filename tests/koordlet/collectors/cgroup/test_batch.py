@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from koordlet.collectors.cgroup import layout as cgroup_layout
+from koordlet.collectors.cgroup import discovery
 from koordlet.collectors.cgroup.batch import CPU, MEMORY, CgroupBatch, CgroupReader
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.open_files import DescriptorBudget
@@ -22,7 +22,7 @@ class Batch:
         self.host = PlainHost(root, version)
         self.clock = Clock()
         self.batch = CgroupBatch(CollectStatistics())
-        layout = cgroup_layout.probe(self.host.host_root.cgroup_root)
+        layout = discovery.probe(self.host.host_root.cgroup_root)
         for uid in PODS:
             self.host.set_group(self.host.pod(uid), 1.0, 100 * MIB)
             self.batch.readers[uid] = CgroupReader(layout, str(self.host.pod(uid)), DescriptorBudget(0))
@@ -90,7 +90,7 @@ def test_a_group_that_begins_again_has_none_of_the_memory_of_the_last_one(tmp_pa
     """Memory is read in every third tick, so the last value of another group would be repeated."""
     host, clock = PlainHost(tmp_path, version), Clock()
     batch = CgroupBatch(CollectStatistics(), memory_ticks=3)
-    layout = cgroup_layout.probe(host.host_root.cgroup_root)
+    layout = discovery.probe(host.host_root.cgroup_root)
 
     def begin(mib):
         for name in "abc":
@@ -114,6 +114,6 @@ def test_a_group_that_begins_again_has_none_of_the_memory_of_the_last_one(tmp_pa
 def test_page_cache_counts_as_memory_on_request_only(tmp_path, version):
     host = PlainHost(tmp_path, version)
     host.set_group(host.pod("a"), 1.0, 8 * MIB)
-    reader = CgroupReader(cgroup_layout.probe(host.host_root.cgroup_root), str(host.pod("a")), DescriptorBudget(0))
+    reader = CgroupReader(discovery.probe(host.host_root.cgroup_root), str(host.pod("a")), DescriptorBudget(0))
     assert (reader.memory_bytes(), reader.memory_bytes(False)) == (8 * MIB, 8 * MIB)
     assert reader.memory_bytes(True) == (8 + 3 + 2) * MIB  # inactive and active files
