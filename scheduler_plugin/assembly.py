@@ -16,8 +16,7 @@ from scheduler_plugin.decisions.metrics import DecisionCollector, MidQuotaCollec
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
-from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
-from scheduler_plugin.framework.interface import Filter, Plugin, Scorer
+from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer, WeightedScorer
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs

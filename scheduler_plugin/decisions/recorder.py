@@ -19,8 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.framework.cycle import PluginScores
-from scheduler_plugin.framework.interface import Plugin, PluginInputs, ReasonCodes
+from scheduler_plugin.framework.interface import Plugin, PluginInputs, PluginScores, ReasonCodes
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 

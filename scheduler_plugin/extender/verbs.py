@@ -29,9 +29,8 @@ from scheduler_plugin.extender.wire_types import (
     ExtenderPreemptionResult,
     MetaVictims,
 )
-from scheduler_plugin.framework import cycle as scheduling_cycle
-from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import Pending, ReasonCodes
+from scheduler_plugin.framework import interface as scheduling_cycle
+from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods

@@ -2,11 +2,20 @@
 
 Results are arrays over the candidates, because one call names hundreds of nodes. A plugin copies further inputs into
 its columns when `write` passes it a changed node.
+
+The scheduling cycle runs the plugins for one pod:
+
+    score of a node = sum of weight * normalised score        over the plugins that scored the pod
+
+That is the share of these plugins in the sum that kube-scheduler would form of them. Nothing limits it to 100.
+The first plugin that rejects a node names the reason. A node that has no row yet gets no score, and passes: nothing is
+known of it, and kube-scheduler may see a new node milliseconds earlier. What holds on any node, such as the quota of a
+namespace, rejects it too. Pure: a result depends on the columns and on `now` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -119,3 +128,104 @@ def clipped(scores: Scores) -> Ints:
     """Normalise scores that are 0..100 except for rounding and outliers: truncate, and limit to 0..100."""
     whole: Ints = np.clip(scores, 0, HIGHEST_SCORE).astype(np.int64)
     return whole
+
+
+class WeightedScorer(NamedTuple):
+    """A score plugin and its weight."""
+
+    scorer: Scorer
+    weight: int
+
+
+class PluginScores(NamedTuple):
+    """Scores of one plugin for the candidates of one call."""
+
+    plugin: str
+    weight: int
+    scores: Ints
+    """0..100, in the order of the candidates."""
+
+
+class SchedulingCycle:
+    """The configured plugins, over one set of rows. Row -1 is an unknown node."""
+
+    def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeColumns) -> None:
+        self._scorers = scorers
+        self._vectors = vectors
+        self.reasons: list[str] = []
+        """Every reason for a rejection; its index is reason code - 1."""
+        self.rejecting_plugins: list[str] = []
+        """Plugin of each reason."""
+        self._filters: list[tuple[Filter, int]] = []
+        """With the code before the first of each."""
+        for plugin in filters:
+            self._filters.append((plugin, len(self.reasons)))
+            self.reasons.extend(plugin.reasons)
+            self.rejecting_plugins.extend([plugin.name] * len(plugin.reasons))
+
+    def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
+        """Return the reason code of each candidate, 0 if it passes; None if all pass."""
+        is_known: Bools = rows >= 0
+        if is_known.all():
+            return self._filter_known(pod, rows, now, pending)
+        of_known = self._filter_known(pod, rows[is_known], now, _choose_candidates(pending, is_known))
+        count = int(np.count_nonzero(~is_known))
+        pending = _choose_candidates(pending, ~is_known)
+        of_unknown = _first(
+            (plugin.reject_unknown(pod, count, self._vectors, pending), at) for plugin, at in self._filters
+        )
+        if of_known is None and of_unknown is None:
+            return None
+        codes = np.zeros(len(rows), dtype=np.int16)
+        codes[is_known] = 0 if of_known is None else of_known
+        codes[~is_known] = 0 if of_unknown is None else of_unknown
+        return codes
+
+    def reason_texts(self, pod: PodInfo) -> Sequence[str]:
+        """Return every reason, with the numbers behind a rejection of this pod by all nodes."""
+        texts = self.reasons
+        for plugin, first_code in self._filters:
+            for index, detail in plugin.details(pod, self._vectors).items():
+                texts = [*texts]
+                texts[first_code + index] += f": {detail}"
+        return texts
+
+    def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
+        return _first(
+            (plugin.reject(pod, rows, self._vectors, now, pending), first_code) for plugin, first_code in self._filters
+        )
+
+    def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
+        """Return the normalised scores of each plugin that has a preference for this pod."""
+        if not len(rows):
+            return []
+        result = []
+        for scorer, weight in self._scorers:
+            scores = scorer.score(pod, rows, self._vectors, now)
+            if scores is not None:
+                result.append(PluginScores(scorer.name, weight, scorer.normalize(scores)))
+        return result
+
+
+def _first(answers: Iterable[tuple[ReasonCodes | None, int]]) -> ReasonCodes | None:
+    """Return the code of the first plugin that rejects each node; given are the codes of each, and its first number."""
+    codes: ReasonCodes | None = None
+    for plugin_codes, first_code in answers:
+        if plugin_codes is None or not plugin_codes.any():
+            continue
+        shifted = np.where(plugin_codes > 0, plugin_codes + first_code, 0).astype(np.int16)
+        codes = shifted if codes is None else np.where(codes > 0, codes, shifted)
+    return codes
+
+
+def _choose_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+    if pending is None:
+        return None
+    return Pending(*(None if change is None else change[:, chosen] for change in pending))
+
+
+def combined(by_plugin: Sequence[PluginScores], count: int) -> Ints:
+    """Combine the scores of `count` candidates, by the formula of this module; 0 without a plugin's preference."""
+    if len(by_plugin) == 1 and by_plugin[0].weight == 1:
+        return by_plugin[0].scores
+    return sum((plugin.weight * plugin.scores for plugin in by_plugin), np.zeros(count, dtype=np.int64))

@@ -4,31 +4,100 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from apiserver_client import errors, session
+from api_types.kubernetes import pods, quantities
+from apiserver_client import errors, resources, session, watching
 from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
-from scheduler_plugin.load_watcher import informer, rest
+from scheduler_plugin.load_watcher import known_nodes, rest
 from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.database import Database
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers import registry as provider_registry
+from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
 from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import NoMetrics, Windows
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
 from scheduler_plugin.load_watcher.watcher import Watcher, WatcherMetrics
+from scheduler_plugin.state import node_report
+from scheduler_plugin.state.node_report import NodeMetric, NodeReport
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+_FIRST_LIST_SECONDS: Final = 30.0
+
+
+class NodeInformer:
+    """Current nodes, and the newest report of each."""
+
+    def __init__(
+        self, api: session.Session, data_center_label: str, pool_label: str, tag_labels: Sequence[str] = ()
+    ) -> None:
+        self._api = api
+        self._labels = (data_center_label, pool_label, tag_labels)
+        self.nodes: dict[str, KnownNode] = {}
+        self.reports: dict[str, NodeReport] = {}
+        self._watched: dict[str, watching.WatchState] = {}
+        self._all_listed = asyncio.Event()
+
+    async def run(self, *, with_reports: bool) -> None:
+        """Watch nodes, and with `with_reports` NodeMetrics, until cancelled."""
+        nodes = self._events(resources.NODES, pods.Node)
+        reports = self._events(resources.NODE_METRICS, NodeMetric) if with_reports else None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_apply(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
+            if reports is not None:
+                read = functools.partial(node_report.read, resources=RESOURCES)
+                group.create_task(_apply(reports, self.reports, read))
+
+    async def first_lists(self) -> None:
+        """Wait until the initial lists are complete, at most `_FIRST_LIST_SECONDS`; providers report missing nodes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_LIST_SECONDS):
+                await self._all_listed.wait()
+
+    def _events(self, resource: resources.Resource, decode: type[T]) -> AsyncGenerator[watching.Event[T], None]:
+        state = self._watched[resource.plural] = watching.WatchState()
+        return watching.list_then_watch(
+            self._api, resource, decode=decode, state=state, on_state=lambda _state: self._update_synced()
+        )
+
+    def _update_synced(self) -> None:
+        if all(state.synced for state in self._watched.values()):
+            self._all_listed.set()
+
+
+async def _apply(events: AsyncGenerator[watching.Event[T], None], into: dict[str, V], read: Callable[[T], V]) -> None:
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if isinstance(event, watching.Changed):
+                try:
+                    into[event.key.name] = read(event.object)
+                except quantities.InvalidQuantity as error:
+                    log.warning("%s: %s; keeping the last readable version", event.key, error)
+            elif isinstance(event, watching.Deleted):
+                into.pop(event.key.name, None)
+            elif isinstance(event, watching.Synced):
+                existing = {key.name for key in event.keys}
+                for name in into.keys() - existing:
+                    del into[name]
+            await asyncio.sleep(0)
+
 
 _NEED_THE_CLUSTER: Final = frozenset({provider_spec.NODE_METRIC, provider_spec.METRICS_SERVER})
 _HEALTH_SECONDS: Final = 5.0
@@ -64,7 +133,7 @@ class LoadWatcherApp:
                 self._chosen.pool_label,
                 analyser.names_in(self._chosen.tag_labels),
             )
-            nodes = informer.NodeInformer(api, *labels) if api else None
+            nodes = NodeInformer(api, *labels) if api else None
             context = provider_registry.ProviderContext(
                 nodes=lambda: nodes.nodes if nodes else {},
                 reports=lambda: nodes.reports if nodes else {},
@@ -84,7 +153,7 @@ class LoadWatcherApp:
             log.warning("%s; continuing without node names, capacity, dataCenter and pool", error)
             return None
 
-    async def _serve(self, providers: Sequence[Provider], nodes: informer.NodeInformer | None) -> None:
+    async def _serve(self, providers: Sequence[Provider], nodes: NodeInformer | None) -> None:
         chosen, loop = self._chosen, asyncio.get_running_loop()
         database = Database(Path(chosen.database_file), chosen.database_hours * 3600) if chosen.database_file else None
         watcher = Watcher(

@@ -32,8 +32,7 @@ import msgspec
 import numpy as np
 
 from api_types.kubernetes import priority_and_qos
-from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import Pending
+from scheduler_plugin.framework.interface import Pending, SchedulingCycle
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.state import mid_quotas
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.simulation import node_agents
+from scheduler_plugin.simulation import scenario
 from scheduler_plugin.simulation.scenario import Scenario
 from scheduler_plugin.state.node_columns import Floats, Ints
 
@@ -41,7 +41,7 @@ class ReplayOutcome:
 
     def cpu_utilization(self) -> Floats:
         """Compute CPU demand as a share of allocatable, shape (nodes, steps); above 1 on an overloaded node."""
-        result: Floats = node_agents.utilization(self.demand, self.scenario.nodes)[0]
+        result: Floats = scenario.utilization(self.demand, self.scenario.nodes)[0]
         return result
 
     def hot_nodes(self, percent: float = HOT_PERCENT) -> Ints:

@@ -22,7 +22,7 @@ import numpy as np
 
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.framework import cycle
+from scheduler_plugin.framework import interface
 from scheduler_plugin.load_watcher import known_nodes, records
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
@@ -34,9 +34,8 @@ from scheduler_plugin.simulation.kube_scheduler_model import (
     SchedulingQueue,
     Weights,
 )
-from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
-from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
+from scheduler_plugin.simulation.scenario import NodeAgents, Scenario, SimulatedPod
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
 
@@ -301,7 +300,7 @@ class _Product:
         """Score each candidate 0..100."""
         facts = pod_info.read(pod, self.parts.estimator_args)
         by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
-        return cycle.combined(by_plugin, len(candidates))
+        return interface.combined(by_plugin, len(candidates))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
         """Apply the watch event of a pod that runs."""

@@ -10,7 +10,7 @@ from scheduler_plugin.decisions import explanation
 from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, DecisionRecords, NodeChoice, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
-from scheduler_plugin.framework.cycle import PluginScores
+from scheduler_plugin.framework.interface import PluginScores
 from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request

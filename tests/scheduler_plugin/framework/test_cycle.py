@@ -1,7 +1,7 @@
 import numpy as np
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer, combined
+from scheduler_plugin.framework.interface import SchedulingCycle, WeightedScorer, combined
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 

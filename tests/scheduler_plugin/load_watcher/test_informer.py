@@ -13,7 +13,7 @@ import pytest
 
 from apiserver_client import resources
 from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.informer import NodeInformer
+from scheduler_plugin.load_watcher.app import NodeInformer
 from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin import factories
 

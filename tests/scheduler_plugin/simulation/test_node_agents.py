@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from scheduler_plugin.simulation.node_agents import NodeAgents
-from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod, from_series
+from scheduler_plugin.simulation.scenario import (
+    BEGINNING,
+    NodeAgents,
+    Scenario,
+    SimulatedNode,
+    SimulatedPod,
+    from_series,
+)
 from tests.scheduler_plugin import factories
 
 
@@ -28,7 +34,7 @@ def usage_of(report, statistic=None, window="5m0s"):
 @pytest.fixture
 def raw_reports(monkeypatch):
     """Return reports as documents, without decoding."""
-    monkeypatch.setattr("scheduler_plugin.simulation.node_agents._as_received", lambda document: document)
+    monkeypatch.setattr("scheduler_plugin.simulation.scenario._as_received", lambda document: document)
 
 
 def test_a_pod_adds_its_usage_from_its_start_and_repeats_the_last_value():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.framework.cycle import combined
+from scheduler_plugin.framework.interface import combined
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_report import NodeMetric
 from tests.scheduler_plugin.factories import NOW
