@@ -19,14 +19,13 @@ from api_types.kubernetes import pods, quantities
 from apiserver_client import errors, resources, session, watching
 from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
-from scheduler_plugin.load_watcher import known_nodes, rest
+from scheduler_plugin.load_watcher import rest
 from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.database import Database
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers import registry as provider_registry
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
-from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import NoMetrics, Windows
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
@@ -60,7 +59,7 @@ class NodeInformer:
         nodes = self._events(resources.NODES, pods.Node)
         reports = self._events(resources.NODE_METRICS, NodeMetric) if with_reports else None
         async with asyncio.TaskGroup() as group:
-            group.create_task(_apply(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
+            group.create_task(_apply(nodes, self.nodes, lambda node: provider.known_node(node, *self._labels)))
             if reports is not None:
                 read = functools.partial(node_report.read, resources=RESOURCES)
                 group.create_task(_apply(reports, self.reports, read))

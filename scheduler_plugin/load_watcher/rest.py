@@ -106,25 +106,19 @@ def _document() -> bytes:
     shape = _query("format", ["kep"], "kep: KepDocument, the document of KEP-61; none: Snapshot, as upstream's watcher")
     host = {"name": "host", "in": "query", "schema": {"type": "string"}, "description": "this node alone"}
     node = {"name": "node", "in": "path", "required": True, "schema": {"type": "string"}}
+    schema_page = {"200": {"description": "the schema"}}
+    health = {
+        "200": {"description": "a provider answers and the data is fresh"},
+        "503": {"description": "no provider answers, or the data is too old"},
+    }
     document = {
         "openapi": "3.1.0",
         "info": {"title": "koord-suite load watcher", "version": "1"},
         "paths": {
             "/watcher": {"get": _operation("Metrics of every node", [host, window, shape], metrics)},
             "/watcher/{node}": {"get": _operation("Metrics of one node", [node, window, shape], metrics)},
-            "/kep-schema.json": {
-                "get": _operation("JSON Schema of the document of KEP-61", [], {"200": {"description": "the schema"}})
-            },
-            "/watcher/health": {
-                "get": _operation(
-                    "Health",
-                    [],
-                    {
-                        "200": {"description": "a provider answers and the data is fresh"},
-                        "503": {"description": "no provider answers, or the data is too old"},
-                    },
-                )
-            },
+            "/kep-schema.json": {"get": _operation("JSON Schema of the document of KEP-61", [], schema_page)},
+            "/watcher/health": {"get": _operation("Health", [], health)},
         },
         "components": {"schemas": components},
     }

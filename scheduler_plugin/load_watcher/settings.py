@@ -15,8 +15,7 @@ import pydantic
 import yaml
 
 from component_base import listening, logs, settings
-from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 ENV_PREFIX: Final = "KOORD_LOAD_WATCHER"
@@ -45,9 +44,9 @@ class LoadWatcherSettings(settings.Settings):
     """SQLite file that preserves the windows after a crash; empty keeps them in memory only."""
     database_hours: float = pydantic.Field(1.0, gt=0, le=720)
     """Retention of the file, in hours."""
-    data_center_label: str = known_nodes.DATA_CENTER_LABEL
+    data_center_label: str = provider.DATA_CENTER_LABEL
     """Node label whose value is served as dataCenter."""
-    pool_label: str = known_nodes.POOL_LABEL
+    pool_label: str = provider.POOL_LABEL
     """Node label whose value is served as pool."""
     tag_labels: str = ""
     """Node labels, separated by commas, that are served as tags under their own names; empty serves none."""

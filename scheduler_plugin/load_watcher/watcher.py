@@ -19,12 +19,11 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from component_base import build_info
-from scheduler_plugin.load_watcher import analysis, corroboration, known_nodes, records
+from scheduler_plugin.load_watcher import analysis, corroboration, records
 from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysis import Anomaly, AnomalyKind
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
-from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
-from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed, ReadKnownNodes, located
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot, Windows
 
 log = logging.getLogger(__name__)
@@ -135,7 +134,7 @@ class Watcher:
         if usable:
             corroborated = corroboration.corroborate(usable)
             problems += corroborated.disagreements
-            nodes = known_nodes.located(corroborated.nodes, self.located())
+            nodes = located(corroborated.nodes, self.located())
             for analyser in self.analysers:
                 try:
                     nodes = await analyser.analyse(window, nodes)

@@ -16,11 +16,7 @@ A namespace that holds its quota of Mid resources (`state.mid_quotas`) gets no m
 also reject a node that only kube-scheduler knows yet.
 
 The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
-resources that no longer exist.
-
-NodeResourcesFit checks the requests against the node's published resources, before the extender is called. MidGuard
-does not repeat that check: the extender's watch may be milliseconds behind kube-scheduler's, so when Mid appears on a
-node it would reject the very pods that this event requeued, and no event would requeue them again for minutes.
+resources that no longer exist. The check of the published resources is left to NodeResourcesFit (decision 0003).
 """
 
 from __future__ import annotations

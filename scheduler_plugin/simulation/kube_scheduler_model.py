@@ -200,10 +200,6 @@ class SchedulingQueue:
         self._backoff = backoff
         self._waiting: dict[int, _WaitingPod] = {}
 
-    def __len__(self) -> int:
-        """Return the number of pods that wait for an event."""
-        return len(self._waiting)
-
     def refused(self, pod: int, attempt: int, at: float, *, by_extender: bool) -> float:
         """Add a pod after its attempt number `attempt` (1, 2 ...); return when it is tried without any event."""
         pause = min(self._backoff.initial_seconds * 2.0 ** min(attempt - 1, 32), self._backoff.longest_seconds)

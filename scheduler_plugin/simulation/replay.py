@@ -23,7 +23,8 @@ import numpy as np
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.framework import interface
-from scheduler_plugin.load_watcher import known_nodes, records
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import provider
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
 from scheduler_plugin.simulation import kube_scheduler_model
@@ -218,7 +219,7 @@ class _Product:
         self._provider = NodeMetricProvider(
             cluster.reports,
             lambda: {
-                name: known_nodes.known_node(entry.node)
+                name: provider.known_node(entry.node)
                 for name, entry in cluster.entries.items()
                 if entry.node is not None
             },

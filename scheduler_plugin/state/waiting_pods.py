@@ -87,10 +87,6 @@ class WaitingPods:
         self._on_gone = on_gone
         self._shown: dict[tuple[str, str], _Shown] = {}
 
-    def __len__(self) -> int:
-        """Return the number of pods without a node."""
-        return len(self._shown)
-
     def changed(self, pod: WaitingPod) -> None:
         """Store a pod that the watch shows."""
         key = pod.metadata.namespace, pod.metadata.name

@@ -16,8 +16,6 @@ from api_types.kubernetes import pods
 from component_base.http_client import HttpClient, Reach, Reply, RequestFailed
 from component_base.http_endpoint import Page
 from component_base.prometheus import PrometheusClient
-from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     datadog,
     metrics_server,
@@ -27,7 +25,7 @@ from scheduler_plugin.load_watcher.providers import (
     registry,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, KnownNode, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 from tests.conformance.load_watcher_adapters import metrics_of, served
@@ -157,7 +155,7 @@ def _prometheus_parse(inputs: Any) -> Any:
 
 def _metrics_server(inputs: Any) -> Any:
     capacity = {
-        name: known_nodes.known_node(msgspec.convert({"status": {"capacity": own}}, type=metrics_server.pods.Node))
+        name: provider.known_node(msgspec.convert({"status": {"capacity": own}}, type=metrics_server.pods.Node))
         for name, own in inputs["nodeCapacity"].items()
     }
     items = [

@@ -19,9 +19,8 @@ from koordlet.influxdb_exporter import exporter
 from koordlet.samples import NODE as WHOLE_NODE
 from koordlet.samples import SYSTEM, UsageSample
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
-from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 

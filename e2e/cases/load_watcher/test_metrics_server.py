@@ -13,9 +13,8 @@ from apiserver_client import session
 from e2e.support.cluster_client import ClusterClient, cores_or_bytes
 from e2e.thirdparty.metrics_server import server
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
-from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 from tools.localcluster.access import Cluster

@@ -19,9 +19,8 @@ import pytest
 
 from e2e.thirdparty.prometheus import server
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
-from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Statistic
 from tests.fakes import agent_process, cluster

@@ -17,9 +17,8 @@ import pytest
 from e2e.thirdparty.prometheus import backfill, server
 from e2e.thirdparty.prometheus.backfill import Sample
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
-from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 

@@ -1,14 +1,8 @@
 """Interface of an analyser, its selection by name from the installed packages, and the guard around it.
 
-Whatever an analyser does, the measurements without it are served.
-
-| what it does                                                   | what happens                                     |
-|----------------------------------------------------------------|--------------------------------------------------|
-| raises                                                         | its result is ignored                            |
-| needs longer than `LONGEST_SECONDS`                            | the same, and it is not called until it returned |
-| returns other types, nodes that were not given, too many records | the same                                       |
-| returns an impossible value, or a deviation without its mean   | the same                                         |
-| changes what it was given, or later what it returned           | nothing: both are copies                         |
+Whatever an analyser does, the measurements without it are served. Its result is ignored where it raises, needs longer
+than `LONGEST_SECONDS` (it is then not called until it returned), or returns other types, nodes that were not given, too
+many records, an impossible value, or a deviation without its mean. What it gets and what it returns are copied.
 """
 
 from __future__ import annotations

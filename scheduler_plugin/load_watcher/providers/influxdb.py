@@ -9,10 +9,14 @@ from typing import Final
 import msgspec
 
 from component_base.http_client import Reach
-from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
-from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched, HttpProvider, ProviderFailed
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import (
+    Fetched,
+    HttpProvider,
+    KnownNode,
+    ProviderFailed,
+    ReadKnownNodes,
+)
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -89,7 +93,7 @@ def percents(response: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fe
         except (KeyError, ValueError) as error:
             raise ProviderFailed(f"cannot read a row of InfluxDB's response: {error!r}") from error
         amount, whole = (value * 1000, node.cpu_millis) if kind is MetricType.CPU else (value, node.memory_bytes)
-        percent = known_nodes.to_percent(amount, whole)
+        percent = provider.to_percent(amount, whole)
         if percent is not None:
             by_node.setdefault(row["node"], []).append(Metric(row["_field"], kind, operator, duration, percent))
     return Fetched({name: NodeMetrics(metrics, {}, nodes[name].metadata) for name, metrics in by_node.items()})

@@ -10,10 +10,9 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, quantities, times
 from apiserver_client import errors, objects, resources, session
-from scheduler_plugin.load_watcher import known_nodes, records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
-from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, ProviderFailed, ReadKnownNodes
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 _NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
@@ -85,7 +84,7 @@ def usage_percent(items: Sequence[MeasuredUsage], nodes: Mapping[str, KnownNode]
             continue
         capacity = {names.CPU: node.cpu_millis, names.MEMORY: node.memory_bytes}
         percents = {
-            kind: known_nodes.to_percent(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
+            kind: provider.to_percent(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
         }
         metrics = [
             Metric(type=kind, operator=Statistic.LATEST, value=percent)

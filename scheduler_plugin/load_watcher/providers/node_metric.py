@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
-from scheduler_plugin.load_watcher import known_nodes, records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
-from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.records import (
     DURATIONS_SECONDS,
     OLDEST_SECONDS,
@@ -102,6 +101,6 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
         for kind, place, whole in zip(_TYPES, places, capacity, strict=True):
             if not means or not means[place]:  # the report lacks it; a node with an agent uses some of each
                 continue
-            percent = known_nodes.to_percent(vector[place], whole)
+            percent = provider.to_percent(vector[place], whole)
             if percent is not None:
                 yield Metric(f"node {kind.lower()} usage", kind, statistic, window.duration, percent)

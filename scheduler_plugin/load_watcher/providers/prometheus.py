@@ -10,10 +10,9 @@ from typing import Final
 
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, PrometheusClient
-from scheduler_plugin.load_watcher import analysis, known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
-from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher import analysis
+from scheduler_plugin.load_watcher.providers import provider, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, ProviderFailed, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider_spec import METHODS, Query, Unit
 from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, NodeMetrics, Window
 
@@ -136,7 +135,7 @@ class PrometheusProvider:
         return [*naming, *_unit_problems(query, samples, node_names, existing)]
 
     def _names(self, existing: Mapping[str, KnownNode]) -> NodeNames:
-        return replace(self._node_names, by_address=known_nodes.by_address(existing))
+        return replace(self._node_names, by_address=provider.by_address(existing))
 
 
 def _naming_problems(series: str, names: Counter[str], existing: set[str], node_names: NodeNames) -> Iterable[str]:
@@ -192,5 +191,5 @@ def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:
     if node is None:
         return None
     if unit is Unit.CORES:
-        return known_nodes.to_percent(value * 1000.0, node.cpu_millis)
-    return known_nodes.to_percent(value, node.memory_bytes)
+        return provider.to_percent(value * 1000.0, node.cpu_millis)
+    return provider.to_percent(value, node.memory_bytes)

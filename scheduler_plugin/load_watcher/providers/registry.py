@@ -10,7 +10,6 @@ import pydantic
 
 from apiserver_client.session import Session
 from component_base.http_client import Reach
-from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import (
     datadog,
     influxdb,
@@ -21,7 +20,7 @@ from scheduler_plugin.load_watcher.providers import (
     remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
 

@@ -17,10 +17,9 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.database import Database
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import registry
+from scheduler_plugin.load_watcher.providers import provider, registry
+from scheduler_plugin.load_watcher.providers.provider import KnownNode
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher, WatcherMetrics
@@ -137,6 +136,6 @@ class MeasurementFeed:
 
 def _read(node: pods.Node) -> KnownNode:
     try:
-        return known_nodes.known_node(node)
+        return provider.known_node(node)
     except quantities.InvalidQuantity:
         return KnownNode(0, 0)

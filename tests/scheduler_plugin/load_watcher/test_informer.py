@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from apiserver_client import resources
-from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.app import NodeInformer
+from scheduler_plugin.load_watcher.providers import provider
 from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin import factories
 
@@ -56,7 +56,7 @@ def reported(known: NodeInformer) -> dict[str, int]:
 async def informing(server: apiserver.ScriptedServer) -> AsyncIterator[NodeInformer]:
     """Run an informer until its first lists are complete."""
     async with server.session() as api:
-        known = NodeInformer(api, known_nodes.DATA_CENTER_LABEL, known_nodes.POOL_LABEL)
+        known = NodeInformer(api, provider.DATA_CENTER_LABEL, provider.POOL_LABEL)
         running = asyncio.create_task(known.run(with_reports=True))
         await known.first_lists()
         yield known

@@ -35,4 +35,4 @@ def test_a_new_list_ends_the_pods_that_it_does_not_contain():
     assert gone == ["uid-a"]
     list(steps)
     assert gone == ["uid-a", "uid-c"]
-    assert len(waiting) == 1
+    assert len(waiting._shown) == 1

@@ -6,9 +6,8 @@ import pytest
 
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import influxdb
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, ProviderFailed
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import metrics_server
 from scheduler_plugin.load_watcher.providers.metrics_server import MeasuredUsage
+from scheduler_plugin.load_watcher.providers.provider import KnownNode
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics
 from tests.fakes import apiserver
 

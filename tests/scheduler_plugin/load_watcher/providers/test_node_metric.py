@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES, NodeMetricProvider
-from scheduler_plugin.load_watcher.providers.provider import Fetched
+from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode
 from scheduler_plugin.load_watcher.records import Metadata
 from scheduler_plugin.state import node_report
 from scheduler_plugin.state.node_report import NodeMetric, NodeReport

@@ -10,8 +10,8 @@ import pytest
 
 from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import prometheus
+from scheduler_plugin.load_watcher.providers.provider import KnownNode
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, Query
 from scheduler_plugin.load_watcher.records import Metadata, MetricType
 from tests.fakes import metrics_source

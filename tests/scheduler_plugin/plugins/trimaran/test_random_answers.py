@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from api_types.kubernetes import times
 from component_base.http_client import HttpClient, Reach, Reply
 from component_base.prometheus import PrometheusClient
-from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.providers.prometheus import NodeNames, PrometheusProvider
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import KnownNode, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import Query
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, MetricType
 from scheduler_plugin.load_watcher.watcher import Watcher
