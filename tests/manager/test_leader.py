@@ -346,3 +346,11 @@ async def test_a_leader_exports_the_depth_of_its_queue_and_the_age_of_its_watche
     assert set(depths) == set(Lane)
     assert all(depth is not None and depth >= 0 for depth in depths.values())
     assert all(age is not None and 0 <= age < 60 for age in ages.values())
+
+
+async def test_a_leader_that_is_stopped_while_it_starts_begins_no_work():
+    async with cluster.running() as server:
+        add_node(server, "n1")
+        async with leader(server):
+            pass
+        assert not [each for each in server.requests if "configmaps" in each.path or each.method != "GET"]

@@ -256,3 +256,18 @@ async def test_an_unexpected_error_loses_the_lease_and_ends_the_process(server, 
     assert await asyncio.to_thread(candidate.died.wait, 10)
     assert candidate.roles == [Role.LOST]
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_renewal_counts_from_the_start_of_its_request():
+    async with candidates("slow") as (clock, _, api, slow):
+        await slow.try_acquire_or_renew(api)
+        sent = api.send
+
+        async def late(*given, **more):
+            answer = await sent(*given, **more)
+            clock.seconds += 6
+            return answer
+
+        api.send = late
+        assert await slow.try_acquire_or_renew(api) is Role.LEADER
+        assert not slow.may_write()  # twice six seconds ago

@@ -247,3 +247,20 @@ async def test_other_tasks_run_while_many_objects_arrive_at_once(how):
         counting.cancel()
         together = max(counts.count(turn) for turn in set(counts))
         assert together <= 8
+
+
+async def test_a_token_that_is_replaced_is_used_by_the_next_watch(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old")
+    rotate = asyncio.Event()
+    unauthorized = apiserver.status(401, "Unauthorized")
+    watches = [Stream(After(rotate)), unauthorized, Stream(apiserver.event("ADDED", metric("n1", 10)), HANG)]
+    async with watching([apiserver.page("9")], watches, token_path=token) as run:
+        await run.until(lambda: run.server.asked("WATCH"))
+        token.write_text("new")
+        rotate.set()
+        await run.until(lambda: run.names == ["n1"])
+        assert [each.headers["authorization"] for each in run.server.asked("WATCH")][-2:] == [
+            "Bearer old",
+            "Bearer new",
+        ]

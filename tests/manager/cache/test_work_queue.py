@@ -230,3 +230,23 @@ async def test_it_is_reconciled_once_and_before_all_others():
         await settled()
         assert [queue.depth(lane) for lane in Lane] == [0] * len(Lane)
     assert done == ["running", "b", "a", "c"]
+
+
+async def test_reconciles_at_most_as_many_names_as_workers_in_parallel():
+    running, most = 0, 0
+    gate = asyncio.Event()
+
+    async def work(_name):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await gate.wait()
+        running -= 1
+
+    async with working(work, workers=3) as queue:
+        for number in range(10):
+            queue.add(str(number))
+        await until(lambda: running == 3)
+        await settled()
+        gate.set()
+    assert most == 3

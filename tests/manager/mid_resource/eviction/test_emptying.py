@@ -405,3 +405,36 @@ async def rounds(short, count):
     for _ in range(count):
         short.pass_seconds(10)
         await short.round()
+
+
+async def test_a_node_whose_annotation_somebody_removed_is_not_emptied_beyond_the_bound(short):
+    bound = {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "emptyNodesAtOnce": 1}}
+    await start(short, bound, nodes=("n1", "n2"), pods=6)
+    await short.minutes(3, nodes=("n1", "n2"), **PLENTY)
+    assert (short.closed("n1"), short.closed("n2")) == ("MidOnly", "")
+    short.server.patch("nodes", "n1", {"metadata": {"annotations": {"koordinator.sh/mid-eviction": None}}})
+    await short.world.settle("n1")
+    short.end_pods()
+    for index in range(4):
+        short.add_pod(f"new{index}", node="n1")  # now n2 is the one that fewer Mid pods keep
+    closed = []
+    for _ in range(6):
+        await short.minutes(1, nodes=("n1", "n2"), **PLENTY)
+        closed.append(sum(short.annotation(name) is not None for name in ("n1", "n2")))
+    assert closed == [1] * 6
+
+
+async def test_a_taint_that_is_taken_back_does_not_open_it(short):
+    await start_of_emptying(short)
+    await patch(short, {"taints": LEAVES})
+    await short.minutes(2, **PLENTY)
+    assert (len(short.evicted), short.closed()) == (6, "Leaving")
+    await patch(short, {"taints": None})
+    short.end_pods()
+    await short.minutes(12, **PLENTY)
+    assert short.closed() == "MidOnly"
+
+
+async def report_all(short):
+    for node in NODES:
+        await short.report(node, **PLENTY)

@@ -202,3 +202,19 @@ async def test_a_node_that_was_short_opens_where_no_report_can_show_any_more_tha
     await minutes(short, 30, status)
     assert (short.annotation(), short.closed()) == (None, "")
     assert short.world.mid_of()[0] >= 2000
+
+
+def test_a_node_waits_for_its_pause_and_for_fresh_reports():
+    turns, states, now = short("a")
+    states["a"].attempted(now, dt.timedelta(seconds=120))
+    assert turns.due(now + dt.timedelta(seconds=119)) == []
+    assert turns.due(now + dt.timedelta(seconds=120)) == [states["a"]]
+    assert turns.due(now + POLICY.fresh + dt.timedelta(seconds=1)) == []
+
+
+def test_a_node_that_is_created_again_is_not_closed():
+    turns, _, now = short("a")
+    record = MidEvictionRecord(time="2026-11-21T12:03:00Z", since="2026-11-21T12:03:00Z")
+    turns.observe(Reconciled("a", "a", None, POLICY, record), now)
+    turns.observe(Reconciled("a", "another UID", None, POLICY, None), now)
+    assert turns.counts()["closed"] == 0

@@ -85,3 +85,22 @@ async def test_a_new_leader_counts_all_evictions_of_a_node_that_is_emptied(short
     assert len(short.evicted) == before
     await seconds(short, 48)
     assert len(short.evicted) > before
+
+
+LEAVES = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+
+
+async def test_a_new_leader_counts_all_evictions_of_a_node_that_leaves(short):
+    await short.start()
+    for index in range(110):
+        short.add_pod(f"m{index}", 10, 10)
+    await short.report(calculated=(8000, 16_000))
+    short.server.patch("nodes", "n1", LEAVES)
+    await short.world.settle()
+    await seconds(short, 25)
+    assert len(short.evicted) > 40
+    await change_leader(short)
+    await seconds(short, 34)
+    assert len(short.evicted) == 50
+    await seconds(short, 120)
+    assert len(short.evicted) == 110

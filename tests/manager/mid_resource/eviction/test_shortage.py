@@ -6,6 +6,7 @@ import datetime as dt
 import pytest
 
 from api_types import names
+from manager.mid_resource.decision import FUTURE_TOLERANCE
 from manager.mid_resource.eviction import policy, shortage
 from manager.mid_resource.eviction.shortage import Observation, Trigger
 from manager.slo_config import strategy
@@ -106,3 +107,17 @@ async def test_the_reports_of_a_wrong_clock_evict_nothing(short, seconds_slow, e
         short.server.patch("nodemetrics", "n1", {"metadata": {"managedFields": written}})
         await short.minutes(1, seconds_ago=seconds_slow)
     assert short.evicted == evicted
+
+
+@pytest.mark.parametrize(
+    ("sample", "is_fault"),
+    [
+        (NOON, False),
+        (NOON + HOUR, False),
+        (NOON - SECOND, True),
+        (NOON + HOUR + FUTURE_TOLERANCE, False),
+        (NOON + HOUR + FUTURE_TOLERANCE + SECOND, True),
+    ],
+)
+def test_a_report_that_is_older_than_the_one_that_showed_the_shortage_or_of_the_future_is_none(sample, is_fault):
+    assert bool(fault(sample=sample, now=NOON + HOUR)) is is_fault
