@@ -232,10 +232,10 @@ class Certificates:
         self._stamp, self._certificate, self._context, self._problem = stamp, certificate, context, ""
 
     def _stamp_of_files(self) -> _Stamp:
-        return tuple(map(_stamp_of, self._paths))
+        return tuple(map(_file_stamp, self._paths))
 
 
-def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:

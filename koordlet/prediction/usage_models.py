@@ -190,8 +190,8 @@ class UsageModels:
         has_row = np.array([key in self._rows for key in keys], bool)
         rows, bank = self._rows.numbers(compress(keys, has_row)), self.banks[resource]
         values = np.full(len(keys), np.nan)
-        is_wanted = bank.last_seconds(rows) == self.trained_seconds if of_last_training else True
-        values[has_row] = np.where(is_wanted, bank.newest_values(rows), np.nan)
+        counts = bank.last_seconds(rows) == self.trained_seconds if of_last_training else True
+        values[has_row] = np.where(counts, bank.newest_values(rows), np.nan)
         return values
 
     def export(self) -> ModelsState:

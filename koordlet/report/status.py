@@ -222,8 +222,10 @@ def fit(status: node_metric.NodeMetricStatus) -> node_metric.NodeMetricStatus:
         update={
             "pods_metric": [pod for index, pod in enumerate(pods) if index in named] or None,
             "conditions": [
-                each.model_copy(update={"message": f"{each.message}{note}"}) if each.type == "Ready" else each
-                for each in status.conditions or ()
+                condition.model_copy(update={"message": f"{condition.message}{note}"})
+                if condition.type == "Ready"
+                else condition
+                for condition in status.conditions or ()
             ],
         }
     )
