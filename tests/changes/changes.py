@@ -236,7 +236,7 @@ CHANGES: Sequence[Change] = (
             "koordlet/report/status.py": [
                 Edit(
                     "        prediction=predicted.prediction if predicted else None,\n",
-                    "        pods_measured=len(report.usage.pods),\n",
+                    "        pods_measured=len(reported.pods),\n",
                     before=True,
                 )
             ],
