@@ -63,7 +63,7 @@ class Leadership:
         silence = time.monotonic() - self.last_heartbeat
         if silence > _STUCK_SECONDS:
             return f"the event loop has not run for {silence:.0f} s"
-        if self.kopf is not None and self.kopf.ident is not None and not self.kopf.is_alive():
+        if self.kopf is not None and self.kopf.has_failed:
             return "kopf has ended: no edit of the ConfigMap is seen"
         return None
 

@@ -5,6 +5,7 @@ The two have a queue each: a NodeMetric that cannot be written, or is not answer
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,13 +21,9 @@ from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
 from manager.slo_config.controller import ConfigController, ConfigReporter
-from manager.slo_config.strategy import NodeStrategy, Strategies
+from manager.slo_config.strategy import NodeStrategy
 
 _REASONS = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStrategyAdvice"}
-
-
-_Own = tuple[dict[str, str] | None, str | None]
-"""Labels of a node, and the annotation with its strategy."""
 
 
 @dataclass(eq=False)
@@ -46,8 +43,6 @@ class Reconciler:
     def __post_init__(self) -> None:
         self._reported: dict[str, tuple[str, tuple[str, ...]]] = {}
         """UID and reported problems of a node."""
-        self._strategies: dict[str, tuple[Strategies, _Own, NodeStrategy]] = {}
-        """Newest strategy of a node, and what it follows from: most events change neither."""
         self._settled: dict[str, tuple[object, ...]] = {}
         """State in which the NodeMetric of a node needed no change."""
 
@@ -58,7 +53,8 @@ class Reconciler:
         if self.cache.node_metrics_are is Availability.LISTED:
             metric = self.cache.node_metrics.get(name)
             related = (metric.spec, metric.metadata.owner_references) if metric else None
-            state = (node.metadata.uid if node else None, strategy, related)
+            merged = weakref.ref(strategy) if strategy else None  # each node may write a strategy of its own
+            state = (node.metadata.uid if node else None, merged, related, self.node_metrics.may_evict())
             if self._settled.get(name) != state:
                 if self.node_metrics.differs(name, strategy):
                     self._settled.pop(name, None)
@@ -102,13 +98,7 @@ class Reconciler:
         if node is None or strategies is None:
             return None
         annotations = node.metadata.annotations or {}
-        sources = node.metadata.labels, annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-        memory = self._strategies.get(node.metadata.name)
-        if memory is not None and memory[0] is strategies and memory[1] == sources:
-            return memory[2]
-        merged = strategies.merged(pods.label_map(node.metadata), annotations)
-        self._strategies[node.metadata.name] = strategies, sources, merged
-        return merged
+        return strategies.merged(pods.label_map(node.metadata), annotations)
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""
@@ -127,7 +117,7 @@ class Reconciler:
             self._reported.pop(name, None)
 
     def _forget(self, name: str) -> None:
-        for memory in (self._reported, self._strategies, self._settled):
+        for memory in (self._reported, self._settled):
             memory.pop(name, None)
         self.mid_resources.forget(name)
         self.node_metrics.forget(name)

@@ -94,6 +94,7 @@ class KopfThread(threading.Thread):
         super().__init__(name="kopf", daemon=True)
         self.ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         """Has a result once kopf has started."""
+        self._is_ending = False
         self.stop = threading.Event()
         self._operator = {"registry": registry, "settings": settings, "standalone": True, **operator}
 
@@ -109,8 +110,14 @@ class KopfThread(threading.Thread):
         finally:
             self.stop.set()  # releases the executor in which kopf waits for it
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether kopf has ended by itself."""
+        return self.ident is not None and not self.is_alive() and not self._is_ending
+
     async def end(self) -> None:
         """End kopf, and wait until it has."""
+        self._is_ending = True
         self.stop.set()
         await asyncio.to_thread(self.join, _EXIT_SECONDS)
 

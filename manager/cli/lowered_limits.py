@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -79,13 +80,13 @@ AT_ONCE: Final = 8
 MOST_ATTEMPTS: Final = 6
 
 
-async def run_all(acts: Iterable[Awaitable[object]]) -> None:
+async def run_all(acts: Iterable[Callable[[], Awaitable[object]]]) -> None:
     """Do everything, a few things in parallel; raise the first error once all is done."""
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(act: Awaitable[object]) -> None:
+    async def one(act: Callable[[], Awaitable[object]]) -> None:
         async with slots:
-            await act
+            await act()
 
     for outcome in await asyncio.gather(*map(one, acts), return_exceptions=True):
         if isinstance(outcome, BaseException):
@@ -145,12 +146,14 @@ class LoweredLimits:
         tried = {
             uid: one for uid, one in lowered.items() if uid not in self._refused or not self._refused[uid].is_given_up
         }
-        await run_all(self._restore(uid, *pod) for uid, pod in tried.items())
+        await run_all(functools.partial(self._restore, uid, *pod) for uid, pod in tried.items())
         return sorted(f"{namespace}/{name}" for namespace, name, _ in tried.values())
 
     async def not_in_force(self) -> list[str]:
         """Return the pods that do not run with their restored limits yet. Raises errors.ApiServerError."""
-        await run_all(self._forget_in_force(uid, *where) for uid, where in list(self._restored.items()))
+        await run_all(
+            functools.partial(self._forget_in_force, uid, *where) for uid, where in list(self._restored.items())
+        )
         return sorted(f"{namespace}/{name}" for namespace, name in self._restored.values())
 
     async def _forget_in_force(self, uid: str, namespace: str, name: str) -> None:

@@ -153,7 +153,7 @@ async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) ->
         with contextlib.suppress(errors.NotFound):
             await act(name)
 
-    await lowered_limits.run_all(one(name) for name in some)
+    await lowered_limits.run_all(functools.partial(one, name) for name in some)
 
 
 _MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead

@@ -70,7 +70,9 @@ class MidController:
     def _state(self, node: store.StoredNode) -> MidNodeState:
         state = self._nodes.get(node.metadata.name)
         if state is None or state.uid != node.metadata.uid:
+            was_replaced = state is not None
             state = self._nodes[node.metadata.name] = MidNodeState(node.metadata.uid)
+            state.is_observed = was_replaced  # the evictor may still have the node before
         return state
 
     def needs_withdrawal(self, node: store.StoredNode, strategy: NodeStrategy) -> bool:

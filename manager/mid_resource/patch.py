@@ -264,5 +264,5 @@ class WritePace:
     def written(self, body: Mapping[str, Any], now: dt.datetime, *, withdraws: bool) -> None:
         """Record a patch of the status of the node."""
         self._at, self._withdraws, self._is_reverted = now, withdraws, False
-        values = {mid: value and int(value) for mid, value in body["status"]["allocatable"].items()}
+        values = {mid: None if value is None else int(value) for mid, value in body["status"]["allocatable"].items()}
         self._state = values, values, hash(body["metadata"]["annotations"][names.ANNOTATION_MID_STATUS])

@@ -99,9 +99,21 @@ class Status(enum.StrEnum):
     WITHDRAWN = mid_status.WITHDRAWN
 
 
-_STATUS_OF_BEGIN: Final = {"withdrawn": Status.WITHDRAWN, "kept": Status.KEPT}
 STATUS: Final[Mapping[Reason, Status]] = {
-    reason: _STATUS_OF_BEGIN.get(text.partition(":")[0], Status.CALCULATED) for reason, text in TEXTS.items()
+    Reason.CALCULATED: Status.CALCULATED,
+    Reason.CALCULATED_FROM_RECLAIMABLE: Status.CALCULATED,
+    Reason.CALCULATED_WITHOUT_PREDICTION: Status.CALCULATED,
+    Reason.STATIC: Status.CALCULATED,
+    Reason.AWAITING_FIRST_REPORT: Status.KEPT,
+    Reason.NO_PREDICTION: Status.KEPT,
+    Reason.REPORT_REFUSED: Status.KEPT,
+    Reason.COLOCATION_DISABLED: Status.WITHDRAWN,
+    Reason.NODE_METRIC_MISSING: Status.WITHDRAWN,
+    Reason.NEVER_REPORTED: Status.WITHDRAWN,
+    Reason.SAMPLE_TOO_OLD: Status.WITHDRAWN,
+    Reason.SHADOW: Status.WITHDRAWN,
+    Reason.NODE_WITHOUT_RESOURCES: Status.KEPT,
+    Reason.NO_CONFIGURATION: Status.KEPT,
 }
 """The status of each code."""
 PUBLISHING: Final = tuple(reason for reason in Reason if STATUS[reason] is Status.CALCULATED)

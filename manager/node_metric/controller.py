@@ -109,7 +109,7 @@ class NodeMetricController:
         except errors.NotFound:
             self.cache.node_metrics.remove(name, metric.metadata.uid)
             raise
-        stored = self.cache.node_metrics.get(name)
+        stored = self.cache.node_metrics.get(name)  # an answer undoes no deletion that a watch delivered
         if stored is not None and stored.metadata.uid == written.metadata.uid:
             self.cache.node_metrics.update(written)
         if written.metadata.resource_version == metric.metadata.resource_version:

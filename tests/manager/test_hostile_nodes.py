@@ -1,6 +1,7 @@
 """200 nodes whose annotations are as bad as the apiserver lets them be cost bounded work and memory."""
 
 import difflib
+import gc
 import json
 import subprocess
 import sys
@@ -122,20 +123,41 @@ def test_strategies_are_kept_by_digest_and_the_oldest_is_dropped(monkeypatch, wo
     assert not any(text in repr(list(known._known)) for text in texts)
 
 
-async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(world, work):
+async def reconciler_of(world):
     world.configure({"enable": True})
     await world.config.start()
-    recorder = EventRecorder(world.api, world.telemetry, world.clock)
-    reconciler = Reconciler(
+    return Reconciler(
         cache=world.cache,
         config=world.config,
         config_reporter=world.reporter,
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
-        recorder=recorder,
+        recorder=EventRecorder(world.api, world.telemetry, world.clock),
         add=lambda name: None,
         add_spec=lambda name: None,
     )
+
+
+async def test_nodes_with_a_strategy_each_keep_few_strategies_in_memory(world, monkeypatch):
+    monkeypatch.setattr(strategy, "MOST_KNOWN", 4)
+    reconciler = await reconciler_of(world)
+
+    def strategies():
+        gc.collect()
+        return sum(type(item) is strategy.NodeStrategy for item in gc.get_objects())
+
+    before = strategies()
+    for number in range(12):
+        world.add_node(f"n{number}", annotations={STRATEGY: json.dumps({"degradeTimeMinutes": 5 + number})})
+        world.sync_cache()
+        await reconciler.reconcile_node_metric(f"n{number}")
+        world.sync_cache()
+        await reconciler.reconcile(f"n{number}")
+    assert strategies() - before <= 4
+
+
+async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(world, work):
+    reconciler = await reconciler_of(world)
     world.add_node(annotations={STRATEGY: hostile_nodes.decoded_text(0)})
     for _ in range(3):
         world.sync_cache()

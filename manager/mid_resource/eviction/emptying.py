@@ -18,10 +18,10 @@ from api_types.node_metric.mid_eviction import MidEvictionRecord
 from apiserver_client import errors, objects, resources, session
 from manager.mid_resource.decision import Case
 from manager.mid_resource.events import Event
-from manager.mid_resource.eviction import planning, pods
+from manager.mid_resource.eviction import planning
 from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.nodes import NodeTurn, Turns
-from manager.mid_resource.eviction.pods import Occupancy
+from manager.mid_resource.eviction.pods import Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy, empty_grace
 from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
@@ -131,7 +131,7 @@ class Emptying:
         """Close the nodes that are due, those never given up first; one that may not be emptied takes no turn."""
         closed = self._closed()
         due = [(turn, state) for turn, state in self.turns.occupied() if turn.name not in closed and state.is_due(now)]
-        due.sort(key=lambda node: (node[1].not_before or _NEVER, pods.requested(node[1].mid_pods), node[0].name))
+        due.sort(key=lambda node: (node[1].not_before or _NEVER, requested(node[1].mid_pods), node[0].name))
         slots = most - len(closed)
         for turn, state in due:
             try:

@@ -1,4 +1,4 @@
-r"""Choose the pod that a node gives up next, from what its newest report and a list of its pods show. Pure.
+"""Choose the pod that a node gives up next, from what its newest report and a list of its pods show. Pure.
 
 What terminates counts as freed, also where the report of the agent still holds it. Requests count as the lower of the
 report and the list, so that neither a pod that has ended since nor one that the report does not know yet makes another
@@ -17,7 +17,7 @@ always refuses). So the order has two steps:
 
 Another namespace is next only where no pod of the first one may go.
 
-Events state the choice, and \`koordctl explain node\` in the same sentences.
+Events state the choice, and `koordctl explain node` in the same sentences.
 """
 
 from __future__ import annotations

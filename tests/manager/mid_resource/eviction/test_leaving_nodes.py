@@ -188,3 +188,19 @@ async def test_a_tenant_whose_budget_refuses_keeps_the_pods_of_no_other_from_bei
         short.pass_seconds(1)
     asked = {path for _, path, _ in short.server.writes if path.endswith("/eviction")}
     assert len(asked) == 105, "each is asked once before one that was refused is asked again"
+
+
+async def test_nothing_of_a_node_that_left_concerns_one_of_the_same_name(short):
+    await start(short, pods=0)
+    await change(short, DISRUPTED)
+    await short.round()
+    short.add_pod("next")
+    metric = short.server.get("nodemetrics", "n1")
+    short.server.remove("nodes", "n1")
+    short.world.add_node("n1")
+    short.server.add("nodemetrics", {"metadata": {"name": "n1"}, "spec": metric["spec"]})
+    await short.report(calculated=(8000, 16_000))
+    writes = len(short.server.writes)
+    await seconds(short, 60)
+    assert short.evicted == []
+    assert len(short.server.writes) - writes <= 1
