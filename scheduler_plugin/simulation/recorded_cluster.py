@@ -83,8 +83,10 @@ def to_scenario(recording: Recording, play: Play) -> Scenario:
     moments = [times.epoch_seconds_or_none(_member(report, "status", "updateTime")) for report in reports.values()]
     began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
     known_usage: dict[str, Floats] = {}
-    for key, name in _running_on(recording.pods):
-        known_usage[name] = known_usage.get(name, np.zeros(2)) + reported.get(key, np.zeros(2))
+    for pod in (_named(_decoded(document, pods.Pod)) for document in recording.pods):
+        if name := pod.spec.node_name:
+            usage = reported.get(pod_info.key(pod), np.zeros(2))
+            known_usage[name] = known_usage.get(name, np.zeros(2)) + usage
     nodes = []
     for document in recording.nodes:
         node = _decoded(document, pods.Node)
@@ -164,13 +166,6 @@ def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
             amounts = _amounts(_member(item, "podUsage", "resources"))
             if amounts is not None:
                 yield pod_info.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
-
-
-def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for document in documents:
-        pod = _named(_decoded(document, pods.Pod))
-        if pod.spec.node_name:
-            yield pod_info.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
 
 
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:

@@ -59,10 +59,10 @@ def _match_moments(inputs: Any) -> Any:
 
 
 def _probability(inputs: Any) -> Any:
-    below = beta_distribution.probability_below(*(_one(inputs[name]) for name in ("mu", "sigma", "threshold")))
-    answer: dict[str, Any] = {"probability": below.value[0], "fitted": bool(below.fit.is_fitted[0])}
-    if below.fit.is_fitted[0]:
-        answer |= {"alpha": _number(below.fit.alpha[0]), "beta": _number(below.fit.beta[0])}
+    below, fit = beta_distribution.probability_below(*(_one(inputs[name]) for name in ("mu", "sigma", "threshold")))
+    answer: dict[str, Any] = {"probability": below[0], "fitted": bool(fit.is_fitted[0])}
+    if fit.is_fitted[0]:
+        answer |= {"alpha": _number(fit.alpha[0]), "beta": _number(fit.beta[0])}
     return answer
 
 

@@ -42,13 +42,6 @@ class Fit(NamedTuple):
     is_fitted: Bools
 
 
-class Probability(NamedTuple):
-    """Probability of staying at or below the threshold, and the fitted distributions."""
-
-    value: Floats
-    fit: Fit
-
-
 def match_moments(first: Floats, second: Floats) -> Fit:
     """Fit distributions to their first two moments; a variance that is impossible on [0, 1] is not fitted."""
     variance = second - first * first
@@ -65,8 +58,8 @@ def largest_variance(mean: Floats) -> Floats:
     return np.where((mean > 0.0) & (mean < 1.0), mean * (1.0 - mean), 0.0)
 
 
-def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probability:
-    """Compute P(utilization <= threshold) for utilization of mean `mu` and deviation `sigma`, fractions of capacity.
+def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> tuple[Floats, Fit]:
+    """Compute P(utilization <= threshold) and the fitted distributions; mean `mu`, deviation `sigma`, as capacity is 1.
 
     A deviation below `_RESOLUTION` counts as none, which gives 0 or 1. Without a fitting distribution the result is 0,
     the pessimistic value.
@@ -75,7 +68,7 @@ def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probabili
     fit = match_moments(np.where(is_certain, 0.0, mu), np.where(is_certain, 0.0, sigma * sigma + mu * mu))
     of_certain = np.where((mu == 0.0) | (mu <= threshold), 1.0, 0.0)
     of_fitted = np.where(fit.is_fitted, distribution(fit, threshold), 0.0)
-    return Probability(np.where(is_certain, of_certain, of_fitted), fit)
+    return np.where(is_certain, of_certain, of_fitted), fit
 
 
 def distribution(of: Fit, x: Floats) -> Floats:

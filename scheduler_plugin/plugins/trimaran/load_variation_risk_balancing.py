@@ -11,11 +11,12 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state import vectors
 from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import PodResources
 
 
 class Fractions(NamedTuple):
@@ -80,9 +81,9 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
     def _write_own(self, entry: NodeEntry) -> None:
         self._recent[:, entry.row] = self._recent_requests(entry)
 
-    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
+    def _compute(self, demand: PodResources, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
-        columns, demand = self.columns, of.demand
+        columns = self.columns
         if self._formula == "upstream":
             total = columns.allocatable[:, rows]
             scores = self._resource_scores(rows, total, node_columns.amount_column(demand.shipped_request))

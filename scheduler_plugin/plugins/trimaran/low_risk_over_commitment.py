@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import beta_distribution, load_variation_risk_balancing, node_columns
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state import pod_info, vectors
@@ -63,8 +63,8 @@ def load_risk(mu: Floats, sigma: Floats, request: Floats, capacity: Floats) -> t
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         threshold = np.where(capacity > 0.0, np.clip(np.minimum(request, capacity) / capacity, 0.0, 1.0), 0.0)
-    below = beta_distribution.probability_below(mu, sigma, threshold)
-    return np.where(capacity > 0.0, 1.0 - below.value, 0.0), below.fit
+    below, fit = beta_distribution.probability_below(mu, sigma, threshold)
+    return np.where(capacity > 0.0, 1.0 - below, 0.0), fit
 
 
 def conditioned_load_risk(
@@ -146,9 +146,9 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self._has_best_effort[row] = any(pod.request == NOTHING and pod.limit == NOTHING for pod in placed)
         self._needs_load_risk[row] = True
 
-    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
+    def _compute(self, demand: PodResources, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
-        pod_resources = declared(of.demand, self._formula)
+        pod_resources = declared(demand, self._formula)
         is_best_effort = pod_resources.request == NOTHING and pod_resources.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
             return np.zeros(self.columns.has_measurement[rows].shape)

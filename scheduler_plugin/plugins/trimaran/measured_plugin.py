@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import operator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -40,14 +40,6 @@ _CACHE_SECONDS: Final = 10.0
 """Lifetime of cached scores: a change of the fallback level, after five minutes, can take effect this much later."""
 
 
-class ScoringClass(NamedTuple):
-    """Cache key: everything that scores depend on, except the columns."""
-
-    demand: PodResources
-    period: int
-    """Number of _CACHE_SECONDS since the epoch: the fallback level of a node depends on the time."""
-
-
 class MeasuredPlugin(Columns, abc.ABC):
     """Plugin that scores by measured load; an `interface.Scorer`."""
 
@@ -56,9 +48,10 @@ class MeasuredPlugin(Columns, abc.ABC):
 
     def __init__(self, formula: Formula, measurements: Measurements) -> None:
         self._formula = formula
-        self._cache: EquivalenceCache[ScoringClass] = EquivalenceCache(
-            lambda of, rows: self._compute(of, rows, of.period * _CACHE_SECONDS), np.float64
+        self._cache: EquivalenceCache[tuple[PodResources, int]] = EquivalenceCache(
+            lambda key, rows: self._compute(key[0], rows, key[1] * _CACHE_SECONDS), np.float64
         )
+        """By resources and time, in number of _CACHE_SECONDS since the epoch: the fallback level depends on it."""
         self.columns = MeasurementColumns(measurements)
 
     def grow(self, capacity: int) -> None:
@@ -79,8 +72,7 @@ class MeasuredPlugin(Columns, abc.ABC):
         """Score each candidate; None for a pod with an unreadable spec."""
         if pod.demand is None:
             return None
-        scoring_class = ScoringClass(pod.demand, int(now // _CACHE_SECONDS))
-        scores: Floats = self._cache.results(scoring_class, rows, self.columns)
+        scores: Floats = self._cache.results((pod.demand, int(now // _CACHE_SECONDS)), rows, self.columns)
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
@@ -109,5 +101,5 @@ class MeasuredPlugin(Columns, abc.ABC):
         """Update a row of the plugin's own columns; the row of `columns` is already up to date."""
 
     @abc.abstractmethod
-    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
-        """Score rows for a class of pods, in the plugin's own scale."""
+    def _compute(self, demand: PodResources, rows: Rows, now: float) -> Floats:
+        """Score rows for pods with these resources, in the plugin's own scale."""

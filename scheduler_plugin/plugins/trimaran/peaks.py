@@ -13,10 +13,11 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.interface import Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import PodResources
 
 
 def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
@@ -66,14 +67,14 @@ class Peaks(MeasuredPlugin):
         model = self._models.get(entry.name, _NO_MODEL)
         self._k[:, entry.row] = (model.k1, model.k2)
 
-    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
+    def _compute(self, demand: PodResources, rows: Rows, now: float) -> Floats:
         """Compute the rise of the power in watts, NaN if unknown; `upstream`: scaled to integers, 0 if unknown."""
         columns = self.columns
         is_upstream = self._formula == "upstream"
         capacity = columns.capacity[node_columns.CPU, rows]
         percent = columns.power_percent[rows] if is_upstream else columns.mean_percent[node_columns.CPU, rows]
-        request_millis = of.demand.request.cpu_millis
-        if is_upstream and request_millis == of.demand.overhead_cpu_millis:
+        request_millis = demand.request.cpu_millis
+        if is_upstream and request_millis == demand.overhead_cpu_millis:
             request_millis = 0  # as shipped: overhead counts only together with a request
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             after = 100.0 * ((percent / 100.0) * capacity + request_millis) / capacity

@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state import vectors
@@ -88,9 +88,9 @@ class TargetLoadPacking(MeasuredPlugin):
         self._recent_millis[entry.row] = sum(map(operator.mul, predicted, shares))
         self._predicted_millis[entry.row] = sum(predicted)
 
-    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
+    def _compute(self, demand: PodResources, rows: Rows, now: float) -> Floats:
         """Score rows 0..100, with 100 at the target utilization."""
-        columns, pod_millis = self.columns, float(self._predict(of.demand))
+        columns, pod_millis = self.columns, float(self._predict(demand))
         capacity = columns.capacity[node_columns.CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
         is_upstream = self._formula == "upstream"
@@ -104,7 +104,7 @@ class TargetLoadPacking(MeasuredPlugin):
         predicted = utilization_percent(self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total)
         scores = np.select(
             [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
-            [scores, target_load_score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
+            [scores, target_load_score(predicted, self._target_percent), columns.best_fit(rows, demand.request)],
             default=0.0,
         )
         return np.where(total > 0.0, scores, 0.0)

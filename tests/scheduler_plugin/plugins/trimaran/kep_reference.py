@@ -286,8 +286,8 @@ def overuse(of: Measured, threshold: float) -> float:
     mu = min(of.mean / 100.0, 1.0)
     sigma = min(of.deviation / 100.0, 1.0) * math.sqrt(SMOOTHING)
     sigma = min(sigma, math.sqrt(0.99 * mu * (1.0 - mu)))
-    below = beta_distribution.probability_below(np.array([mu]), np.array([sigma]), np.array([threshold]))
-    return 1.0 - float(below.value[0])
+    below, _fit = beta_distribution.probability_below(np.array([mu]), np.array([sigma]), np.array([threshold]))
+    return 1.0 - float(below[0])
 
 
 POLICIES = {
