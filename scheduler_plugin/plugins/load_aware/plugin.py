@@ -76,10 +76,37 @@ def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable:
     return score
 
 
-class _Columns(Columns):
-    """Inputs of both results per node; R resources, N rows, one layer for Prod pods and one for all others."""
+class _PodClass(NamedTuple):
+    """Facts of a pod on which the results depend."""
 
-    def __init__(self, resource_count: int) -> None:
+    estimate: Vector | None
+    is_prod: bool
+    is_checked: bool
+    """Whether limits apply: not to a pod that can run on one node only, and not to an exempt one."""
+    is_soft: bool
+    """Whether load alone has refused the pod for too long: its limits order nodes, and reject none."""
+
+
+class LoadAware(Columns, Filter):
+    """The filter and score plugin. `args` are completed and validated (see `load_aware.args`)."""
+
+    name = "LoadAwareScheduling"
+    reasons: Sequence[str]
+
+    def __init__(self, args: LoadAwareArgs) -> None:
+        self._args = args
+        self._on_stale = args.stale_node()
+        self._is_soft = args.mode == "soft"
+        self._resources = args.resources()
+        self._weights = [args.resource_weights.get(name, 0) for name in self._resources]
+        self._limits = ThresholdMerge(argument_thresholds(args), self._resources)
+        expiration = args.node_metric_expiration_seconds
+        self._expiration_seconds = math.inf if expiration is None else float(expiration)
+        block = args.aggregated
+        self._scored_statistic = block.score_aggregation_type if block else ""
+        self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
+        # Inputs of both results per node: R resources, N rows, one layer for Prod pods and one for all others.
+        resource_count = len(self._resources)
         self.allocatable: Ints = np.zeros((resource_count, 0), dtype=np.int64)
         self.limits_percent: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
         self.filtered_usage: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
@@ -93,38 +120,6 @@ class _Columns(Columns):
         """Whether the report lacks a configured statistic, so that the newest usage counts in its place."""
         self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
         self.expires_at: Floats = np.zeros(0, dtype=np.float64)
-
-
-class _PodClass(NamedTuple):
-    """Facts of a pod on which the results depend."""
-
-    estimate: Vector | None
-    is_prod: bool
-    is_checked: bool
-    """Whether limits apply: not to a pod that can run on one node only, and not to an exempt one."""
-    is_soft: bool
-    """Whether load alone has refused the pod for too long: its limits order nodes, and reject none."""
-
-
-class LoadAware(Filter):
-    """The filter and score plugin. `args` are completed and validated (see `load_aware.args`)."""
-
-    name = "LoadAwareScheduling"
-    reasons: Sequence[str]
-
-    def __init__(self, args: LoadAwareArgs) -> None:
-        self._args = args
-        self._on_stale = args.stale_node()
-        self._is_soft = args.mode == "soft"
-        self._resources = args.resources()
-        self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
-        self._limits = ThresholdMerge(argument_thresholds(args), self._resources)
-        expiration = args.node_metric_expiration_seconds
-        self._expiration_seconds = math.inf if expiration is None else float(expiration)
-        block = args.aggregated
-        self._scored_statistic = block.score_aggregation_type if block else ""
-        self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
-        self._columns = _Columns(len(self._resources))
         self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._class_codes, np.int16)
         self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores, np.int8)
         self.reasons = (
@@ -133,34 +128,29 @@ class LoadAware(Filter):
             *(f"node(s) {resource} aggregated usage exceed threshold" for resource in self._resources),
         )
 
-    def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
-        self._columns.grow(capacity)
-
     def write(self, entry: NodeEntry) -> None:
         """Copy one node's limits and load into its row."""
-        columns, row, load = self._columns, entry.row, entry.load
+        row, load = entry.row, entry.load
         annotations = pods.annotation_map(entry.node.metadata) if entry.node else {}
         profiles = self._limits.profiles(pods.annotation(annotations, names.ANNOTATION_USAGE_THRESHOLDS))
-        columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
-        columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
-        columns.expires_at[row] = self._expires_at(load)
-        columns.is_malformed[row] = profiles.is_malformed
-        columns.lacks_window[row] = load.report is not None and not self._has_windows(load, profiles)
+        self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
+        self.is_measured[row] = load.report is not None and load.report.node_usage is not None
+        self.expires_at[row] = self._expires_at(load)
+        self.is_malformed[row] = profiles.is_malformed
+        self.lacks_window[row] = load.report is not None and not self._has_windows(load, profiles)
         for layer in (_OTHER, _PROD):
             limits, usage, by_statistic = self._filter_profile(load, profiles, is_prod=layer == _PROD)
-            columns.limits_percent[layer, :, row] = limits
-            columns.is_checked[layer, row] = load.report is not None and any(limits)
-            columns.filtered_usage[layer, :, row] = usage
-            columns.by_statistic[layer, row] = by_statistic
-            columns.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
+            self.limits_percent[layer, :, row] = limits
+            self.is_checked[layer, row] = load.report is not None and any(limits)
+            self.filtered_usage[layer, :, row] = usage
+            self.by_statistic[layer, row] = by_statistic
+            self.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
 
     def problems(self, rows: Rows) -> Mapping[str, int]:
         """Return the number of nodes by problem: what is ignored there, or missing."""
-        columns = self._columns
         return {
-            "malformed_thresholds": int(np.count_nonzero(columns.is_malformed[rows])),
-            "missing_window": int(np.count_nonzero(columns.lacks_window[rows])),
+            "malformed_thresholds": int(np.count_nonzero(self.is_malformed[rows])),
+            "missing_window": int(np.count_nonzero(self.lacks_window[rows])),
         }
 
     def _has_windows(self, load: NodeLoad, profiles: Profiles) -> bool:
@@ -219,15 +209,15 @@ class LoadAware(Filter):
             codes = self._class_codes(_pod_class(pod), rows, pending.usage)
         if self._on_stale == "use":
             return codes
-        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
-        is_expired = (columns.expires_at[rows] <= now) & columns.is_checked[layer][rows]
+        layer = _PROD if pod.is_prod else _OTHER
+        is_expired = (self.expires_at[rows] <= now) & self.is_checked[layer][rows]
         codes[is_expired] = _EXPIRED if self._on_stale == "reject" and not vectors.blindness else 0
         return codes
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:
         """Score the candidates; 0 without a fresh report."""
         scores = self._scores.results(_pod_class(pod), rows, vectors)
-        scores[self._columns.expires_at[rows] <= now] = 0
+        scores[self.expires_at[rows] <= now] = 0
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
@@ -236,48 +226,48 @@ class LoadAware(Filter):
 
     def explain(self, pod: PodInfo, rows: Rows) -> PluginInputs:
         """Return the load of each candidate without the pod, and its limits."""
-        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+        layer = _PROD if pod.is_prod else _OTHER
         return PluginInputs(
             self._resources,
             {
-                "usage": columns.filtered_usage[layer].take(rows, axis=1),
-                "scoredUsage": columns.scored_usage[layer].take(rows, axis=1),
-                "allocatable": columns.allocatable.take(rows, axis=1),
-                "limitPercent": columns.limits_percent[layer].take(rows, axis=1),
+                "usage": self.filtered_usage[layer].take(rows, axis=1),
+                "scoredUsage": self.scored_usage[layer].take(rows, axis=1),
+                "allocatable": self.allocatable.take(rows, axis=1),
+                "limitPercent": self.limits_percent[layer].take(rows, axis=1),
             },
         )
 
     def _class_codes(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None = None) -> ReasonCodes:
         """Return the code of each row by its usage, and by `more_usage` of shape (resources, rows) on top."""
-        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
+        layer = _PROD if pod_class.is_prod else _OTHER
         percent, limits, is_limited = self._percents(pod_class, rows, more_usage)
         exceeds = is_limited & (percent > limits)
-        first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
-        is_known = columns.is_measured[rows] & columns.is_checked[layer][rows]
+        first = exceeds.argmax(axis=0) + np.where(self.by_statistic[layer][rows], len(self._resources), 0)
+        is_known = self.is_measured[rows] & self.is_checked[layer][rows]
         return np.where(exceeds.any(axis=0) & is_known, _EXPIRED + 1 + first, 0).astype(np.int16)
 
     def _percents(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> tuple[Floats, Ints, Bools]:
         """Return the usage with the pod in percent, the limits, and where a limit applies; shape (resources, rows)."""
-        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
-        limits = columns.limits_percent[layer][:, rows]
-        total = columns.allocatable[:, rows]
-        used = columns.filtered_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
+        layer = _PROD if pod_class.is_prod else _OTHER
+        limits = self.limits_percent[layer][:, rows]
+        total = self.allocatable[:, rows]
+        used = self.filtered_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
         if more_usage is not None:
             used = used + more_usage
         return usage_percent(used, total), limits, (limits != 0) & (total != 0)
 
     def _compute_scores(self, pod_class: _PodClass, rows: Rows) -> Ints:
-        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
-        total = columns.allocatable[:, rows]
+        layer = _PROD if pod_class.is_prod else _OTHER
+        total = self.allocatable[:, rows]
         if pod_class.estimate is None:
             return np.zeros(total.shape[1:], dtype=np.int64)
-        used = columns.scored_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
-        score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
+        used = self.scored_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
+        score = weighted_score(self._args.dominant_resource_weight, np.array(self._weights), used, total)
         # A pod's own scaling factors may be negative, and raise a score above 100.
         score = interface.clipped(score)
         if (self._is_soft or pod_class.is_soft) and pod_class.is_checked:
             score = self._below_the_others_if_hot(score, pod_class, rows)
-        return np.where(columns.is_measured[rows], score, 0)
+        return np.where(self.is_measured[rows], score, 0)
 
     def _below_the_others_if_hot(self, score: Ints, pod_class: _PodClass, rows: Rows) -> Ints:
         """Scale the scores of nodes within their limits up, and order the others by their excess."""
