@@ -117,7 +117,7 @@ class Parts:
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
         rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
-        expired = node_columns.count_expired(self.node_columns.updated_at[rows], self._expiration_seconds, now)
+        expired = int(np.count_nonzero(self.node_columns.updated_at[rows] + self._expiration_seconds <= now))
         self.vectors.blindness = node_columns.blindness_cause(silent_seconds, expired, len(rows))
         return self.vectors.blindness
 

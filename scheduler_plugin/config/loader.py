@@ -163,8 +163,8 @@ def parse(document: Any) -> PluginConfiguration:
             _path, args = args_by_plugin.get(LowRiskOverCommitment.name, ((), {}))
             effective[LowRiskOverCommitment.name] = LowRiskOverCommitmentArgs.model_validate(args).with_defaults(specs)
     except trimaran_args.Contradiction as error:
-        path, args = args_by_plugin[error.plugin]
-        problems.append(problem(path, args, error.wanted))
+        name, want = error.args
+        problems.append(problem(*args_by_plugin[name], want))
     if problems:
         raise InvalidConfiguration(list(map(str, problems)))
     return PluginConfiguration(effective, selection.filters, selection.score_weights)

@@ -26,7 +26,6 @@ _SCHEMA: Final = "CREATE TABLE snapshots (ended INTEGER, duration TEXT, body BLO
 _OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as `records.decode`, which accepts more
 _FASTEST: Final = 1  # level of zlib: a tenth of the size for 15 ms at 5,000 nodes
 
-
 _UNREADABLE: Final = (sqlite3.Error, zlib.error, ValueError, TypeError)
 """Exceptions of reading a corrupt file: SQLite's text may not be text, and a body may be anything."""
 

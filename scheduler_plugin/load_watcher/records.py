@@ -94,7 +94,6 @@ BOUNDED: Final = (MetricType.CPU, MetricType.MEMORY)
 DURATIONS_SECONDS: Final = {"15m": 900, "10m": 600, "5m": 300}
 """Every window, in the order of fetching."""
 
-
 SHORTEST: Final = "5m"
 """Window that shows which nodes still report."""
 

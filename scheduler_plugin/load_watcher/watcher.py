@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from component_base import build_info
-from scheduler_plugin.load_watcher import analysis, corroboration, records
+from scheduler_plugin.load_watcher import analysis, records
 from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysis import Anomaly, AnomalyKind
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
@@ -132,7 +132,7 @@ class Watcher:
         snapshot = None
         failed_analysers: list[str] = []
         if usable:
-            corroborated = corroboration.corroborate(usable)
+            corroborated = analysis.corroborate(usable)
             problems += corroborated.disagreements
             nodes = located(corroborated.nodes, self.located())
             for analyser in self.analysers:

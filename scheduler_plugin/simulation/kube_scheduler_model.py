@@ -38,7 +38,7 @@ _PODS: Final = "pods"
 _FIT: Final = "NodeResourcesFit"
 _BALANCED: Final = "NodeResourcesBalancedAllocation"
 _MIN_SCORED: Final = 100
-_EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies the scores of an extender (MaxNodeScore / MaxExtenderPriority)
+EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies the scores of an extender (MaxNodeScore / MaxExtenderPriority)
 
 
 class CannotModel(Exception):
@@ -141,11 +141,6 @@ class KubeSchedulerModel:
         return weights.least * least + weights.balanced * _balanced(
             self._requested[self._scored_rows][:, candidates] + requested, capacity
         )
-
-
-def with_extender(in_tree: Ints, extender: Ints, weights: Weights) -> Ints:
-    """Add the extender's scores 0..100 to kube-scheduler's own weighted scores, multiplied as kube-scheduler does."""
-    return in_tree + _EXTENDER_FACTOR * weights.extender * extender
 
 
 def _counted(requests: pods.Resources) -> list[int]:

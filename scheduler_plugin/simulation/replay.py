@@ -28,20 +28,13 @@ from scheduler_plugin.load_watcher.providers import provider
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
 from scheduler_plugin.simulation import kube_scheduler_model
-from scheduler_plugin.simulation.kube_scheduler_model import (
-    Due,
-    KubeSchedulerModel,
-    QueueBackoff,
-    SchedulingQueue,
-    Weights,
-)
+from scheduler_plugin.simulation.kube_scheduler_model import Due, KubeSchedulerModel, SchedulingQueue, Weights
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import NodeAgents, Scenario, SimulatedPod
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
 
 REFRESH_SECONDS: Final = 30.0
-
 
 _WAKING_SECONDS: Final = 1.0
 """Interval at which the product chooses waiting pods to wake."""
@@ -75,7 +68,7 @@ class Replay:
         parts: Parts | None = None,
         *,
         weights: Weights = Weights(),  # noqa: B008  # immutable
-        backoff: QueueBackoff = QueueBackoff(),  # noqa: B008  # immutable
+        backoff: kube_scheduler_model.QueueBackoff = kube_scheduler_model.QueueBackoff(),  # noqa: B008  # immutable
         seed: int = 1,
     ) -> None:
         """Prepare a run; `seed` decides between nodes of equal score. Raises quantities.InvalidQuantity."""
@@ -198,7 +191,7 @@ class Replay:
         scores = self._model.scores(requests, candidates, self._weights)
         if self._product is not None and len(candidates) > 1:
             load_scores = self._product.scores(self._scenario.pods[index].pod, candidates, at)
-            scores = kube_scheduler_model.with_extender(scores, load_scores, self._weights)
+            scores = scores + kube_scheduler_model.EXTENDER_FACTOR * self._weights.extender * load_scores
         best = candidates[scores == scores.max()]
         return int(best[self._random.randrange(len(best))])
 

@@ -103,7 +103,11 @@ def from_series(
             steps_text = f"all of its {usage.shape[1]} steps are numbers of 0 or more"
             raise ValueError(f"series {index} is empty, or not {steps_text}")
         requests: pods.QuantityMap = {"cpu": f"{cpu_request}m", "memory": str(memory_request)}
-        pod = new_pod(f"pod-{index}", requests, priority)
+        resources = pods.ResourceRequirements(requests=requests, limits=requests)
+        pod = pods.Pod(
+            metadata=pods.ObjectMeta(name=f"pod-{index}", namespace="default", uid=f"uid-pod-{index}"),
+            spec=pods.PodSpec(containers=[pods.Container(name="main", resources=resources)], priority=priority),
+        )
         simulated.append(SimulatedPod(pod, usage, starts[index], lifetimes[index]))
     width = len(str(max(node_count - 1, 0)))
     nodes = [
@@ -111,15 +115,6 @@ def from_series(
         for index in range(node_count)
     ]
     return Scenario(nodes, simulated, step_seconds, steps)
-
-
-def new_pod(name: str, requests: pods.QuantityMap, priority: int) -> pods.Pod:
-    """Build a pod of one container with limits equal to its requests."""
-    resources = pods.ResourceRequirements(requests=requests, limits=requests)
-    return pods.Pod(
-        metadata=pods.ObjectMeta(name=name, namespace="default", uid=f"uid-{name}"),
-        spec=pods.PodSpec(containers=[pods.Container(name="main", resources=resources)], priority=priority),
-    )
 
 
 _WINDOWS_SECONDS: Final = {"5m0s": 300, "10m0s": 600, "15m0s": 900, "30m0s": 1800}

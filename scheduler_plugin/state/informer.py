@@ -107,7 +107,7 @@ class Informer:
         async with asyncio.TaskGroup() as group:
             group.create_task(
                 _follow(
-                    listed(resources.NODES, decode=pods.Node, remember=_node_name, state=watches.nodes),
+                    listed(resources.NODES, decode=pods.Node, remember=lambda key: key.name, state=watches.nodes),
                     changed=cluster.node_changed,
                     deleted=lambda key, _node: cluster.node_deleted(key.name),
                     keep=cluster.keep_nodes,
@@ -130,7 +130,12 @@ class Informer:
             )
             group.create_task(
                 _follow(
-                    listed(resources.NODE_METRICS, decode=NodeMetric, remember=_node_name, state=watches.node_metrics),
+                    listed(
+                        resources.NODE_METRICS,
+                        decode=NodeMetric,
+                        remember=lambda key: key.name,
+                        state=watches.node_metrics,
+                    ),
                     changed=cluster.metric_changed,
                     deleted=lambda key, _metric: cluster.metric_deleted(key.name),
                     keep=cluster.keep_metrics,
@@ -150,10 +155,6 @@ class Informer:
                     keep=waiting.keep,
                 )
             )
-
-
-def _node_name(key: watching.Key) -> str:
-    return key.name
 
 
 async def _follow(

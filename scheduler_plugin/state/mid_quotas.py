@@ -90,7 +90,7 @@ class MidQuotas:
     # quotas
 
     def namespace_changed(self, name: str, text: str | None) -> str:
-        """Store the annotation of a namespace; None: it has none. Return the problem of a newly malformed one."""
+        """Store the annotation of a namespace, None without one; return the problem of a newly malformed one."""
         problem = ""
         before = self._own.get(name), name in self._malformed
         self._malformed.discard(name)
@@ -105,14 +105,10 @@ class MidQuotas:
         self.version += before != (self._own.get(name), name in self._malformed)
         return problem
 
-    def namespace_deleted(self, name: str) -> None:
-        """Drop the quota of a namespace; pods that are still there count against the default one."""
-        self.namespace_changed(name, None)
-
     def keep_namespaces(self, existing: Container[str]) -> None:
         """Drop the quotas of namespaces that a new list no longer contains."""
         for name in [name for name in self._own if name not in existing]:
-            self.namespace_deleted(name)
+            self.namespace_changed(name, None)
 
     def namespace_use(self, namespace: str) -> NamespaceUse:
         """Return what a namespace holds, and may hold."""

@@ -112,7 +112,7 @@ class NamespaceWatch:
             if problem := quotas.namespace_changed(event.key.name, text):
                 log.warning("namespace %s: annotation %s: %s; it gets no new Mid pod", event.key.name, key, problem)
         elif isinstance(event, watching.Deleted):
-            quotas.namespace_deleted(event.key.name)
+            quotas.namespace_changed(event.key.name, None)
         elif isinstance(event, watching.Synced):
             quotas.keep_namespaces(event.keys)
             quotas.is_known = True

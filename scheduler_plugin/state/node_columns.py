@@ -139,11 +139,6 @@ SILENT_SECONDS: Final = 90.0
 """The apiserver sends a bookmark about once a minute, so a working watch is never silent for so long."""
 
 
-def count_expired(updated_at: Floats, expiration_seconds: float, now: float) -> int:
-    """Count the nodes whose report is too old. `updated_at` is NaN for a node without a report, which never expires."""
-    return int(np.count_nonzero(updated_at + expiration_seconds <= now))
-
-
 def blindness_cause(silent_seconds: float | None, expired: int, nodes: int) -> str:
     """Return the cause of blindness in words; empty if reports expire for a reason of their own."""
     if silent_seconds is not None and silent_seconds > SILENT_SECONDS:

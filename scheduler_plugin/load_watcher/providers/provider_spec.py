@@ -115,7 +115,6 @@ SMOOTHED_MINUTES: Final[Mapping[str, int]] = {
 }
 """Name -> minutes over which each sample of the CPU is averaged; 1 also for koordlet's samples, of a second."""
 
-
 NODE_METRIC: Final = "NodeMetric"
 METRICS_SERVER: Final = "KubernetesMetricsServer"
 PROMETHEUS: Final = "Prometheus"

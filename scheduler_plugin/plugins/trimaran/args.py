@@ -292,12 +292,7 @@ def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpe
 
 
 class Contradiction(ValueError):
-    """Two plugins have different providers."""
-
-    def __init__(self, plugin: str, want: str) -> None:
-        super().__init__(f"{plugin}: want {want}")
-        self.plugin = plugin
-        self.wanted = want
+    """Two plugins have different providers; arguments: the plugin, and what is wanted."""
 
 
 def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:

@@ -14,19 +14,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scheduler_plugin.load_watcher.records import (
-    BOUNDED,
-    DURATIONS_SECONDS,
-    KEPT,
-    OLDEST_SECONDS,
-    Metric,
-    MetricType,
-    NodeMetrics,
-    Snapshot,
-    Statistic,
-    Window,
-    Windows,
-)
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Snapshot, Statistic, Window, Windows
 
 _NO_WINDOW: Final = Window()
 
@@ -93,9 +82,9 @@ def utilization(
 def read(node: NodeMetrics, snapshot: Snapshot) -> NodeUtilization:
     """Read the measurement of one node from its records."""
     utilizations = [
-        utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in BOUNDED
+        utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in records.BOUNDED
     ]
-    for index, kind in enumerate(BOUNDED):
+    for index, kind in enumerate(records.BOUNDED):
         if node.rejected and kind in node.rejected and not utilizations[index].is_measured:
             utilizations[index] = utilizations[index]._replace(is_rejected=True)
     cpu = [
@@ -127,7 +116,7 @@ def _first_measured(newer: Utilization, older: Utilization) -> Utilization:
 class Measurements:
     """Best measurement of every node, shared by all plugins of the process."""
 
-    def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:
+    def __init__(self, oldest_seconds: float = records.OLDEST_SECONDS) -> None:
         self.oldest_seconds = oldest_seconds
         """Age limit of windows, in seconds."""
         self._by_name: Mapping[str, NodeUtilization] = {}
@@ -178,8 +167,8 @@ class Measurements:
 
 
 def _best_first(windows: Windows) -> Iterator[Snapshot]:
-    for newest_first in range(KEPT):
-        for duration in DURATIONS_SECONDS:
+    for newest_first in range(records.KEPT):
+        for duration in records.DURATIONS_SECONDS:
             snapshots = windows.kept(duration)
             if newest_first < len(snapshots):
                 yield snapshots[-1 - newest_first]

@@ -139,7 +139,7 @@ class _Scheduler:
             case "NodeMetric":
                 parts.cluster.metric_deleted(metadata["name"])
             case "Namespace":
-                parts.vectors.mid_quotas.namespace_deleted(metadata["name"])
+                parts.vectors.mid_quotas.namespace_changed(metadata["name"], None)
             case "Pod":
                 parts.cluster.pod_deleted(metadata["namespace"], metadata["name"], metadata.get("uid"))
                 parts.waiting.gone(metadata["namespace"], metadata["name"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.load_watcher import corroboration
+from scheduler_plugin.load_watcher import analysis
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 
 
@@ -14,7 +14,7 @@ def node(value: float, **other: object) -> NodeMetrics:
 
 def joined(*values: float) -> float:
     results = {f"provider-{index}": {"n": node(value)} for index, value in enumerate(values)}
-    return corroboration.corroborate(results).nodes["n"].metrics[0].value
+    return analysis.corroborate(results).nodes["n"].metrics[0].value
 
 
 @pytest.mark.parametrize(("values", "result"), [((30,), 30), ((30, 60), 60), ((30, 35, 90), 35), ((0, 1, 2, 3), 2)])
@@ -31,14 +31,14 @@ def test_one_of_three_providers_cannot_move_the_result_out_of_the_range_of_the_o
 
 def test_a_disagreement_names_the_node_the_metric_and_both_values() -> None:
     results = {"NodeMetric": {"a": node(10)}, "Prometheus": {"a": node(20.5)}}
-    assert corroboration.corroborate(results).disagreements == [
+    assert analysis.corroborate(results).disagreements == [
         "node a: CPU mean: NodeMetric 10.0 (AVG), Prometheus 20.5 (AVG)"
     ]
 
 
 def test_a_resource_that_one_provider_rejects_is_rejected_unless_another_has_it() -> None:
     rejected = NodeMetrics(rejected=["CPU", "Memory"])
-    both = corroboration.corroborate({"first": {"n": rejected}, "second": {"n": node(20)}})
+    both = analysis.corroborate({"first": {"n": rejected}, "second": {"n": node(20)}})
     assert both.nodes == {"n": node(20, rejected=["Memory"])}
 
 
@@ -48,15 +48,15 @@ def test_a_joined_node_is_as_old_as_the_oldest_of_its_values() -> None:
         "second": {"n": node(20, window=Window("", 880, 890))},
         "rejected": {"n": NodeMetrics(rejected=["CPU"], window=Window("15m", 0, 1))},
     }
-    assert corroboration.corroborate(results).nodes["n"].window == Window("15m", 100, 890)
+    assert analysis.corroborate(results).nodes["n"].window == Window("15m", 100, 890)
 
 
 def test_a_current_value_compares_with_the_mean_of_another_provider() -> None:
     current = NodeMetrics([Metric(type="CPU", operator="Latest", value=5)])
-    both = corroboration.corroborate({"NodeMetric": {"n": node(80)}, "KubernetesMetricsServer": {"n": current}})
+    both = analysis.corroborate({"NodeMetric": {"n": node(80)}, "KubernetesMetricsServer": {"n": current}})
     assert both.nodes == {"n": node(80)}
     assert both.disagreements == ["node n: CPU mean: NodeMetric 80.0 (AVG), KubernetesMetricsServer 5.0 (Latest)"]
-    swapped = corroboration.corroborate({"KubernetesMetricsServer": {"n": current}, "NodeMetric": {"n": node(4)}})
+    swapped = analysis.corroborate({"KubernetesMetricsServer": {"n": current}, "NodeMetric": {"n": node(4)}})
     assert swapped.nodes == {"n": node(5)}
     assert not swapped.disagreements
 
@@ -66,7 +66,7 @@ def test_records_of_other_types_compare_by_name_and_keep_their_number() -> None:
         sent = Metric("sent", "Bandwidth", "AVG", "15m", 1e9)
         return NodeMetrics([sent, *(Metric("disk", "Storage", "AVG", "15m", value) for value in values)])
 
-    both = corroboration.corroborate({"first": {"n": disks(1, 20)}, "second": {"n": disks(1, 30)}})
+    both = analysis.corroborate({"first": {"n": disks(1, 20)}, "second": {"n": disks(1, 30)}})
     assert [metric.value for metric in both.nodes["n"].metrics] == [1e9, 1, 30]
     assert both.disagreements == ["node n: Storage disk: first 20.0 (AVG), second 30.0 (AVG)"]
 
@@ -85,5 +85,5 @@ def test_a_mean_without_deviation_does_not_replace_dropped_or_missing_values(
 ) -> None:
     deviating = NodeMetrics([Metric(type="CPU", operator=operator, value=10) for operator in ("AVG", "STD")])
     prometheus = {"deviating": deviating} | ({} if known is None else {"n": known})
-    both = corroboration.corroborate({"Prometheus": prometheus, "other": {"n": node(20)}})
+    both = analysis.corroborate({"Prometheus": prometheus, "other": {"n": node(20)}})
     assert both.nodes["n"] == left
