@@ -29,7 +29,6 @@ from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, M
 log = logging.getLogger(__name__)
 
 Nodes = Mapping[str, NodeMetrics]
-
 _LOGGED_PROBLEMS: Final = 5
 """At most this many problems are logged for each refresh; the metrics count all."""
 _LONGEST_FETCH_SECONDS: Final = 60.0
@@ -125,8 +124,7 @@ class Watcher:
                 failures[provider.name] = str(result)
                 continue
             problems += result.problems
-            expected = list(self.expected())
-            analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, expected)
+            analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, list(self.expected()))
             usable[provider.name], new_anomalies = await analysing
             anomalies += new_anomalies
         snapshot = None
@@ -143,7 +141,13 @@ class Watcher:
                     log.warning("window %s: %s; its result is ignored", duration, error)
             snapshot = await asyncio.to_thread(records.joined, nodes, window, ",".join(usable))
             await self._store(snapshot)
-        _log_problems(duration, failures, [*problems, *(one.text for one in anomalies)])
+        for name, why in failures.items():
+            log.warning("window %s: no data from %s: %s", duration, name, why)
+        texts = [*problems, *(one.text for one in anomalies)]
+        for text in texts[:_LOGGED_PROBLEMS]:
+            log.warning("window %s: %s", duration, text)
+        if len(texts) > _LOGGED_PROBLEMS:
+            log.warning("window %s: %d more problems", duration, len(texts) - _LOGGED_PROBLEMS)
         return Refreshed(duration, snapshot, failures, problems, anomalies, failed_analysers)
 
     async def check(self) -> None:
@@ -238,15 +242,6 @@ def _unexpected(provider: Provider, error: Exception) -> str:
     return f"unexpected error: {error!r}"
 
 
-def _log_problems(duration: str, failures: Mapping[str, str], problems: Sequence[str]) -> None:
-    for name, why in failures.items():
-        log.warning("window %s: no data from %s: %s", duration, name, why)
-    for problem in problems[:_LOGGED_PROBLEMS]:
-        log.warning("window %s: %s", duration, problem)
-    if len(problems) > _LOGGED_PROBLEMS:
-        log.warning("window %s: %d more problems", duration, len(problems) - _LOGGED_PROBLEMS)
-
-
 _PREFIX: Final = "koord_load_watcher_"
 
 
@@ -279,8 +274,13 @@ class WatcherMetrics:
         age = gauge(
             f"{_PREFIX}window_age_seconds", "Seconds since the newest data of a window ended; NaN before the first."
         )
+
+        def age_seconds(duration: str) -> float:
+            snapshots = windows.kept(duration)
+            return clock() - snapshots[-1].window.end if snapshots else math.nan
+
         for duration in DURATIONS_SECONDS:
-            age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))
+            age.labels(duration).set_function(functools.partial(age_seconds, duration))
         self._failures = {name: failures.labels(name) for name in providers}
         self._analyser_failures = {name: analyser_failures.labels(name) for name in analysers}
         self._findings = {kind: findings.labels(kind) for kind in AnomalyKind}
@@ -298,8 +298,3 @@ class WatcherMetrics:
             self._findings[anomaly.kind].inc()
         nodes = refreshed.snapshot.data.nodes.values() if refreshed.snapshot else ()
         self._usable[refreshed.duration].set(sum(1 for node in nodes if node.metrics))
-
-
-def _age_seconds(windows: Windows, duration: str, clock: Callable[[], float]) -> float:
-    snapshots = windows.kept(duration)
-    return clock() - snapshots[-1].window.end if snapshots else math.nan

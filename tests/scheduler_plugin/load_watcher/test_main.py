@@ -6,7 +6,6 @@ import json
 import os
 import runpy
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 
@@ -55,17 +54,6 @@ def test_without_credentials_for_its_provider_it_ends_with_exit_code_1(capsys: p
     *_, last = map(json.loads, capsys.readouterr().err.splitlines())
     assert last["level"] == "ERROR"
     assert "/missing" in last["message"]
-
-
-def test_with_a_taken_port_it_ends_with_exit_code_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("METRICS_PROVIDER_NAME", "Prometheus")
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        port = holder.getsockname()[1]
-        assert program.main([*SERVE, f"--http-port={port}"]) == 1
-    *_, last = map(json.loads, capsys.readouterr().err.splitlines())
-    assert f"cannot listen on 127.0.0.1:{port}" in last["message"]
 
 
 def test_a_wrong_provider_is_named_and_the_exit_code_is_2(
