@@ -161,8 +161,7 @@ class HistogramBank:
 
     def mean(self, rows: IntArray) -> FloatArray:
         """Return the decayed mean of each row; NaN for an empty one, and for one without weight."""
-        weight, mean = self._columns[:2, rows]
-        return np.where(weight > 0, mean, np.nan)
+        return np.where(self._column(0, rows) > 0, self._column(1, rows), np.nan)
 
     def stdev(self, rows: IntArray) -> FloatArray:
         """Return the decayed population standard deviation of each row; NaN where there is no mean."""
@@ -265,8 +264,8 @@ class HistogramBank:
         self._columns[:, rows] = state.columns
 
     def _column(self, number: int, rows: IntArray) -> FloatArray:
-        values: FloatArray = self._columns[number, rows]
-        return values
+        column: FloatArray = self._columns[number]
+        return column[rows]
 
     def _weights_of_time(self, at_seconds: float, weights: float | FloatArray, count: int) -> FloatArray:
         if self.reference_seconds is None:
