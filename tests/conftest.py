@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -15,32 +14,6 @@ from tests.fakes import watch_faults
 
 # A busy machine makes single examples slow. The profile of CI has no deadline either.
 hypothesis.settings.register_profile("default", hypothesis.settings.get_profile("default"), deadline=None)
-
-SLOW = (
-    "benchmarks/backtest",
-    "mutants",
-    "reliability",
-    "koordlet/prediction/predictors/test_registry.py",
-    "koordlet/test_agent_process.py",
-    "manager/mid_resource/test_write_pace.py",
-    "test_every_key_has_an_effect.py",
-    "tools/images/test_contention.py",
-    "tools/test_second_run.py",
-)
-"""Folders and files that start processes, render the chart, wait long or draw many examples; `make unit` runs none.
-
-So it does single tests with the mark `slow`.
-"""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests."""
-    slow = [Path(__file__).parent / each for each in SLOW]
-    if missing := [str(path) for path in slow if not path.exists()]:
-        raise pytest.UsageError(f"tests/conftest.py: SLOW names what does not exist: {', '.join(missing)}")
-    for item in items:
-        if any(path in (item.path, *item.path.parents) for path in slow):
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

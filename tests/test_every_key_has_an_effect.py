@@ -34,6 +34,8 @@ from tests.koordlet.prediction.calibration import test_node_calibration
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
 from tests.manager.evictions import Short
 
+pytestmark = pytest.mark.slow
+
 MINUTES = 60
 PREDICT = "nodePredictPolicy"
 WARM = {PREDICT: {"coldStartPeriodSeconds": 0}}

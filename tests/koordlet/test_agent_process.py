@@ -21,6 +21,8 @@ from koordlet.samples import Snapshot, UsageSample
 from tests.fakes import agent_process, apiserver, installed_package
 from tests.host_trees.plain_files import PlainHost
 
+pytestmark = pytest.mark.slow
+
 NODE = "n1"
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"

@@ -7,6 +7,8 @@ import pytest
 from tests.mutants import __main__ as command
 from tests.mutants import mutations, trials
 
+pytestmark = pytest.mark.slow
+
 
 def every(source):
     return [mutations.mutant(source, position) for position in range(mutations.count(source))]

@@ -8,6 +8,8 @@ import pytest
 from tests.reliability import matrix
 from tests.reliability.cells import Component, CoveredBy, Proof, Timeless
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = pathlib.Path(__file__).parents[2]
 PROOFS = [cell for fault in matrix.FAULTS for cell in fault.cells.values() if isinstance(cell, Proof)]
 NAMED = {test for proof in PROOFS for test in proof.tests}

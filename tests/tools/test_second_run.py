@@ -10,6 +10,8 @@ import pytest
 
 from tools import second_run
 
+pytestmark = pytest.mark.slow
+
 CASES = """
     import pathlib, pytest
     def once(name):  # fails in its first run only

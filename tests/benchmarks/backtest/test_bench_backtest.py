@@ -8,6 +8,8 @@ import pytest
 from benchmarks import bench_backtest
 from tests.benchmarks.backtest.hostile_traces import ordinary
 
+pytestmark = pytest.mark.slow
+
 POLICIES = ("n-sigma-v1", "n-sigma-v2", "resource-central")
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from koordctl.backtest import scores
 from koordctl.backtest.node_history import SeriesStay
 
+pytestmark = pytest.mark.slow
+
 # Series 0 peaks at step 2, series 1 at step 4.
 CORES = np.array([[1.0, 1.0, 4.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 6.0, 2.0]])
 ROOMY = np.array([10.0, 10.0])

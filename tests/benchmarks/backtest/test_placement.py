@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from koordctl.backtest import node_history
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 60), st.floats(0.5, 100), st.integers())
 def test_every_slot_is_taken_at_every_step_by_another_series(slots, spare, steps, mean_life, seed):

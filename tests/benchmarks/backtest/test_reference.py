@@ -13,6 +13,8 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import RESOURCES, Resource
 from tests.benchmarks.backtest.hostile_traces import SETS, ordinary
 
+pytestmark = pytest.mark.slow
+
 SLOTS, LIFE_DAYS = 3, 2
 HALF_PRECISION = 5e-4
 """The ring has 16-bit numbers of 11 bits."""

@@ -16,6 +16,8 @@ from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 from tests.fakes import installed_package
 
+pytestmark = pytest.mark.slow
+
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 ALL = [PredictParameters(predictor=name) for name in registry.PREDICTORS]
 STEADY = np.array([[1.0] * 100, [3.0] * 100])

@@ -10,6 +10,8 @@ from hypothesis.extra import numpy as arrays
 
 from koordctl.backtest import scores
 
+pytestmark = pytest.mark.slow
+
 ORACLE = np.array([[4.0, 4.0, 4.0, 4.0], [8.0, 8.0, 8.0, 8.0]])
 REQUESTS = np.array([[10.0, 10.0, 10.0, 10.0], [20.0, 20.0, 20.0, 20.0]])
 

@@ -9,6 +9,8 @@ import pytest
 from koordctl.backtest import sources
 from koordctl.backtest.sources import TraceUnit
 
+pytestmark = pytest.mark.slow
+
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 
 

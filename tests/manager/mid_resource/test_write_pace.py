@@ -6,6 +6,8 @@ import pytest
 
 from tests.manager.conftest import MID, allocated, amounts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def pace():

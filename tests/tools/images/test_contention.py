@@ -5,7 +5,11 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tools.images.definitions import HERE
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = HERE / "workload" / "contention.py"
 

@@ -23,6 +23,8 @@ from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, Snap
 from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
 from tests.koordlet.prediction.pods import Pod
 
+pytestmark = pytest.mark.slow
+
 EVERY_PREDICTOR = controller_config.PREDICTOR_NAMES
 usage = st.floats(0, 1000).map(lambda value: round(value, 3))
 
