@@ -138,12 +138,10 @@ class NamespaceSums:
         """Add a pod with its usage, or with one that is not known yet."""
         band = pod.band if pod.band in _BANDS else "other"
         sums = self._by_namespace[pod.namespace]
-        for name, amounts in (
-            (f"{band}_requests", pod.requests),
-            ("mid_held", pod.mid_held),
-            (f"{band}_used", pod.used),
-        ):
-            sums[name].add(amounts)
+        if band != "other":
+            sums[f"{band}_requests"].add(pod.requests)
+        sums["mid_held"].add(pod.mid_held)
+        sums[f"{band}_used"].add(pod.used)
         if pod.used == UNKNOWN:
             self._unmeasured[hash((pod.node, pod.namespace, pod.name))] = sums[f"{band}_used"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import msgspec
 
@@ -70,11 +69,29 @@ class NodeMetricWithPods(WireNodeMetric, frozen=True, gc=False):
     status: PodReport | None = None
 
 
+class WireContainer(msgspec.Struct, frozen=True):
+    """Arguments of a container."""
+
+    args: list[str] | None = None
+
+
+class PodTemplateSpec(msgspec.Struct, frozen=True):
+    """Containers of a pod template."""
+
+    containers: list[WireContainer] | None = None
+
+
+class PodTemplate(msgspec.Struct, frozen=True):
+    """Template of the pods of a workload."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True):
-    """Replicas that a Deployment wants, and the template of its pods."""
+    """Replicas that a Deployment wants, and what runs in them."""
 
     replicas: int | None = None
-    template: dict[str, Any] | None = None
+    template: PodTemplate = PodTemplate()
 
 
 class WorkloadStatus(msgspec.Struct, rename="camel", frozen=True):
@@ -105,14 +122,12 @@ class WireWorkload(msgspec.Struct, frozen=True):
 
     def argument(self, flag: str) -> str:
         """Return the value of `flag=value` among the arguments, of the last one as programs do; empty without one."""
-        containers = ((self.spec.template or {}).get("spec") or {}).get("containers") or ()
-        values = [
-            argument.partition("=")[2]
-            for container in containers
-            for argument in container.get("args") or ()
-            if argument.startswith(f"{flag}=")
+        arguments = [
+            argument for container in self.spec.template.spec.containers or () for argument in container.args or ()
         ]
-        return values[-1] if values else ""
+        return next(
+            (argument.partition("=")[2] for argument in reversed(arguments) if argument.startswith(f"{flag}=")), ""
+        )
 
 
 class WirePriorityClass(msgspec.Struct, frozen=True):

@@ -23,11 +23,18 @@ class PendingPodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
 
 
+class PendingPodSpec(msgspec.Struct, rename="camel", frozen=True):
+    """Node and scheduler of a pod: the decoder skips its containers, whatever is in them."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
 class PendingPod(msgspec.Struct, frozen=True):
     """A pod that waits, and why."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
-    spec: pods.PodSpec = pods.PodSpec()
+    spec: PendingPodSpec = PendingPodSpec()
     status: PendingPodStatus = PendingPodStatus()
 
 

@@ -30,6 +30,7 @@ def context(
         "q": filter_text,
         "pending_count": len(pending.items or ()),
         "pending_unread": pending.items is None,
+        "pending_left_out": [(shown.cut(unread.what), unread.why[:_LONGEST_TEXT]) for unread in pending.unread],
         "groups": _groups(pending.items or (), now),
         "events": shown.events(
             [event for event in events.items or () if name in event.involved_object.name][:_MOST_PODS], now

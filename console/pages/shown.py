@@ -183,20 +183,21 @@ _COMMANDS: Final = ("kubectl ", "koordctl ", "helm ")
 
 def items(findings: Iterable[Finding], namespace: str) -> list[Item]:
     """Return the findings for a page."""
-    return [
-        Item(
-            *_SIGNS[finding.kind.severity],
-            severity=finding.kind.severity.value,
-            code=finding.kind.code,
-            nodes=finding.objects[:_NAMED_NODES],
-            more=max(len(finding.objects) - _NAMED_NODES, 0),
-            sentence=": ".join(part for part in (finding.kind.sentence, finding.detail) if part),
-            fix=(fix := finding.fix.replace("NAMESPACE", namespace)),
-            is_command=fix.startswith(_COMMANDS),
-            page=finding.kind.page,
-        )
-        for finding in findings
-    ]
+    return [_item(finding, finding.fix.replace("NAMESPACE", namespace)) for finding in findings]
+
+
+def _item(finding: Finding, fix: str) -> Item:
+    return Item(
+        *_SIGNS[finding.kind.severity],
+        severity=finding.kind.severity.value,
+        code=finding.kind.code,
+        nodes=finding.objects[:_NAMED_NODES],
+        more=max(len(finding.objects) - _NAMED_NODES, 0),
+        sentence=": ".join(part for part in (finding.kind.sentence, finding.detail) if part),
+        fix=fix,
+        is_command=fix.startswith(_COMMANDS),
+        page=finding.kind.page,
+    )
 
 
 class Paging(NamedTuple):

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import multiprocessing
 import os
 import re
-import signal
 import sys
-import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, prometheus, report, results, sources
+from koordctl.backtest import cluster_history, prometheus, report, results, sources, workers
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.report import Backtest, BacktestSettings
@@ -132,7 +127,7 @@ def run(options: Namespace) -> int:
         return command.show(options, _answer(options, document, all_candidates(options.horizon)))
     except RejectedQuery as error:
         raise WrongUsage(str(error)) from None
-    except (CannotRead, NoSeries, WorkerEnded) as error:
+    except (CannotRead, NoSeries, workers.WorkerEnded) as error:
         raise command.NotRead(str(error)) from None
     except OSError as error:  # such as a full disk
         raise command.NotRead(_unwritable(options.cache, error) if options.cache else str(error)) from None
@@ -168,7 +163,7 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
         nodes = source.nodes[shard::shards]
         work = functools.partial(_replay_node, source, candidates, Span(options.horizon, options.interval, warm_up))
         with ProgressLine(sys.stderr) as progress:
-            for number, (rows, problems) in enumerate(each_node(work, nodes, options.workers), 1):
+            for number, (rows, problems) in enumerate(workers.each_node(work, nodes, options.workers), 1):
                 document.nodes += rows
                 document.problems += problems
                 progress.show(f"{number} of {len(nodes)} nodes")
@@ -317,42 +312,3 @@ def _time(flag: str, text: str, now: int) -> int:
         return round(times.epoch_seconds(text)) if "T" in text else now - duration(text)
     except (ValueError, BadParameter):
         raise WrongUsage(f"{flag} {text}: want a time (2026-01-31T00:00:00Z), a duration before now, or now") from None
-
-
-ResultT = TypeVar("ResultT")
-
-
-class WorkerEnded(Exception):
-    """A worker ended without a result; the text names the likely cause and the fix."""
-
-
-def each_node(work: Callable[[str], ResultT], nodes: Sequence[str], workers: int) -> Iterator[ResultT]:
-    """Yield the result of each node, in their order. Raises WorkerEnded, and what `work` raises.
-
-    `work` is pickled where there is more than one worker.
-    """
-    if workers == 1 or len(nodes) < 2:
-        yield from map(work, nodes)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(nodes)), mp_context=context, initializer=_begin) as pool:
-        try:
-            yield from pool.map(work, nodes)
-        except BrokenProcessPool:
-            raise WorkerEnded(
-                "a worker process was killed, as the kernel does where memory is short; use fewer --workers, or more "
-                "memory"
-            ) from None
-
-
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is gone: it would wait for work without a time limit."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -156,7 +156,7 @@ class _Recorder:
         prod = running[self._is_prod[running]]
         used = self._used[stays.series[running], step]
         future = stays.usage_after(self._used, prod, step, horizon_steps)
-        forecasts.oracle[column] = scores.peak(future, self._limits[prod])
+        forecasts.oracle[column] = scores.oracle_peak(future, self._limits[prod])
         forecasts.requests[column] = self._requested[prod].sum()
         forecasts.usage[column] = used[self._is_prod[running]].sum()
         system = 0.0 if self._node_usage is None else max(float(self._node_usage[step] - np.nansum(used)), 0.0)

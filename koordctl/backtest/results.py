@@ -88,7 +88,7 @@ def _candidate(
     """Return a candidate with the Mid policy of a strategy; `document` has the keys that switch it on."""
 
     def value(key: str) -> int:
-        chosen = getattr(strategy, key, None)
+        chosen = getattr(strategy, key) if strategy else None
         return int(getattr(controller_config.DEFAULTS, key) if chosen is None else chosen)
 
     return BacktestCandidate(

@@ -43,7 +43,7 @@ class Stays:
         return np.where(later < self._end[pods][:, np.newaxis], future, 0.0)
 
 
-def peak(future: FloatArray, limits: FloatArray) -> float:
+def oracle_peak(future: FloatArray, limits: FloatArray) -> float:
     """Return the oracle in the unit of usage, from the usage that follows, (pods, steps), and the limits, (pods,)."""
     if future.shape[1] == 0:
         return float(limits.sum())

@@ -35,7 +35,10 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 class ProgressLine:
-    """The line; it is removed at the end of the block."""
+    """A line of progress while a command reads, on a terminal only and after half a second.
+
+    It is removed at the end of the block.
+    """
 
     def __init__(self, to: TextIO) -> None:
         self._to = to
@@ -209,7 +212,10 @@ _RESOURCES: Final = {"nodes": resources.NODES, "pods": resources.PODS, "namespac
 
 
 def complete_names(resource: str, options: Mapping[str, Any], partial: str) -> list[str]:
-    """Return names that begin with the partial one, by the flags of the connection."""
+    """Return names of objects for a completion, those that begin with the partial one.
+
+    `options` are the flags of the connection. It takes a few seconds at most; names that cannot be read are left out.
+    """
     try:
         names = asyncio.run(_read_names(resource, options, partial))
     except (errors.ApiServerError, click.ClickException, TimeoutError, ValueError):

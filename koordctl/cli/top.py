@@ -260,9 +260,7 @@ def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> A
             cores(namespace.prod_used.cpu),
             cores(namespace.mid_requests.cpu),
             cores(namespace.mid_held.cpu),
-            "malformed"
-            if namespace.is_quota_malformed
-            else cores(namespace.mid_quota.cpu) + "*" * namespace.is_quota_default,
+            _quota(namespace),
             cores(namespace.mid_used.cpu),
             cores(namespace.other_used.cpu),
             str(namespace.unmeasured),
@@ -288,6 +286,12 @@ def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> A
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"
+
+
+def _quota(namespace: NamespaceState) -> str:
+    if namespace.is_quota_malformed:
+        return "malformed"
+    return cores(namespace.mid_quota.cpu) + ("*" if namespace.is_quota_default else "")
 
 
 KEYS: Final[Mapping[str, Mapping[str, SortKey[Any]]]] = {

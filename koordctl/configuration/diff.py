@@ -239,11 +239,17 @@ def _node_table(nodes: Sequence[NodeChange]) -> Table:
             cores(node.mid_requests.cpu),
             cores(node.published.cpu),
             node.after.reason,
-            f"{WARNING_SIGN} less{' than requested' * node.is_short}" if node.takes else "",
+            _word(node),
         )
         for node in nodes
     ]
     return Table(columns, rows, ["warning" if node.takes else "" for node in nodes])
+
+
+def _word(node: NodeChange) -> str:
+    if node.is_short:
+        return f"{WARNING_SIGN} less than requested"
+    return f"{WARNING_SIGN} less" if node.takes else ""
 
 
 def _signed(amount: int | None, unit: int) -> str:

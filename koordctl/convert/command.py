@@ -59,8 +59,7 @@ def run(options: Namespace) -> int:
     if options.in_place and STDIN in options.files:
         return _fail("--in-place: standard input has no place; want names of files", WRONG_USAGE)
     try:
-        contents = [sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes() for name in options.files]
-        files = [_Manifest(name, content.decode()) for name, content in zip(options.files, contents, strict=True)]
+        files = [_Manifest(name, _read(name)) for name in options.files]
     except (OSError, UnicodeDecodeError) as error:
         return _fail(f"{error}; want readable files in UTF-8", WRONG_USAGE)
     how = Options(options.scheduler or "", (*template.MID_CLASSES, *options.mid_class), options.policy_version)
@@ -106,6 +105,11 @@ def _converted(files: list[_Manifest], how: Options) -> tuple[list[_Result], lis
         else:
             results.append((file, text))
     return results, refusals
+
+
+def _read(name: str) -> str:
+    content = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    return content.decode()
 
 
 def _diff(results: list[_Result]) -> str:

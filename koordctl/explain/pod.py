@@ -326,9 +326,13 @@ def _requests(explained: ExplainedPod) -> str:
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
     columns = (Column("NODE"), Column("RESULT"), Column("SCORE", right=True), Column("WHY"))
-    fields = ("node", "result", "score", "sentence")
     rows = [
-        ["-" if name == "score" and node.get(name) is None else str(node.get(name)) for name in fields]
+        (
+            str(node.get("node")),
+            str(node.get("result")),
+            "-" if node.get("score") is None else str(node.get("score")),
+            str(node.get("sentence")),
+        )
         for node in nodes
     ]
     return Table(columns, rows)

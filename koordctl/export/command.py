@@ -23,12 +23,12 @@ _ENTRIES: Final = (
 
 
 def k9s_text() -> str:
-    """Return the file."""
+    """Return the plugin file of k9s."""
     return _HEAD + yaml_text.dump({"plugins": {name: _entry(*rest) for name, *rest in _ENTRIES}})
 
 
 def k9s_words() -> list[list[str]]:
-    """Return the words of each entry after `koordctl`."""
+    """Return the words after `koordctl` of each entry of the plugin file."""
     return [command.split() for *_, command in _ENTRIES]
 
 

@@ -138,7 +138,10 @@ _ROW, _LABEL, _BAR = 22, 110, 520
 
 
 def page_text(gain: Gain, written: str) -> str:
-    """Return the page; `written` is its date."""
+    """Return the page; `written` is its date.
+
+    It loads nothing, and all text is escaped: tenants choose the names of namespaces.
+    """
     answer = gains.answer(gain)
     parts = [f"<h1>{escape(gains.title(gain))}</h1>", f"<p>Written {escape(written)} by koordctl gain.</p>"]
     parts += [f"<p>{escape(line)}</p>" for line in gains.summary(gain)]

@@ -5,7 +5,7 @@ import pytest
 from api_types.kubernetes import pods
 from apiserver_client import session
 from console.cluster import reading
-from console.cluster.details import Listed, PendingPod, PendingPodStatus, Records
+from console.cluster.details import Listed, PendingPod, PendingPodSpec, PendingPodStatus, Records
 from console.pages import decisions, shown
 from fleet import wire
 from manager.events import REPORTER
@@ -80,7 +80,7 @@ async def test_the_size_of_a_page_does_not_depend_on_what_a_tenant_writes():
     waiting = [
         PendingPod(
             pods.ObjectMeta(name=f"p{n}", namespace="t"),
-            pods.PodSpec(scheduler_name=f"{n}{long}"),
+            PendingPodSpec(scheduler_name=f"{n}{long}"),
             PendingPodStatus(phase="Pending"),
         )
         for n in range(5)

@@ -7,6 +7,7 @@ import pytest
 from console.cluster import poller as poller_module
 from console.cluster import reading
 from console.cluster.details import Listed
+from fleet.findings import Unread
 from fleet.wire import ObjectReference, WireEvent
 from tests.console import browsers, fleets
 from tests.console.test_events import NOW, SUITE, event
@@ -65,6 +66,15 @@ async def test_a_page_whose_read_is_cut_off_shows_why():
         answer = await client.get("/decisions")
     assert answer.status_code == 200
     assert "more than 32 pages are read at the same time; open this one again" in answer.text
+
+
+@pytest.mark.parametrize("unread", [(), (Unread("2 pods", "shop/one: Expected `object`"),)])
+async def test_where_pods_were_left_out_no_page_claims_that_every_pod_has_a_node(unread):
+    asgi, _ = browsers.app(fleets.seen(fleets.nodes(1)), {("pending",): Listed((), unread)})
+    async with browsers.client(asgi) as client:
+        text = (await client.get("/decisions")).text
+    assert ("Every pod has a node" in text, "0 pods wait" in text) == (not unread, not unread)
+    assert ("Not read: 2 pods." in text, "shop/one: Expected" in text) == (bool(unread), bool(unread))
 
 
 @pytest.mark.parametrize("refused", ["default", SUITE])

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from api_types.kubernetes import pods
-from console.cluster.details import Listed, PendingPod, PendingPodStatus, Records
+from console.cluster.details import Listed, PendingPod, PendingPodSpec, PendingPodStatus, Records
 from console.pages import decisions
 from console.pages.shown import UNKNOWN
 from fleet import wire
@@ -34,7 +34,7 @@ def waiting(name, message=None, seconds=None, scheduler="default-scheduler"):
         conditions.append(WireCondition("PodScheduled", "False", "Unschedulable", message))
     return PendingPod(
         pods.ObjectMeta(name=name, namespace="shop", creation_timestamp=created or ""),
-        pods.PodSpec(scheduler_name=scheduler),
+        PendingPodSpec(scheduler_name=scheduler),
         PendingPodStatus(conditions, "Pending"),
     )
 

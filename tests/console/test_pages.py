@@ -9,7 +9,7 @@ import pytest
 
 from api_types.kubernetes import pods
 from apiserver_client import errors
-from console.cluster.details import Listed, NodeDetail, PendingPod, PendingPodStatus, Records
+from console.cluster.details import Listed, NodeDetail, PendingPod, PendingPodSpec, PendingPodStatus, Records
 from console.history.memory import History
 from console.pages import prediction, shown
 from console.view import FleetView
@@ -90,7 +90,7 @@ def hostile_state():
     amounts = Amounts(1000, 2**30)
     event = WireEvent(ObjectReference("Node", HOSTILE), "Warning", "MidPodEvicted", HOSTILE)
     waiting = PendingPod(
-        metadata=cluster_meta(HOSTILE), spec=pods.PodSpec(scheduler_name=HOSTILE),
+        metadata=cluster_meta(HOSTILE), spec=PendingPodSpec(scheduler_name=HOSTILE),
         status=PendingPodStatus([WireCondition("PodScheduled", "False", HOSTILE, HOSTILE)], "Pending"),
     )  # fmt: skip
     decision = {"at": 1.0, "outcome": HOSTILE, "nodesAsked": 2, "nodesPassed": 1, "nodes": [

@@ -195,9 +195,12 @@ async def test_one_request_makes_one_more_snapshot_and_not_one_after_the_other(m
 
 async def test_of_unreadable_pods_the_first_one_is_named():
     bad = [{"metadata": {"name": name, "namespace": "shop"}, "spec": 5} for name in ("one", "two")]
+    shown = {"metadata": {"name": "three"}, "spec": {"schedulerName": "s", "containers": 5}}  # containers are skipped
     async with apiserver.running() as server, server.session() as api:
-        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing(*bad)))
-        (unread,) = (await reading.pending(api, None)).unread
+        server.on("GET", "/api/v1/pods", apiserver.Answer(cluster.listing(*bad, shown)))
+        listed = await reading.pending(api, None)
+    assert [(pod.metadata.name, pod.spec.scheduler_name) for pod in listed.items] == [("three", "s")]
+    (unread,) = listed.unread
     assert unread.what == "2 pods"
     assert "one" in unread.why
     assert "two" not in unread.why

@@ -49,8 +49,8 @@ async def test_the_name_is_an_argument_of_the_manager(arguments):
     assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_config_map(reading.VIEWER, NAME))
 
 
-@pytest.mark.parametrize("deployment", [None, manager()])
-async def test_without_the_argument_it_is_the_default(deployment):
+@pytest.mark.parametrize("deployment", [None, manager(), manager(5)])
+async def test_without_an_argument_that_can_be_read_it_is_the_default(deployment):
     async with reader_of(deployment, "slo-controller-config") as reader:
         outcome = await reader.configuration(NAMESPACE, await reader.config_map(NAMESPACE))
     assert outcome.configuration is not None

@@ -18,7 +18,7 @@ ROOMY = np.array([10.0, 10.0])
 def peak(pods, step, horizon_steps, limits=ROOMY, cores=CORES):
     stays = scores.Stays(pods)
     running = stays.running_at(step)
-    return scores.peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
+    return scores.oracle_peak(stays.usage_after(cores, running, step, horizon_steps), limits[running])
 
 
 BOTH = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 6)]

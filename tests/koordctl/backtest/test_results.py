@@ -220,6 +220,6 @@ def test_usage_after_a_step_is_that_of_the_pods_that_run_then_and_nothing_after_
     assert stays.usage_after(used, pods, 1, 2).tolist() == [[30.0, 0.0], [3.0, 4.0]]
     assert stays.usage_after(used, pods, 1, 9).tolist() == [[30.0, 0.0, 0.0], [3.0, 4.0, 5.0]]
     future = stays.usage_after(used, pods, 1, 2)
-    assert scores.peak(future, np.array([100.0, 100.0])) == 33
-    assert scores.peak(future, np.array([5.0, 100.0])) == 8
-    assert scores.peak(stays.usage_after(used, pods, 4, 2), np.array([5.0, 6.0])) == 11
+    assert scores.oracle_peak(future, np.array([100.0, 100.0])) == 33
+    assert scores.oracle_peak(future, np.array([5.0, 100.0])) == 8
+    assert scores.oracle_peak(stays.usage_after(used, pods, 4, 2), np.array([5.0, 6.0])) == 11

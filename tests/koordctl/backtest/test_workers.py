@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from koordctl.backtest import command
+from koordctl.backtest import workers
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +34,11 @@ def parent(folder, work):
     """Return the command and the environment of a process that has two workers, and prints their results."""
     lines = [
         "import json, signal",
-        "from koordctl.backtest import command",
+        "from koordctl.backtest import workers",
         "from tests.koordctl.backtest import test_workers",
         "if __name__ == '__main__':",
         "    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored",
-        f"    print(json.dumps(list(command.each_node(test_workers.{work}, [{str(folder)!r}] * 3, 2))))",
+        f"    print(json.dumps(list(workers.each_node(test_workers.{work}, [{str(folder)!r}] * 3, 2))))",
     ]
     script = folder.with_suffix(".py")
     script.write_text("\n".join(lines))
@@ -53,9 +53,15 @@ def test_the_parent_alone_handles_ctrl_c_and_ends_its_workers(tmp_path):
     assert not [process for _, process in found if psutil.pid_exists(process)]
 
 
+def test_a_worker_imports_the_standard_library_alone_before_it_ignores_ctrl_c():
+    script = "import sys; import koordctl.backtest.workers; print({'click', 'msgspec', 'numpy'} & sys.modules.keys())"
+    ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=SECONDS, check=True)
+    assert ran.stdout == b"set()\n"
+
+
 def test_one_worker_or_one_node_needs_no_process():
-    assert [process for _, process in command.each_node(is_deaf_to_ctrl_c, ["a", "b"], 1)] == [os.getpid()] * 2
-    assert [process for _, process in command.each_node(is_deaf_to_ctrl_c, ["a"], 2)] == [os.getpid()]
+    assert [process for _, process in workers.each_node(is_deaf_to_ctrl_c, ["a", "b"], 1)] == [os.getpid()] * 2
+    assert [process for _, process in workers.each_node(is_deaf_to_ctrl_c, ["a"], 2)] == [os.getpid()]
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
