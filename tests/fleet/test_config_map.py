@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from apiserver_client import session
+from apiserver_client import errors, session
 from fleet.reading import Reader
 from koordctl.check import reading
 from manager.slo_config import evaluation
@@ -49,8 +49,14 @@ async def test_the_name_is_an_argument_of_the_manager(arguments):
     assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_config_map(reading.VIEWER, NAME))
 
 
-@pytest.mark.parametrize("deployment", [None, manager(), manager(5)])
-async def test_without_an_argument_that_can_be_read_it_is_the_default(deployment):
+async def test_arguments_of_another_type_are_an_answer_that_cannot_be_decoded():
+    async with reader_of(manager(5)) as reader:
+        with pytest.raises(errors.DecodeError, match=r"Expected `str`, got `int`"):
+            await reader.config_map(NAMESPACE)
+
+
+@pytest.mark.parametrize("deployment", [None, manager()])
+async def test_without_the_argument_it_is_the_default(deployment):
     async with reader_of(deployment, "slo-controller-config") as reader:
         outcome = await reader.configuration(NAMESPACE, await reader.config_map(NAMESPACE))
     assert outcome.configuration is not None
