@@ -90,6 +90,7 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
             trained = due
     if not trained:
         observer.train(time.time(), spec_in_force.predict_parameters(policy))
+    cluster.capacity = cluster.allocatable = observer.machine_capacity()
     now = time.time()
     reports = ReportBuilder(observer)
     forecast = reports.predict(now, cluster, policy)

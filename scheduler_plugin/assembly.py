@@ -117,6 +117,7 @@ class Parts:
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
         rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
+        # NaN without a report, which never expires.
         expired = int(np.count_nonzero(self.node_columns.updated_at[rows] + self._expiration_seconds <= now))
         self.vectors.blindness = node_columns.blindness_cause(silent_seconds, expired, len(rows))
         return self.vectors.blindness
@@ -133,10 +134,15 @@ class Parts:
 
 
 def _cycle(configuration: PluginConfiguration, plugins: Mapping[str, Plugin], vectors: NodeColumns) -> SchedulingCycle:
-    filters = [plugin for name in configuration.filters if isinstance(plugin := plugins[name], Filter)]
-    scorers = [
-        WeightedScorer(plugin, weight)
-        for name, weight in configuration.score_weights.items()
-        if isinstance(plugin := plugins[name], Scorer)
-    ]
+    """Return the cycle. Raises TypeError if a plugin lacks its extension point: left out, it allows all."""
+    filters: list[Filter] = []
+    scorers: list[WeightedScorer] = []
+    for name in configuration.filters:
+        if not isinstance(plugin := plugins[name], Filter):
+            raise TypeError(f"plugin {name} is no Filter")
+        filters.append(plugin)
+    for name, weight in configuration.score_weights.items():
+        if not isinstance(plugin := plugins[name], Scorer):
+            raise TypeError(f"plugin {name} is no Scorer")
+        scorers.append(WeightedScorer(plugin, weight))
     return SchedulingCycle(filters, scorers, vectors)

@@ -23,6 +23,7 @@ COLLECTORS: Final[tuple[type[Collector], ...]] = (
     NodePressure,
     PodPressure,
 )
+"""In the order of a tick: pods come after the node, and before all that need their groups or the system's usage."""
 
 
 _FACTS_EVERY_SECONDS: Final = 60.0

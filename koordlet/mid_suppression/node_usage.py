@@ -150,7 +150,7 @@ STALE_WAIT_SECONDS: Final = 150.0
 class CpuWaits:
     """Prod pods that wait for a CPU while the node as a whole has idle CPU, from their counters of waited seconds.
 
-    Both are read once a minute. The kernel counts the time in which tasks of a pod waited for a CPU on cgroup v2 only.
+    They are read once a minute. The kernel counts the time in which tasks of a pod waited for a CPU on cgroup v2 only.
     A pod whose own limit is too small waits as well: limits of Mid pods then fall to what is allowed, and no further.
     """
 

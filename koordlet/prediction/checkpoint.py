@@ -311,21 +311,23 @@ def _require_bank(resource: Resource, bank: BankState, rows: int, saved_seconds:
     is_empty = np.isnan(last)
     if np.any(np.isnan([first, newest]) != is_empty) or np.any(weight[is_empty] != 0):
         raise ValueError(f"{resource} rows have a weight or a value without times of samples")
-    largest = _MOST_TIMES_THE_LARGEST_BUCKET * float(starts[-1])
-    longest = np.where(is_empty, 0.0, last - first)
-    for what, numbers, least, most in (
-        ("cells", bank.cells, 0, rows * len(starts) - 1),
-        ("steps between cells", np.diff(bank.cells), 1, np.inf),
-        ("cell weights", bank.cell_weights, 0.0, _MOST_WEIGHT),
-        ("weights", weight, 0.0, _MOST_WEIGHT),
-        ("means", mean, 0.0, largest),
-        ("M2", m2, 0.0, (weight + _UNDERFLOW) * largest**2),
-        ("newest values", newest[~is_empty], 0.0, largest),
-        ("times", np.stack([first, last])[:, ~is_empty], *_TIMES),
-        ("times from the first to the last sample", longest, 0.0, np.inf),
-        ("recorded seconds", recorded, 0.0, longest + _CLOCK_SECONDS),
-    ):
-        _require(f"{resource} {what}", numbers, least, most)
+    # Numbers are checked after they are used: a damaged file may have any.
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = _MOST_TIMES_THE_LARGEST_BUCKET * float(starts[-1])
+        longest = np.where(is_empty, 0.0, last - first)
+        for what, numbers, least, most in (
+            ("cells", bank.cells, 0, rows * len(starts) - 1),
+            ("steps between cells", np.diff(bank.cells), 1, np.inf),
+            ("cell weights", bank.cell_weights, 0.0, _MOST_WEIGHT),
+            ("weights", weight, 0.0, _MOST_WEIGHT),
+            ("means", mean, 0.0, largest),
+            ("M2", m2, 0.0, (weight + _UNDERFLOW) * largest**2),
+            ("newest values", newest[~is_empty], 0.0, largest),
+            ("times", np.stack([first, last])[:, ~is_empty], *_TIMES),
+            ("times from the first to the last sample", longest, 0.0, np.inf),
+            ("recorded seconds", recorded, 0.0, longest + _CLOCK_SECONDS),
+        ):
+            _require(f"{resource} {what}", numbers, least, most)
     _require_decay(resource, bank, saved_seconds)
 
 

@@ -87,6 +87,7 @@ MAX_HALF_LIVES_FROM_REFERENCE: Final = 60
 _FAR: Final = 1000  # half-lives: 2^-1000 is negligible beside any weight, and 2^1000 is still a float64
 _LEAST_WEIGHT: Final = float(np.finfo(np.float64).tiny)
 """Smaller numbers lose digits: after a thousand half-lives the deviation would be wrong."""
+_WEIGHT, _MEAN, _M2, _FIRST, _LAST, _RECORDED, _NEWEST = range(7)
 _EMPTY: Final = np.array([[0.0, 0.0, 0.0, math.nan, math.nan, 0.0, math.nan]]).T
 """Columns of a row without samples, as in `BankState`."""
 
@@ -161,12 +162,12 @@ class HistogramBank:
 
     def mean(self, rows: IntArray) -> FloatArray:
         """Return the decayed mean of each row; NaN for an empty one, and for one without weight."""
-        return np.where(self._column(0, rows) > 0, self._column(1, rows), np.nan)
+        return np.where(self._column(_WEIGHT, rows) > 0, self._column(_MEAN, rows), np.nan)
 
     def stdev(self, rows: IntArray) -> FloatArray:
         """Return the decayed population standard deviation of each row; NaN where there is no mean."""
-        weight = self._column(0, rows)
-        return np.sqrt(np.divide(self._column(2, rows), weight, out=np.full_like(weight, np.nan), where=weight > 0))
+        weight = self._column(_WEIGHT, rows)
+        return np.sqrt(np.divide(self._column(_M2, rows), weight, out=np.full_like(weight, np.nan), where=weight > 0))
 
     def percentiles(self, rows: IntArray, ratios: Sequence[float]) -> FloatArray:
         """Return the upper end of the bucket at which each ratio (0..1) of the weight is reached; shape (rows, ratios).
@@ -193,19 +194,19 @@ class HistogramBank:
 
     def first_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time of the first sample of each row; NaN for an empty one."""
-        return self._column(3, rows)
+        return self._column(_FIRST, rows)
 
     def last_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time of the newest sample of each row; NaN for an empty one."""
-        return self._column(4, rows)
+        return self._column(_LAST, rows)
 
     def recorded_seconds(self, rows: IntArray) -> FloatArray:
         """Return the time in which samples of each row were recorded."""
-        return self._column(5, rows)
+        return self._column(_RECORDED, rows)
 
     def newest_values(self, rows: IntArray) -> FloatArray:
         """Return the sample that was added last to each row; NaN for an empty one."""
-        return self._column(6, rows)
+        return self._column(_NEWEST, rows)
 
     def decay_until(self, at_seconds: float) -> float:
         """Return the factor that decays a stored weight to a time."""
@@ -224,7 +225,7 @@ class HistogramBank:
         """Shift all recorded times after a clock was set: every sample keeps its age and its weight."""
         if self.reference_seconds is not None:
             self.reference_seconds += seconds
-        self._columns[3:5] += seconds
+        self._columns[[_FIRST, _LAST]] += seconds
         self._recording_since_seconds += seconds
 
     def clear(self, rows: IntArray) -> None:
@@ -279,8 +280,8 @@ class HistogramBank:
     def _move_reference(self, to_seconds: float) -> None:
         factor = self.decay_until(to_seconds)
         self._weights[: self._rows_ever_used] *= factor  # a row that is written to takes memory
-        weight = self._columns[0]
-        self._columns[0:3:2] *= factor  # mean and deviation do not change until nothing is left
+        self._columns[[_WEIGHT, _M2]] *= factor  # mean and deviation do not change until nothing is left
+        weight = self._columns[_WEIGHT]
         weight[weight < _LEAST_WEIGHT] = 0
         self.reference_seconds = to_seconds
 

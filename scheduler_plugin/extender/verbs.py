@@ -29,8 +29,7 @@ from scheduler_plugin.extender.wire_types import (
     ExtenderPreemptionResult,
     MetaVictims,
 )
-from scheduler_plugin.framework import interface as scheduling_cycle
-from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle
+from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle, combined
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
@@ -237,7 +236,7 @@ class Extender:
 
     def _scores(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
         by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
-        scores = scheduling_cycle.combined(by_plugin, len(rows))
+        scores = combined(by_plugin, len(rows))
         self._records.scored(pod, rows, by_plugin, scores)
         return scores
 
@@ -296,7 +295,7 @@ class Extender:
         self._first_of_equals = (self._first_of_equals + self._short_list) % len(rows)
         turned = np.roll(rows, -self._first_of_equals)
         by_plugin = self._cycle.scores_by_plugin(pod, turned, now)
-        scores = scheduling_cycle.combined(by_plugin, len(turned))
+        scores = combined(by_plugin, len(turned))
         best = np.argsort(-scores, kind="stable")[: self._short_list]
         return rows[np.sort((best + self._first_of_equals) % len(rows))]
 

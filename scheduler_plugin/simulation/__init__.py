@@ -1,4 +1,4 @@
 """Simulation: pods arrive in a model of a cluster and are placed with or without the product's decisions.
 
-Pure except for `recording` (files, the apiserver): the clock is simulated.
+Pure except for `recorded_cluster.from_files` and `from_cluster`: the clock is simulated.
 """

@@ -1,4 +1,4 @@
-"""Conversion of a recorded cluster to a scenario: running pods continue, pending pods arrive. Pure.
+"""Conversion of a recorded cluster to a scenario: running pods continue, pending pods arrive.
 
 The usage of a pod comes from the first known source of: its annotation, the usage file, the report of its node, a share
 of its requests. The usage of a node beyond its pods stays as reported. A node with a missing or outdated report sends
@@ -222,9 +222,10 @@ COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
 
 
 def usage_series(text: str, step_seconds: float) -> Mapping[str, Floats]:
-    """Parse the file into arrays of shape (2, steps), CPU milli-cores and memory bytes, by namespace/name.
+    """Parse a CSV file of pod, seconds since its start, cpu and memory.
 
-    Raises BadRecording.
+    Return arrays of shape (2, steps), CPU milli-cores and memory bytes, by namespace/name. A line applies until the
+    next one of its pod, the first also before its time, the last to the end. Raises BadRecording.
     """
     reader = csv.DictReader(text.splitlines())
     try:

@@ -29,9 +29,9 @@ class NodeLoad:
     """Newest report of a node, its assigned pods, and their sums."""
 
     __slots__ = (
-        *("mid_cpu_millis", "mid_memory_bytes", "node_delta", "node_estimated", "pods", "pods_version", "prod_delta"),
-        *("prod_usage", "report", "system_in_prod", "update_time", "zero"),
-    )
+        "mid_cpu_millis", "mid_memory_bytes", "node_delta", "node_estimated", "pods", "pods_version", "prod_delta",
+        "prod_usage", "report", "system_in_prod", "update_time", "zero",
+    )  # fmt: skip
 
     def __init__(self, resource_count: int, *, system_in_prod: bool) -> None:
         self.zero: Vector = (0,) * resource_count

@@ -40,7 +40,9 @@ class PodResources(NamedTuple):
     limit: PodAmounts
     """As declared: 0 without one."""
     shipped_request: PodAmounts
+    """As Trimaran's plugins count: the larger of the containers' sum and each init container, then the overhead."""
     shipped_limit: PodAmounts
+    """Counted alike, with the overhead."""
     containers: tuple[ContainerCpu, ...]
     """Of more than `_MOST_CONTAINERS` a few with the same sums."""
     sidecars: tuple[ContainerCpu, ...]
@@ -227,10 +229,15 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
 
     A pod that requests Mid always does: an annotation, which its author writes, must not free its share of a quota.
     """
+    if pods.is_terminal(pod):
+        return False
     is_placeholder = pods.annotation_map(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
-    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())] if is_placeholder else ()
-    requested = (name for container in containers for name in container.resources.requests or ())
-    return not pods.is_terminal(pod) and (not is_placeholder or any(name in names.MID_RESOURCES for name in requested))
+    return not is_placeholder or _requests_mid(pod)
+
+
+def _requests_mid(pod: pods.Pod) -> bool:
+    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
+    return any(name in names.MID_RESOURCES for container in containers for name in container.resources.requests or ())
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:

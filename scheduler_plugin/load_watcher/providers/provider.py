@@ -1,4 +1,4 @@
-"""Interface of a provider of measurements."""
+"""Interface of a provider of measurements: nodes, the selection of hosts, and what all servers over HTTP share."""
 
 from __future__ import annotations
 
@@ -132,9 +132,10 @@ def node_name(host: str) -> str:
 
 
 class HttpProvider:
-    """Provider that reads one server, which is healthy while `health_path` returns 200."""
+    """Provider that reads one server."""
 
     health_path: str
+    """The server is healthy while it returns 200; a provider without one has a check of its own."""
 
     def __init__(self, reach: Reach) -> None:
         self._client = HttpClient(reach)
@@ -142,15 +143,18 @@ class HttpProvider:
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the server is not healthy."""
+        return await self._health_problems()
+
+    async def is_healthy(self) -> bool:
+        """Return whether the server is healthy now."""
+        return not await self._health_problems()
+
+    async def _health_problems(self) -> Sequence[str]:
         try:
             await self._client.send("GET", self.health_path)
         except ProviderFailed as error:
             return (str(error),)
         return ()
-
-    async def is_healthy(self) -> bool:
-        """Return whether the server is healthy now."""
-        return not await HttpProvider.check(self)
 
     async def close(self) -> None:
         """Close the connections."""
