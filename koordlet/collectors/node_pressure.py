@@ -24,7 +24,6 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 RESOURCES: Final = ("cpu", "memory", "io")
 """Resources with a file, `<resource>` below /proc/pressure and `<resource>.pressure` in a group of v2."""
 
-KINDS: Final = ("some", "full")
 
 _LINE = re.compile(rb"^(some|full) (?:avg\d+=[\d.]+ )+total=(\d+)$", re.MULTILINE)
 

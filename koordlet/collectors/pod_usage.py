@@ -108,7 +108,7 @@ class PodUsageCollector(Collector):
             for path in batch.ended:
                 self._discovery.invalidate(path)
         tick.groups = self._followed_groups
-        self._complete(tick, groups)
+        self._note_completeness(tick, groups)
         if tick.node is not None and tick.are_pods_complete:
             tick.system = rates.system_usage(tick.node, tick.pods.values())
         return NO_SERIES
@@ -157,7 +157,7 @@ class PodUsageCollector(Collector):
                 fewest = min(batches, key=lambda batch: len(batch.readers))
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
-    def _complete(self, tick: Tick, groups: DiscoveredGroups) -> None:
+    def _note_completeness(self, tick: Tick, groups: DiscoveredGroups) -> None:
         """Add to the tick which pods lack a sample, and whether the others are all that ran."""
         pods, bound_pods = tick.pods, tick.bound_pods
         unmeasured = (groups.pods.keys() - pods.keys()) | groups.unmeasurable.keys()

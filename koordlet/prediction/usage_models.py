@@ -7,7 +7,6 @@ set, and the seconds since boot, which may not. Their difference is a step of th
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
@@ -271,5 +270,5 @@ class PodStarts:
         """Discard what was recorded of pods that have not started, and of cold pods that wait. Precedes a training."""
         waiting = [key for key in map(pod_key, self.waiting - self.not_started) if key in models]
         is_cold = models.recorded_seconds(waiting) < cold_start_period_seconds
-        self.begun_again = [*map(pod_key, self.not_started), *itertools.compress(waiting, is_cold)]
+        self.begun_again = [*map(pod_key, self.not_started), *compress(waiting, is_cold)]
         models.begin_again(self.begun_again)

@@ -7,7 +7,6 @@ much and does not remove fields. A report that could not be sent is dropped: the
 from __future__ import annotations
 
 import enum
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from api_types.node_metric import types as node_metric
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.decoding import Envelope
 
+_ATTEMPTS: Final = 3
 LEAST_SECONDS_BETWEEN_WRITES: Final = 5.0
 _FLOOR_OF_CHANGE: Final = 0.01
 """Smallest base of a relative change, as a share of allocatable: a change from 2 m to 4 m is noise."""
@@ -93,11 +93,6 @@ class ReportSchedule:
         """Delay the next attempt, which has newer values, after a failed write."""
         self._may_be_in_step = True
         self._earliest_write = now + max(LEAST_SECONDS_BETWEEN_WRITES, pause_seconds)
-
-
-log = logging.getLogger(__name__)
-
-_ATTEMPTS: Final = 3
 
 
 class Outcome(enum.StrEnum):
