@@ -44,8 +44,8 @@ MOST_CONNECTIONS: Final = 32
 _REQUEST_SECONDS: Final = 10.0
 """Deadline of a connection: the timeout of a scrape, and more than that of a probe."""
 _DEBUG_SECONDS: Final = 60.0
-_CHECK_SECONDS: Final = 0.5
-"""Interval at which deadlines are checked."""
+_CHECK_SECONDS: Final = 2.0
+"""Interval at which deadlines are checked. Each check wakes the process, which is a cost of an agent on every node."""
 _MOST_HEAD_BYTES: Final = 8192
 _HEAD_END: Final = b"\r\n\r\n"
 _SEND_BUFFER_BYTES: Final = 64 * 1024
