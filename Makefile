@@ -33,7 +33,7 @@ test: helm ## Run all tests but the cluster ones, on all cores
 	@$(PYTEST) tests --numprocesses auto --dist worksteal --durations=25
 
 .PHONY: unit
-unit: $(STAMP) ## Run the tests that start no process and render no chart, in less than three minutes
+unit: $(STAMP) ## Run the tests that start no process and render no chart, in two and a half minutes
 	@$(PYTEST) tests -m "not slow" --numprocesses auto --dist worksteal --durations=25
 
 .PHONY: helm
