@@ -25,6 +25,7 @@ from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, Resource
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
+from tests.koordlet.metrics.page import Page
 from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
 
 # The units and words that promtool's linter refuses in a name.
@@ -224,21 +225,6 @@ def test_the_time_that_tasks_of_the_machine_waited_is_a_counter(agent, registry,
     for seconds, resource in enumerate(("cpu", "memory", "io"), start=1):
         labels = {"resource": resource, "kind": "some"}
         assert registry.get_sample_value("koordlet_node_stalled_seconds_total", labels) == seconds
-
-
-class Page:
-    """Values of one collector."""
-
-    def __init__(self, collector):
-        self._registry = CollectorRegistry()
-        self._registry.register(collector)
-
-    def value(self, name, **labels):
-        return self._registry.get_sample_value(f"koordlet_{name}", labels)
-
-    def values(self, name):
-        found = (sample for family in self._registry.collect() for sample in family.samples)
-        return {tuple(each.labels.values()): each.value for each in found if each.name == f"koordlet_{name}"}
 
 
 def agent_page(watches=None, counts=None, cluster=None):

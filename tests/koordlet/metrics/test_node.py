@@ -7,7 +7,7 @@ import types
 
 import prometheus_client
 import pytest
-from prometheus_client import CollectorRegistry, parser
+from prometheus_client import parser
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods.cpu_limits import MidContainer, ResizablePod
@@ -29,22 +29,8 @@ from koordlet.prediction.packages.guard import Failed, GuardedPredictor
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.samples import Resource, UsageSample, pod_key
 from tests.koordlet.fed_node import FedNode
+from tests.koordlet.metrics.page import Page
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
-
-
-class Page:
-    """Values of one collector."""
-
-    def __init__(self, collector):
-        self._registry = CollectorRegistry()
-        self._registry.register(collector)
-
-    def value(self, name, **labels):
-        return self._registry.get_sample_value(f"koordlet_{name}", labels)
-
-    def values(self, name):
-        found = (sample for family in self._registry.collect() for sample in family.samples)
-        return {tuple(each.labels.values()): each.value for each in found if each.name == f"koordlet_{name}"}
 
 
 def evaluation_page(live=None, packages=None):
