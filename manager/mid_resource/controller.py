@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api_types import names
-from api_types.kubernetes import pods, quantities, times
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status
 from api_types.node_metric.mid_report import MidReport
 from apiserver_client import errors, objects, resources, session
@@ -20,7 +20,7 @@ from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision, events, formula, patch
 from manager.mid_resource.decision import Action, Case
-from manager.mid_resource.eviction.policy import eviction_policy
+from manager.mid_resource.eviction import shortage
 from manager.mid_resource.formula import Target
 from manager.mid_resource.patch import REVERTS_REPORTED_FROM, PatchReason, WriteTurn
 from manager.mid_resource.reasons import Reason, Status
@@ -116,7 +116,7 @@ class MidController:
         state = self._state(node)
         case = self._case(state, node, strategy)
         target, requests_from = await self._targets.make(case, state)
-        if state.is_observed or not self._is_calm(case, target):
+        if state.is_observed or not shortage.needs_no_turn(case, target, self.settings.autoscaling):
             state.observed(is_kept=self.observe(case, target, requests_from))
         if case.decision.action is not Action.KEEP:
             self.telemetry.mid.show(name, target.values, target.lines)
@@ -143,22 +143,6 @@ class MidController:
         if turn.is_new_revert:
             await self._report_revert(about, turn)
         return turn.wait_seconds or self._requeue_seconds(case, target, written_now=is_written)
-
-    def _is_calm(self, case: Case, target: Target) -> bool:
-        """Check whether the evictor has nothing to do with a node, which is so for most: it need not observe it."""
-        chosen, usage = eviction_policy(case.strategy), case.report.usage
-        may_be_emptied = chosen.empty_after is not None or self.settings.autoscaling != "none"
-        if case.closed or may_be_emptied or target.is_short():
-            return False
-        used, memory = case.inputs.usable.used if case.inputs.usable else None, target.lines.get(names.MID_MEMORY)
-        if used is None or memory is None or usage is None or chosen.memory_threshold_percent is None:
-            return True
-        try:
-            of_mid = quantities.resource_units(names.MEMORY, usage.mid.get(names.MEMORY, 0))
-        except quantities.InvalidQuantity:
-            return True
-        in_use = used.amounts[names.MEMORY] + of_mid
-        return in_use * 100 < chosen.memory_threshold_percent * (memory.capacity or 0)
 
     async def _report_revert(self, about: Subject, turn: WriteTurn) -> None:
         """Count a revert, and record an Event about a series of them."""
