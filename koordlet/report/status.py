@@ -35,6 +35,16 @@ from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
 from koordlet.samples import NumaSample, Resource, UsageSample
 
+LIMIT_BYTES: Final = 256 * 1024
+_ORDER: Final = (pq.PriorityClass.PROD, pq.PriorityClass.NONE, pq.PriorityClass.MID, pq.PriorityClass.BATCH)
+"""Order in which pods get room; other classes come last."""
+
+_LARGEST_POD_BYTES: Final = 640
+"""Upper bound of an entry: a name of 253, a namespace of 63, and the rest of known words and numbers."""
+_NOTE_BYTES: Final = 200
+"""Upper bound of the text added to the message of Ready."""
+
+
 Statistics = Mapping[str, UsageSample | None]
 """Statistic (avg, p50, ... std) -> value over one window, None where the window has too little data."""
 
@@ -193,16 +203,6 @@ def build(
 
 def _wrapped(units: Mapping[str, int]) -> node_metric.ReclaimableMetric:
     return node_metric.ReclaimableMetric(resource=node_metric.ResourceMap(resources=whole_resources(units)))
-
-
-LIMIT_BYTES: Final = 256 * 1024
-_ORDER: Final = (pq.PriorityClass.PROD, pq.PriorityClass.NONE, pq.PriorityClass.MID, pq.PriorityClass.BATCH)
-"""Order in which pods get room; other classes come last."""
-
-_LARGEST_POD_BYTES: Final = 640
-"""Upper bound of an entry: a name of 253, a namespace of 63, and the rest of known words and numbers."""
-_NOTE_BYTES: Final = 200
-"""Upper bound of the text added to the message of Ready."""
 
 
 def fit(status: node_metric.NodeMetricStatus) -> node_metric.NodeMetricStatus:

@@ -31,6 +31,22 @@ CLOCK_TOLERANCE: Final = dt.timedelta(seconds=60)
 """Far above the delay of a report, and below the smallest `degradeTimeMinutes` but for the limit itself."""
 _CENTURY_SECONDS: Final = 100 * 365 * 24 * 3600
 
+FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
+"""How far a sample may be ahead of the manager's clock: clocks of nodes drift by a minute or two."""
+LEAVING_TAINTS: Final = frozenset({
+    "karpenter.sh/disrupted",
+    "ToBeDeletedByClusterAutoscaler",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "cloud.google.com/impending-node-termination",
+})  # fmt: skip
+"""Keys of taints of a node that is removed within seconds or minutes. Karpenter sets its own for a spot
+interruption too. A rebalance recommendation is none: such a node often stays."""
+CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
+CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
+_KEPT_BY_ANNOTATION: Final = (names.ANNOTATION_DO_NOT_DISRUPT, names.ANNOTATION_SCALE_DOWN_DISABLED)
+
 
 @dataclass(frozen=True)
 class DecisionInputs:
@@ -150,23 +166,6 @@ def clock_fault(metric: store.StoredNodeMetric) -> str:
         return ""
     kind = "fast" if ahead > dt.timedelta() else "slow"
     return f"the clock of the node is {abs(ahead).total_seconds():.0f} s {kind}"
-
-
-FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
-"""How far a sample may be ahead of the manager's clock: clocks of nodes drift by a minute or two."""
-LEAVING_TAINTS: Final = frozenset({
-    "karpenter.sh/disrupted",
-    "ToBeDeletedByClusterAutoscaler",
-    "aws-node-termination-handler/spot-itn",
-    "aws-node-termination-handler/scheduled-maintenance",
-    "aws-node-termination-handler/asg-lifecycle-termination",
-    "cloud.google.com/impending-node-termination",
-})  # fmt: skip
-"""Keys of taints of a node that is removed within seconds or minutes. Karpenter sets its own for a spot
-interruption too. A rebalance recommendation is none: such a node often stays."""
-CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
-CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
-_KEPT_BY_ANNOTATION: Final = (names.ANNOTATION_DO_NOT_DISRUPT, names.ANNOTATION_SCALE_DOWN_DISABLED)
 
 
 class Action(enum.Enum):

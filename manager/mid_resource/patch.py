@@ -32,6 +32,13 @@ from manager.mid_resource.decision import Action
 from manager.mid_resource.formula import PublishedMid, Target
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
+LEAST_SECONDS: Final = 2.0
+LONGEST_SECONDS: Final = 300.0
+FORGOTTEN_AFTER: Final = dt.timedelta(minutes=10)
+"""Longer than the longest pause: a value that lasted that long ends a series of reverts."""
+REVERTS_REPORTED_FROM: Final = 3
+"""An edit by hand, or a kubelet that drops the keys at its restart, is one."""
+
 
 class PatchReason(enum.StrEnum):
     """Reason of a write."""
@@ -203,13 +210,6 @@ def make_status(
         resources=dict(lines or {}),
     )
 
-
-LEAST_SECONDS: Final = 2.0
-LONGEST_SECONDS: Final = 300.0
-FORGOTTEN_AFTER: Final = dt.timedelta(minutes=10)
-"""Longer than the longest pause: a value that lasted that long ends a series of reverts."""
-REVERTS_REPORTED_FROM: Final = 3
-"""An edit by hand, or a kubelet that drops the keys at its restart, is one."""
 
 _State = tuple[dict[str, int | None], dict[str, int | None], int]
 """Mid resources in capacity and in allocatable, and the hash of the status annotation, whose text takes 2 KiB."""
