@@ -1,8 +1,8 @@
 """Decide whether and when a node's status is written, and make the patch with the status annotation. Pure.
 
 A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
-missing (a recreated node, an edit by hand), when a running pod would not be covered, when Mid begins to shrink, and
-when the node begins or ceases to be closed to new Mid pods.
+missing (a recreated node, an edit by hand), when a running pod would not be covered, when Mid begins to shrink, when
+the node begins or ceases to be closed to new Mid pods, and when the reason changes.
 
 The annotation has every term with its source and time, and the reason code. It is also the memory of the manager: a new
 leader reads from it the time of the last write and the sample that was used.
@@ -97,6 +97,8 @@ def patch_reason(
                 moved = PatchReason.SHRINKING
             if moved is None and _closes(target, published, written):
                 moved = PatchReason.CLOSING
+            if moved is None and written and written.reason != target.reason:
+                moved = PatchReason.EXPLANATION
             return moved or (PatchReason.REFRESH if refresh else None)
 
 
@@ -113,6 +115,8 @@ def _kept_reason(
         return PatchReason.KEY_MISSING
     if _closes(target, published, written):
         return PatchReason.CLOSING
+    if target.reason != (written.reason if written else Reason.AWAITING_FIRST_REPORT):
+        return PatchReason.EXPLANATION
     if published.is_empty():
         return None
     if is_refresh_due:

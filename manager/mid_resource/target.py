@@ -169,13 +169,15 @@ class MidNodeState:
         return inputs, decided
 
     def events(self, case: Case, target: Target, *, is_written: bool) -> list[Event]:
-        """Return the Events of a reconcile: a changed reason, a large fall, a clock that is wrong since."""
-        before, self._last_reason = self._last_reason, target.reason
-        if before is None:
-            before = case.written.reason if case.written else ""
-        possible = [reason_event(before, target, case.published, case.detail)]
+        """Return the Events of a reconcile: a changed reason, a large fall, a clock that is wrong since.
+
+        Reason and fall have one once they are written: nobody reads in an Event what the node does not have.
+        """
+        possible: list[Event | None] = []
         if is_written:
-            possible.append(fall_event(target, case.published))
+            before = self._last_reason or (case.written.reason if case.written else "")
+            self._last_reason = target.reason
+            possible = [reason_event(before, target, case.published, case.detail), fall_event(target, case.published)]
         fault = case.inputs.clock_fault
         if fault and not self._is_clock_reported:
             possible.append(clock_event(fault))

@@ -140,9 +140,11 @@ async def test_upstreams_agent_reports_reclaimable_and_requests_come_from_one_po
     assert [each for each in world.server.requests if each.path == "/api/v1/pods"] == asked
 
 
-async def test_an_impossible_report_is_refused_with_a_reason_and_changes_nothing(world):
+async def test_an_impossible_report_is_refused_with_a_reason_and_changes_no_value(world):
     await started(world)
     await reported(world)
+    await reported(world, prodPeakMetric=amounts("-2", "6k"))
+    assert world.mid_status()["reason"] == "ReportRefused"
     for nonsense in (
         {"prodPeakMetric": amounts("-1", "6k")},
         {"prodPeakMetric": amounts("NaN", "6k")},
@@ -153,6 +155,18 @@ async def test_an_impossible_report_is_refused_with_a_reason_and_changes_nothing
         assert [each for each in world.server.writes if "events" not in each[1]] == writes
     assert world.mid_of() == (6_000, 10_000)
     assert ("n1", "Warning", "ReportRefused") in world.events()
+
+
+async def test_a_reason_is_written_on_the_way_back_and_the_event_has_what_was_written(world):
+    await started(world)
+    await reported(world)
+    world.server.remove("nodemetrics", "n1")
+    await world.settle()
+    world.now += dt.timedelta(seconds=15)
+    await reported(world, peak="2010m")  # a move that alone is not written
+    assert world.mid_status()["reason"] == "Calculated"
+    *_, message = [item["message"] for item in world.server.all("events") if item["reason"] == "Calculated"]
+    assert message.endswith("kubernetes.io/mid-cpu {}, kubernetes.io/mid-memory {}".format(*world.mid_of()))
 
 
 async def test_kept_values_name_the_sample_that_gave_them_and_the_last_usable_one(world):
