@@ -171,7 +171,7 @@ class MidNodeState:
     def events(self, case: Case, target: Target, *, is_written: bool) -> list[Event]:
         """Return the Events of a reconcile: a changed reason, a large fall, a clock that is wrong since.
 
-        Reason and fall have one once they are written: nobody reads in an Event what the node does not have.
+        Reason and fall have one once they are written: an Event names only what the node has.
         """
         possible: list[Event | None] = []
         if is_written:
