@@ -27,7 +27,7 @@ from manager.mid_resource.eviction import pace, planning, policy, shortage
 from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.emptying import Emptying
 from manager.mid_resource.eviction.nodes import NEXT_POD, ROUND, NodeTurn, Reconciled, Turns
-from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted, Refusals
+from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted
 from manager.mid_resource.eviction.planning import EvictionPlan
 from manager.mid_resource.eviction.pods import Candidate, EvictablePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
@@ -81,7 +81,6 @@ class Evictor:
             self.api, turns=self._turns, records=self._records, rights=self.rights, autoscaler=self.autoscaler,
             on_changed=self.on_pods_changed,
         )  # fmt: skip
-        self._refusals = Refusals()
         self._evicted = NewlyEvicted()
         self._gone = NewlyEvicted()
         """Pods that were gone or replaced when they were to be evicted, by an answer that is also given for others."""
@@ -171,7 +170,7 @@ class Evictor:
         """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
         log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
         for part in (
-            self._turns, self._pace, self._leaving_pace, self._advice_pace, self._refusals, self._evicted, self._gone
+            self._turns, self._pace, self._leaving_pace, self._advice_pace, self._evicted, self._gone
         ):  # fmt: skip
             part.clock_set_back(now)
 
@@ -256,21 +255,14 @@ class Evictor:
             self.telemetry.eviction.evicted.add(namespace, 0)
         now = self.clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in pods.staying})
-        awake = [pod for pod in pods.staying if not (pod.protected or self._refusals.waits(pod.uid, now))]
-        ready = [pod for pod in awake if pod.namespace in permitted]
-        first = self._asked_first(pods, ready) if {Trigger.LEAVING, Trigger.DRAIN} & triggers else []
-        uids = {pod.uid for pod in first or ready}
-        chosen = planning.plan(pods, observation, triggers, turn.policy, lambda pod: pod.uid in uids)
+        refusals = turn.refusals
+        refusals.keep({pod.uid for pod in pods.staying})
+
+        def may_go(pod: Candidate) -> bool:
+            return pod.namespace in permitted and not refusals.waits(pod.uid, now)
+
+        chosen = planning.plan(pods, observation, triggers, turn.policy, may_go, refusals=refusals)
         return (chosen, pods) if chosen.triggers else None
-
-    def _asked_first(self, pods: EvictablePods, ready: Sequence[Candidate]) -> list[Candidate]:
-        """Return pods that were not refused, those of namespaces without a refusal if there are any.
-
-        Where every pod has to go soon, there is no time to ask all pods of a budget that refuses first.
-        """
-        refused = {pod.namespace for pod in pods.staying if self._refusals.has(pod.uid)}
-        others = [pod for pod in ready if pod.namespace not in refused]
-        return others or [pod for pod in ready if not self._refusals.has(pod.uid)]
 
     def newly_evicted(self) -> Collection[str]:
         """Return the UIDs of pods whose eviction the apiserver accepted, and a list may not show yet."""
@@ -312,7 +304,8 @@ class Evictor:
             return False
         self._count(plan, AttemptResult.EVICTED)
         self.telemetry.eviction.evicted.add(victim.namespace, 1)
-        self._refusals.forget(victim.uid)
+        if turn.needs_report:  # else every pod has to go soon, so what refuses is asked last
+            turn.refusals.end_turn()
         self._evicted.add(victim.uid, now)
         self._pods_changed(turn.name)
         reopens = planning.reopens(turn.policy, turn.record.trigger if turn.record else cause)
@@ -333,21 +326,24 @@ class Evictor:
             result = AttemptResult.REFUSED
         self._count(plan, result)
         log.warning("node %s: did not evict %s (%s): %s", turn.name, victim.key, result, error)
-        if result is AttemptResult.FAILED and not isinstance(error, errors.Throttled):
-            self._pods_changed(turn.name)
-            return  # it may have been evicted: the pause of the node and the rate of the cluster hold
-        self._pace_for(turn).refused(at)
         now = self.clock()
         pause_asked_for = dt.timedelta(seconds=error.retry_after_seconds or 0.0)
-        turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), pause_asked_for))
+        if result is AttemptResult.FAILED:  # it may be evicted: the pause of the node and the rate of the cluster hold
+            turn.attempted(now, max(turn.interval(now), pause_asked_for))
+        else:
+            self._pace_for(turn).refused(at)
+            turn.was_refused(now, max(min(NEXT_POD, turn.interval(now)), pause_asked_for))
         match result:
             case AttemptResult.GONE:
                 self._gone.add(victim.uid, now)
                 self._pods_changed(turn.name)
-            case AttemptResult.REFUSED:
-                pause = self._refusals.add(victim.uid, now, max(pause_asked_for, turn.time_for_others()))
+            case AttemptResult.REFUSED | AttemptResult.FAILED:
+                if result is AttemptResult.FAILED:
+                    self._pods_changed(turn.name)
+                pause = turn.refusals.add(victim.uid, victim.namespace, now, pause_asked_for)
+                was = "was not evicted" if result is AttemptResult.REFUSED else "may still run"
                 text = (
-                    f"the Mid pod {victim.key} was not evicted, tried again in {pause.total_seconds():g} s at the "
+                    f"the Mid pod {victim.key} {was}, tried again in {pause.total_seconds():g} s at the "
                     f"earliest: {error}; {self._why(plan, turn)}"
                 )
                 await self._records.event_once(turn, Event("Warning", planning.REFUSED, text), victim.uid)

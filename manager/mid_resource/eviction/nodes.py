@@ -15,6 +15,7 @@ from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
+from manager.mid_resource.eviction.pace import Refusals
 from manager.mid_resource.eviction.pods import Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watching
@@ -30,7 +31,7 @@ MOST_AT_ONCE: Final = 8
 NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
 """Pause of a node of which no pod can go, or whose pods cannot be read."""
 NEXT_POD: Final = dt.timedelta(seconds=10)
-"""Pause of a node after a refusal. The pod that was refused waits longer, so another one is next."""
+"""Pause of a node after a refusal."""
 OPENED_AGAIN: Final = dt.timedelta(seconds=30)
 """Pause after a node could not be opened."""
 BLIND_FOR: Final = dt.timedelta(hours=1)
@@ -82,6 +83,7 @@ class NodeTurn:
     """Time at which this process first saw that the node leaves."""
     recent: tuple[dt.datetime, ...] = ()
     """Times of the evictions of the last minute that this process requested."""
+    refusals: Refusals = field(default_factory=Refusals)
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
     closed_until: dt.datetime = _NEVER
@@ -134,13 +136,6 @@ class NodeTurn:
         if Trigger.LEAVING in self.triggers and self.mid_pods:
             return NEXT_POD
         return min(NOTHING_TO_DO, self.policy.node_interval)
-
-    def time_for_others(self) -> dt.timedelta:
-        """Return how long a refused pod waits at least, so that every other pod of the node has its turn before it.
-
-        A node that leaves has no such time, and its turns are shorter.
-        """
-        return dt.timedelta() if Trigger.LEAVING in self.triggers else 2 * NEXT_POD * self.mid_pods
 
     def attempted(self, now: dt.datetime, pause: dt.timedelta) -> None:
         """Record an attempt, or advice, and the pause before the next one."""
@@ -238,6 +233,7 @@ class Turns:
             turn.blind_since = turn.blind_since and min(turn.blind_since, now)
             turn.not_before = min(turn.not_before, now + turn.interval(now))
             turn.closed_until = min(turn.closed_until, now)
+            turn.refusals.clock_set_back(now)
             if turn.occupancy is not None:
                 turn.occupancy.clock_set_back(now)
 

@@ -1,4 +1,4 @@
-"""Rates of the evictions: in the cluster within a minute, of a pod that was refused or evicted; their results. Pure.
+"""Rates of the evictions: in the cluster within a minute, of a pod that was not evicted; their results. Pure.
 
 Refused attempts use up none of the evictions of the cluster: a tenant whose PodDisruptionBudgets always refuse must not
 keep other nodes short. They have a bound of their own, three times as high. A node that was refused waits, and nodes
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from apiserver_client import errors
@@ -21,13 +21,14 @@ WINDOW: Final = dt.timedelta(minutes=1)
 ATTEMPTS_PER_EVICTION: Final = 3
 FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
 LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
-_MOST_REFUSED: Final = 20_000
 _MOST_EVICTED: Final = 20_000
 SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
 MOST_RECENT: Final = 600
 """More than a node evicts within a minute; its annotation may name any number."""
 _DISRUPTION_BUDGET: Final = "DisruptionBudget"
+_OVERLAP: Final = "more than one PodDisruptionBudget"
+"""In the message of an answer 500 without a reason, the only one of that code after which the pod certainly stays."""
 
 
 class ClusterPace:
@@ -63,51 +64,58 @@ class ClusterPace:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
+    number: int
+    """Number of the attempt."""
     pause: dt.timedelta
     until: dt.datetime
 
 
 class Refusals:
-    """Pods whose eviction was refused, by UID: each waits 30 s, then twice as long each time, up to 5 minutes.
+    """Pods of a node that were not evicted, and their namespaces.
 
-    A caller may make a pod wait longer: another pod is next only while those before it wait.
+    Each pod waits 30 s, then twice as long each time, up to 5 minutes. Pauses alone give no other pod a turn where the
+    node is rarely due, so the order is by attempts: a pod, or a namespace, comes after all that were refused earlier.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, _Refused] = {}
+        self._namespaces: dict[str, int] = {}
+        self._attempts = 0
 
-    def add(self, uid: str, now: dt.datetime, at_least: dt.timedelta = dt.timedelta()) -> dt.timedelta:
+    def add(self, uid: str, namespace: str, now: dt.datetime, at_least: dt.timedelta = dt.timedelta()) -> dt.timedelta:
         """Record a refusal; return the pause."""
-        before = self._pods.pop(uid, None)
-        pause = FIRST_REFUSAL if before is None else min(before.pause * 2, LONGEST_REFUSAL)
-        pause = max(pause, at_least)
-        self._pods[uid] = _Refused(pause, now + pause)
-        if len(self._pods) > _MOST_REFUSED:
-            del self._pods[next(iter(self._pods))]
+        before = self._pods.get(uid)
+        pause = max(FIRST_REFUSAL if before is None else min(before.pause * 2, LONGEST_REFUSAL), at_least)
+        self._attempts += 1
+        self._pods[uid] = _Refused(self._attempts, pause, now + pause)
+        self._namespaces[namespace] = self._attempts
         return pause
 
-    def has(self, uid: str) -> bool:
-        """Check whether a pod was refused."""
-        return uid in self._pods
+    def number(self, uid: str) -> int:
+        """Return the number of the attempt that refused a pod last; 0 for one that was not refused."""
+        return self._pods[uid].number if uid in self._pods else 0
+
+    def number_in(self, namespace: str) -> int:
+        """Return the number of the last refusal in a namespace; 0 without one since its turn came back."""
+        return self._namespaces.get(namespace, 0)
 
     def waits(self, uid: str, now: dt.datetime) -> bool:
-        """Check whether a pod has to wait; one that was not tried for ten minutes more begins again."""
-        refused = self._pods.get(uid)
-        if refused is None:
-            return False
-        if now > refused.until + 2 * LONGEST_REFUSAL:
-            del self._pods[uid]
-        return now < refused.until
+        """Check whether a pod has to wait."""
+        return uid in self._pods and now < self._pods[uid].until
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Drop the pods that are gone."""
+        self._pods = {uid: refused for uid, refused in self._pods.items() if uid in uids}
+
+    def end_turn(self) -> None:
+        """Let the order of the namespaces begin again, once another one has given up a pod."""
+        self._namespaces.clear()
 
     def clock_set_back(self, now: dt.datetime) -> None:
         """Begin every pause again."""
         self._pods = {
-            uid: _Refused(refused.pause, min(refused.until, now + refused.pause)) for uid, refused in self._pods.items()
+            uid: replace(refused, until=min(refused.until, now + refused.pause)) for uid, refused in self._pods.items()
         }
-
-    def forget(self, uid: str) -> None:
-        """Drop a pod that is gone."""
-        self._pods.pop(uid, None)
 
 
 class NewlyEvicted:
@@ -135,7 +143,7 @@ class NewlyEvicted:
 
 
 def classify(error: errors.ApiServerError) -> AttemptResult:
-    """Return what an error of the Eviction API means."""
+    """Return what an error of the Eviction API means; after FAILED the pod may be evicted all the same."""
     match error:
         case errors.NotFound() | errors.Conflict():
             return AttemptResult.GONE
@@ -143,8 +151,8 @@ def classify(error: errors.ApiServerError) -> AttemptResult:
             return AttemptResult.FORBIDDEN
         case errors.Throttled() if any(cause.reason == _DISRUPTION_BUDGET for cause in error.causes):
             return AttemptResult.REFUSED
-        case errors.Throttled():
-            return AttemptResult.FAILED
-        case errors.StatusError(status=500 | 400 | 422):
-            return AttemptResult.REFUSED  # 500: more than one budget for the pod
+        case errors.StatusError(status=400 | 422):
+            return AttemptResult.REFUSED
+        case errors.ServerError(status=500, reason="") if _OVERLAP in error.server_message:
+            return AttemptResult.REFUSED
     return AttemptResult.FAILED

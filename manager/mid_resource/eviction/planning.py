@@ -15,7 +15,8 @@ always refuses). So the order has two steps:
    that neither many small pods nor a few large ones gain anything. Protected pods count in this step too.
 2. Within the namespace, by the whole order, the pods that may go now.
 
-Another namespace is next only where no pod of the first one may go.
+Another namespace is next only where no pod of the first one may go, or where one was just refused: a refusal is
+followed by the next namespace, and within a namespace by the next pod, before the same one is asked again.
 
 Events state the choice, and `koordctl explain node` in the same sentences.
 """
@@ -35,6 +36,7 @@ from manager.mid_resource import decision
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import nodes, shortage
 from manager.mid_resource.eviction import pods as pods_on_node
+from manager.mid_resource.eviction.pace import Refusals
 from manager.mid_resource.eviction.pods import Candidate, EvictablePods, Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import TRIGGER_OF, WHOLE_NODE, FullReport, Observation, Trigger
@@ -64,8 +66,10 @@ def plan(
     triggers: Collection[Trigger],
     policy: EvictionPolicy,
     may_go: Callable[[Candidate], bool],
+    *,
+    refusals: Refusals | None = None,
 ) -> EvictionPlan:
-    """Choose the next pod; `may_go` is False for one that has to wait.
+    """Choose the next pod; `may_go` is False for one that has to wait, and `refusals` are those of the node.
 
     `observation` is not read where every Mid pod has to go.
     """
@@ -75,7 +79,7 @@ def plan(
     if not causes:
         return EvictionPlan(None, (), {}, "what is short is free once the pods that terminate are gone")
     useful = [pod for pod in pods.staying if not need or gain(pod, need) > 0]
-    order = in_order(pods.staying, need, may_go)
+    order = in_order(pods.staying, need, may_go, refusals)
     protected = tuple(pod for pod in useful if pod.protected)
     if order:
         return EvictionPlan(order[0], causes, need, protected=protected)
@@ -108,17 +112,22 @@ def _triggers_for(need: Need) -> set[Trigger]:
     return {Trigger.NODE_MEMORY if what == MEMORY_IN_USE else shortage.TRIGGER_OF[what] for what in need}
 
 
-def in_order(staying: Iterable[Candidate], need: Need, may_go: Callable[[Candidate], bool]) -> list[Candidate]:
+def in_order(
+    staying: Iterable[Candidate], need: Need, may_go: Callable[[Candidate], bool], refusals: Refusals | None = None
+) -> list[Candidate]:
     """Return the pods that may go and free something that is needed, the first to be evicted first."""
+    refused = refusals or Refusals()
     by_namespace: dict[str, list[Candidate]] = {}
     for pod in staying:
         if not need or gain(pod, need) > 0:
             by_namespace.setdefault(pod.namespace, []).append(pod)
-    namespaces = sorted(by_namespace.values(), key=lambda pods: _namespace_key(pods, need))
+    namespaces = sorted(
+        by_namespace.items(), key=lambda item: (refused.number_in(item[0]), _namespace_key(item[1], need))
+    )
     return [
         pod
-        for pods in namespaces
-        for pod in sorted(pods, key=lambda pod: _pod_key(pod, need))
+        for _, pods in namespaces
+        for pod in sorted(pods, key=lambda pod: (refused.number(pod.uid), _pod_key(pod, need)))
         if not pod.protected and may_go(pod)
     ]
 

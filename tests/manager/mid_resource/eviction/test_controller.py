@@ -404,7 +404,7 @@ async def test_a_node_that_is_created_again_begins_again(short):
     assert short.evicted == []
 
 
-async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_takes_no_right(short):
+async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_for_long_and_takes_no_right(short):
     """A webhook may answer 403, and so does the apiserver for a pod of a namespace that is being deleted."""
     await short.start()
     for name in "abc":
@@ -421,7 +421,7 @@ async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_and_
         await short.minutes(1)
         await short.world.evictor.check_rights()
         may_evict.append(short.world.evictor.may_evict())
-    assert short.evicted == ["b", "c"]
+    assert short.evicted == ["theirs", "b"]
     assert all(may_evict)
     assert "MidEvictionRefused" in short.reasons()
 
@@ -437,16 +437,73 @@ async def test_a_right_that_is_taken_back_is_known_with_the_first_eviction_that_
     assert "MidEvictionNotAllowed" in short.reasons()
 
 
-async def test_many_refused_pods_of_one_namespace_do_not_end_the_evictions_of_a_node(short):
+OVERLAP = cluster.Refusal(500, "", "a", "This pod has more than one PodDisruptionBudget, which is not supported.")
+
+
+def refuses(short, pods, answer):
+    """Answer every eviction of these pods so."""
+
+    def refuse(request):
+        if pods in request.path and request.path.endswith("/eviction"):
+            raise answer
+
+    short.server.on_write = refuse
+
+
+@pytest.mark.parametrize(("nodes", "refused", "theirs", "minutes"), [
+    (1, 40, "zzz", 5), (10, 2, "zzz", 15), (8, 10, "zzz", 13), (8, 3, TENANT, 20),
+])  # fmt: skip
+async def test_pods_that_are_refused_are_asked_after_all_others_however_rarely_a_node_is_due(
+    short, nodes, refused, theirs, minutes
+):
+    names = [f"n{number}" for number in range(nodes)]
+    await short.start({"enable": True, "midEviction": {"mode": "evict", "clusterPerMinute": 1}}, nodes=names)
+    for node in names:
+        for index in range(refused):
+            short.add_pod(f"{node}-refused-{index}", 100, node=node)
+        short.add_pod(f"{node}-theirs", 100, node=node, namespace=theirs)
+
+    refuses(short, "-refused-", OVERLAP)
+    await short.minutes(minutes, nodes=names, calculated=(100 * refused, 10_000))
+    assert sorted(short.evicted) == [f"{node}-theirs" for node in names]
+    assert "MidEvictionRefused" in short.reasons()
+
+
+async def test_a_namespace_that_was_refused_comes_again_after_one_pod_of_another(short):
+    """Else one refusal of a budget lets the pods of the neighbours go first for hours."""
     await short.start()
-    for index in range(40):
-        short.add_pod(f"refused-{index}", 100)
-    short.add_pod("theirs", 100, namespace="zzz")
-    budget_refuses(short.server)
-    await short.minutes(7, calculated=(100, 10_000))
-    assert short.evicted == []
-    await short.minutes(4, calculated=(100, 10_000))
-    assert short.evicted == ["theirs"]
+    for name in "abc":
+        short.add_pod(name)
+        short.add_pod(f"theirs-{name}", namespace="zzz")
+    refuses(short, "/a/", OVERLAP)
+    await short.minutes(12, calculated=(1000, 10_000))
+    assert short.evicted == ["theirs-a", "b", "c", "theirs-b", "theirs-c"]
+
+
+async def test_a_pod_that_is_always_answered_429_without_a_budget_takes_no_turn_from_others(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    refuses(short, "/a/", cluster.Refusal(429, "TooManyRequests", "a", "evacuation of the VM was triggered"))
+    await short.minutes(12)
+    assert short.evicted == ["b"]
+    assert "MidEvictionRefused" in short.reasons()
+
+
+@pytest.mark.parametrize("answer", [(500, "InternalError", "", "etcdserver: request timed out"), (504, "Timeout")])
+async def test_what_was_evicted_although_the_answer_is_an_error_counts(short, monkeypatch, answer):
+    await short.start()
+    for index in range(12):
+        short.add_pod(f"m{index}")
+    evicts = short.server._evict
+
+    def late(*request):
+        evicts(*request)
+        raise cluster.Refusal(*answer)
+
+    monkeypatch.setattr(short.server, "_evict", late)
+    await short.minutes(8, calculated=(0, 10_000))
+    assert len(short.evicted) == 3, "after three reports one in 120 s"
 
 
 async def test_a_pod_that_stays_after_a_conflict_is_evicted_later(short):
@@ -503,7 +560,8 @@ async def attempted_once(short, *answers):
         ([], "evicted"),
         ([cluster.Refusal(404, "NotFound", "a")], "gone"),
         ([cluster.Refusal(409, "Conflict", "a")], "gone"),
-        ([cluster.Refusal(500, "InternalError", "a", "more than one budget")], "refused"),
+        ([OVERLAP], "refused"),
+        ([cluster.Refusal(500, "InternalError", "a", "etcdserver: request timed out")], "failed"),
         ([cluster.Refusal(403, "Forbidden", "a", "admission webhook denied the request")], "refused"),
         ([OVERLOADED], "failed"),
         ([AWAY], "failed"),

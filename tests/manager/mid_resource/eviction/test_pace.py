@@ -57,7 +57,7 @@ def test_refused_attempts_leave_room_until_they_are_three_times_as_many():
 def test_a_refused_pod_waits_twice_as_long_each_time_up_to_five_minutes():
     refusals, now, pauses = Refusals(), NOON, []
     for _ in range(6):
-        pause = refusals.add("a", now)
+        pause = refusals.add("a", "tenant", now)
         assert refusals.waits("a", now + pause - dt.timedelta(microseconds=1))
         now += pause
         assert not refusals.waits("a", now)
@@ -78,14 +78,11 @@ def test_a_pod_counts_as_newly_evicted_for_five_minutes():
     assert set(evicted.uids(after(602))) == set()
 
 
-def test_of_too_many_pods_those_that_were_refused_or_evicted_longest_ago_are_dropped(monkeypatch):
-    monkeypatch.setattr(paces, "_MOST_REFUSED", 3)
+def test_of_too_many_pods_those_that_were_evicted_longest_ago_are_dropped(monkeypatch):
     monkeypatch.setattr(paces, "_MOST_EVICTED", 3)
-    refusals, evicted = Refusals(), NewlyEvicted()
+    evicted = NewlyEvicted()
     for second, uid in enumerate("abcad"):
-        refusals.add(uid, after(second))
         evicted.add(uid, after(second))
-    assert [uid for uid in "abcd" if refusals.has(uid)] == ["a", "c", "d"]
     assert list(evicted.uids(after(5))) == ["c", "a", "d"]
 
 
@@ -93,8 +90,11 @@ CALL = errors.Call("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "po
 BUDGET, OTHER = errors.StatusCause(reason="DisruptionBudget", message="needs 2"), errors.StatusCause(reason="Other")
 
 
-def answered(kind, status, *causes):
-    return kind(CALL, status, errors.ApiStatus(details=errors.Details(causes=causes)), None)
+def answered(kind, status, *causes, **more):
+    return kind(CALL, status, errors.ApiStatus(details=errors.Details(causes=causes), **more), None)
+
+
+OVERLAP = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,11 @@ def answered(kind, status, *causes):
         (answered(errors.Throttled, 429), AttemptResult.FAILED),
         (answered(errors.BadRequest, 400), AttemptResult.REFUSED),
         (answered(errors.Invalid, 422), AttemptResult.REFUSED),
-        (answered(errors.ServerError, 500), AttemptResult.REFUSED),
+        (answered(errors.ServerError, 500, message=OVERLAP), AttemptResult.REFUSED),
+        (answered(errors.ServerError, 500, message=OVERLAP, reason="InternalError"), AttemptResult.FAILED),
+        (answered(errors.ServerError, 500, message="etcdserver: request timed out"), AttemptResult.FAILED),
+        (answered(errors.ServerError, 500), AttemptResult.FAILED),
+        (answered(errors.ServerError, 504, message=OVERLAP), AttemptResult.FAILED),
         (answered(errors.ServerError, 503), AttemptResult.FAILED),
         (answered(errors.Unauthorized, 401), AttemptResult.FAILED),
         (errors.Unreachable("connection lost"), AttemptResult.FAILED),
