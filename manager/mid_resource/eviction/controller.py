@@ -261,7 +261,7 @@ class Evictor:
         def may_go(pod: Candidate) -> bool:
             return pod.namespace in permitted and not refusals.waits(pod.uid, now)
 
-        chosen = planning.plan(pods, observation, triggers, turn.policy, may_go, refusals=refusals)
+        chosen = planning.plan(pods, observation, triggers, turn.policy, may_go, refused=refusals.numbers)
         return (chosen, pods) if chosen.triggers else None
 
     def newly_evicted(self) -> Collection[str]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
-from manager.mid_resource.eviction.pace import Refusals
-from manager.mid_resource.eviction.pods import Occupancy
+from manager.mid_resource.eviction.pods import Candidate, Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watching
 from manager.mid_resource.reasons import Closed
@@ -32,6 +32,8 @@ NOTHING_TO_DO: Final = dt.timedelta(seconds=30)
 """Pause of a node of which no pod can go, or whose pods cannot be read."""
 NEXT_POD: Final = dt.timedelta(seconds=10)
 """Pause of a node after a refusal."""
+FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
+LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
 OPENED_AGAIN: Final = dt.timedelta(seconds=30)
 """Pause after a node could not be opened."""
 BLIND_FOR: Final = dt.timedelta(hours=1)
@@ -59,6 +61,59 @@ def causes(
     if departure.closed is Closed.CORDONED or (is_emptied and policy.is_frozen):
         return shortages & {Trigger.NODE_MEMORY}
     return frozenset({Trigger.MID_ONLY}) if is_emptied else shortages
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    number: int
+    """Number of the attempt."""
+    pause: dt.timedelta
+    until: dt.datetime
+
+
+class Refusals:
+    """Pods of a node that were not evicted, and their namespaces.
+
+    Each pod waits 30 s, then twice as long each time, up to 5 minutes. Pauses alone give no other pod a turn where the
+    node is rarely due, so the order is by attempts: a pod, or a namespace, comes after all that were refused earlier.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Refused] = {}
+        self._namespaces: dict[str, int] = {}
+        self._attempts = 0
+
+    def add(self, uid: str, namespace: str, now: dt.datetime, at_least: dt.timedelta = dt.timedelta()) -> dt.timedelta:
+        """Record a refusal; return the pause."""
+        before = self._pods.get(uid)
+        pause = max(FIRST_REFUSAL if before is None else min(before.pause * 2, LONGEST_REFUSAL), at_least)
+        self._attempts += 1
+        self._pods[uid] = _Refused(self._attempts, pause, now + pause)
+        self._namespaces[namespace] = self._attempts
+        return pause
+
+    def numbers(self, pod: Candidate) -> tuple[int, int]:
+        """Return the number of the last refusal in its namespace since another had its turn, and that of the pod."""
+        refused = self._pods.get(pod.uid)
+        return self._namespaces.get(pod.namespace, 0), refused.number if refused else 0
+
+    def waits(self, uid: str, now: dt.datetime) -> bool:
+        """Check whether a pod has to wait."""
+        return uid in self._pods and now < self._pods[uid].until
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Drop the pods that are gone."""
+        self._pods = {uid: refused for uid, refused in self._pods.items() if uid in uids}
+
+    def end_turn(self) -> None:
+        """Let the order of the namespaces begin again, once another one has given up a pod."""
+        self._namespaces.clear()
+
+    def clock_set_back(self, now: dt.datetime) -> None:
+        """Begin every pause again."""
+        self._pods = {
+            uid: replace(refused, until=min(refused.until, now + refused.pause)) for uid, refused in self._pods.items()
+        }
 
 
 @dataclass(slots=True)

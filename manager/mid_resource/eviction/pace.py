@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from apiserver_client import errors
@@ -19,8 +18,6 @@ from manager.metrics.collectors import AttemptResult
 
 WINDOW: Final = dt.timedelta(minutes=1)
 ATTEMPTS_PER_EVICTION: Final = 3
-FIRST_REFUSAL: Final = dt.timedelta(seconds=30)
-LONGEST_REFUSAL: Final = dt.timedelta(minutes=5)
 _MOST_EVICTED: Final = 20_000
 SHOWN_WITHIN: Final = dt.timedelta(minutes=5)
 """Age of an eviction from which on a list shows it: a pod that stays by that list was not evicted after all."""
@@ -60,62 +57,6 @@ class ClusterPace:
     def refused(self, at: dt.datetime) -> None:
         """Record that the attempt of this time evicted nothing."""
         self._evictions.remove(at.timestamp())
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    number: int
-    """Number of the attempt."""
-    pause: dt.timedelta
-    until: dt.datetime
-
-
-class Refusals:
-    """Pods of a node that were not evicted, and their namespaces.
-
-    Each pod waits 30 s, then twice as long each time, up to 5 minutes. Pauses alone give no other pod a turn where the
-    node is rarely due, so the order is by attempts: a pod, or a namespace, comes after all that were refused earlier.
-    """
-
-    def __init__(self) -> None:
-        self._pods: dict[str, _Refused] = {}
-        self._namespaces: dict[str, int] = {}
-        self._attempts = 0
-
-    def add(self, uid: str, namespace: str, now: dt.datetime, at_least: dt.timedelta = dt.timedelta()) -> dt.timedelta:
-        """Record a refusal; return the pause."""
-        before = self._pods.get(uid)
-        pause = max(FIRST_REFUSAL if before is None else min(before.pause * 2, LONGEST_REFUSAL), at_least)
-        self._attempts += 1
-        self._pods[uid] = _Refused(self._attempts, pause, now + pause)
-        self._namespaces[namespace] = self._attempts
-        return pause
-
-    def number(self, uid: str) -> int:
-        """Return the number of the attempt that refused a pod last; 0 for one that was not refused."""
-        return self._pods[uid].number if uid in self._pods else 0
-
-    def number_in(self, namespace: str) -> int:
-        """Return the number of the last refusal in a namespace; 0 without one since its turn came back."""
-        return self._namespaces.get(namespace, 0)
-
-    def waits(self, uid: str, now: dt.datetime) -> bool:
-        """Check whether a pod has to wait."""
-        return uid in self._pods and now < self._pods[uid].until
-
-    def keep(self, uids: Collection[str]) -> None:
-        """Drop the pods that are gone."""
-        self._pods = {uid: refused for uid, refused in self._pods.items() if uid in uids}
-
-    def end_turn(self) -> None:
-        """Let the order of the namespaces begin again, once another one has given up a pod."""
-        self._namespaces.clear()
-
-    def clock_set_back(self, now: dt.datetime) -> None:
-        """Begin every pause again."""
-        self._pods = {
-            uid: replace(refused, until=min(refused.until, now + refused.pause)) for uid, refused in self._pods.items()
-        }
 
 
 class NewlyEvicted:

@@ -8,17 +8,13 @@ Koordinator's order: the annotation eviction-priority, then the priority, then t
 the memory used beyond the request; among equals the pod that covers what is needed with the least waste.
 
 A tenant may write that annotation and that label, and may protect pods (eviction-policy, a PodDisruptionBudget that
-always refuses). So the order has two steps:
+always refuses). So the order has steps:
 
 1. Namespaces, by their first pod. Here a tenant's values count only where they let its own pod go earlier, never where
    they would let a pod of another namespace go instead; among equals the namespace that holds the most goes first, so
    that neither many small pods nor a few large ones gain anything. Protected pods count in this step too.
 2. Within the namespace, by the whole order, the pods that may go now.
-
-Another namespace is next only where no pod of the first one may go, or where one was just refused: a refusal is
-followed by the next namespace, and within a namespace by the next pod, before the same one is asked again.
-
-Events state the choice, and `koordctl explain node` in the same sentences.
+3. Another namespace where none of the first one may go, or one was refused since another one gave up a pod.
 """
 
 from __future__ import annotations
@@ -36,7 +32,6 @@ from manager.mid_resource import decision
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import nodes, shortage
 from manager.mid_resource.eviction import pods as pods_on_node
-from manager.mid_resource.eviction.pace import Refusals
 from manager.mid_resource.eviction.pods import Candidate, EvictablePods, Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import TRIGGER_OF, WHOLE_NODE, FullReport, Observation, Trigger
@@ -45,6 +40,8 @@ from manager.mid_resource.reasons import Closed
 
 Need = Mapping[str, int]
 """What is to be freed: Mid names -> amount, or MEMORY_IN_USE -> bytes."""
+Refused = Callable[[Candidate], tuple[int, int]]
+"""Numbers of the last refusals of the pod's namespace and of the pod; 0 without one. A lower number goes first."""
 MEMORY_IN_USE: Final = "memory-in-use"
 
 
@@ -67,19 +64,20 @@ def plan(
     policy: EvictionPolicy,
     may_go: Callable[[Candidate], bool],
     *,
-    refusals: Refusals | None = None,
+    refused: Refused = lambda _: (0, 0),
 ) -> EvictionPlan:
-    """Choose the next pod; `may_go` is False for one that has to wait, and `refusals` are those of the node.
+    """Choose the next pod; `may_go` is False for one that has to wait.
 
     `observation` is not read where every Mid pod has to go.
     """
     whole = next((trigger for trigger in shortage.WHOLE_NODE if trigger in triggers), None)
     need = {} if whole or observation is None else needed(pods, observation, triggers, policy)
-    causes = (whole,) if whole else tuple(sorted(_triggers_for(need)))
+    short = {Trigger.NODE_MEMORY if what == MEMORY_IN_USE else TRIGGER_OF[what] for what in need}
+    causes = (whole,) if whole else tuple(sorted(short))
     if not causes:
         return EvictionPlan(None, (), {}, "what is short is free once the pods that terminate are gone")
     useful = [pod for pod in pods.staying if not need or gain(pod, need) > 0]
-    order = in_order(pods.staying, need, may_go, refusals)
+    order = in_order(pods.staying, need, may_go, refused)
     protected = tuple(pod for pod in useful if pod.protected)
     if order:
         return EvictionPlan(order[0], causes, need, protected=protected)
@@ -108,26 +106,19 @@ def needed(
     return need
 
 
-def _triggers_for(need: Need) -> set[Trigger]:
-    return {Trigger.NODE_MEMORY if what == MEMORY_IN_USE else shortage.TRIGGER_OF[what] for what in need}
-
-
 def in_order(
-    staying: Iterable[Candidate], need: Need, may_go: Callable[[Candidate], bool], refusals: Refusals | None = None
+    staying: Iterable[Candidate], need: Need, may_go: Callable[[Candidate], bool], refused: Refused = lambda _: (0, 0)
 ) -> list[Candidate]:
     """Return the pods that may go and free something that is needed, the first to be evicted first."""
-    refused = refusals or Refusals()
     by_namespace: dict[str, list[Candidate]] = {}
     for pod in staying:
         if not need or gain(pod, need) > 0:
             by_namespace.setdefault(pod.namespace, []).append(pod)
-    namespaces = sorted(
-        by_namespace.items(), key=lambda item: (refused.number_in(item[0]), _namespace_key(item[1], need))
-    )
+    namespaces = sorted(by_namespace.values(), key=lambda pods: (refused(pods[0])[0], _namespace_key(pods, need)))
     return [
         pod
-        for _, pods in namespaces
-        for pod in sorted(pods, key=lambda pod: (refused.number(pod.uid), _pod_key(pod, need)))
+        for pods in namespaces
+        for pod in sorted(pods, key=lambda pod: (refused(pod)[1], _pod_key(pod, need)))
         if not pod.protected and may_go(pod)
     ]
 

@@ -8,7 +8,8 @@ from apiserver_client import errors
 from manager.metrics.collectors import AttemptResult
 from manager.mid_resource.eviction import pace
 from manager.mid_resource.eviction import pace as paces
-from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted, Refusals
+from manager.mid_resource.eviction.nodes import Refusals
+from manager.mid_resource.eviction.pace import ClusterPace, NewlyEvicted
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
