@@ -229,6 +229,8 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
     ("ResizeRefused", _WARNING, "the API server refuses the resize of a pod", _LOG, _SUPPRESSION, _SCHEDULING),
     ("ResizeNotDone", _WARNING, "the kubelet does not do the resize of a pod",
      "kubectl describe pod shows its condition", _SUPPRESSION, _SCHEDULING),
+    ("UsageBeyondLimits", _WARNING, "Mid pods use CPU that no limit lowers", "set CPU limits, or move the pods",
+     _SUPPRESSION, _SCHEDULING),
     (cpu_limits.NOT_RESTORED, _WARNING, "the limit of a Mid pod is not restored", "raise the quota of the namespace",
      _SUPPRESSION, _SCHEDULING),
     (cpu_limits.AUTOSCALED, _WARNING, "an autoscaler sets CPU of a Mid pod that is suppressed",

@@ -120,6 +120,8 @@ class ResizablePod:
     """Why the kubelet does not do the newest resize, as the reason of its condition; empty where it does."""
     autoscaler: str = ""
     """Vertical Pod Autoscaler that sets CPU of the pod too, as its annotations state; empty without one."""
+    unlimited: str = ""
+    """Why some of its CPU usage has no limit that may be lowered; empty where all has."""
 
     @property
     def is_lowered(self) -> bool:
@@ -142,23 +144,34 @@ def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
     """
     if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
         return None
-    mirrored = names.ANNOTATION_MIRROR_POD in pods.annotation_map(pod.metadata)
-    whole = pod.spec.resources
-    resizable = pods.is_admitted(pod) and not mirrored and not (whole and (whole.requests or whole.limits))
-    resizable = resizable and kube_qos(pod) is not KubeQoS.BEST_EFFORT  # a limit would change its QoS class
+    unlimited = _unlimited(pod)
+    resizable = pods.is_admitted(pod) and not unlimited
     lowered = _lowered(pod.metadata) if resizable else {}
-    containers = (
+    containers = [
         _container(f"{kind}{index}", container, lowered.get(f"{kind}:{container.name}"))
         for kind, listed in (("c", pod.spec.containers), ("i", pod.spec.init_containers or ()))
         for index, container in enumerate(listed if resizable else ())
         if kind == "c" or container.restart_policy == "Always"
-    )
+    ]
+    if None in containers:
+        unlimited = "a container without limits of cpu and kubernetes.io/mid-cpu, or that restarts at a new limit"
     return ResizablePod(
         pod.metadata.resource_version,
         tuple(container for container in containers if container is not None),
         _resize_problem(pod),
         _autoscaler(pod.metadata),
+        unlimited,
     )
+
+
+def _unlimited(pod: pods.Pod) -> str:
+    """Return why no limit of the pod may be changed; empty where those of its containers decide."""
+    whole = pod.spec.resources
+    if names.ANNOTATION_MIRROR_POD in pods.annotation_map(pod.metadata):
+        return "a static pod"
+    if whole and (whole.requests or whole.limits):
+        return "resources of the pod as a whole"
+    return "BestEffort" if kube_qos(pod) is KubeQoS.BEST_EFFORT else ""  # a limit would change its QoS class
 
 
 def is_in_force(pod: pods.Pod) -> bool:

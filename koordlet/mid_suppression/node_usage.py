@@ -27,11 +27,13 @@ _SLOW_SECONDS: Final = 20.0
 
 
 class CoresByPart(NamedTuple):
-    """CPU usage of a node in cores, and the parts of Prod pods and the system."""
+    """CPU usage of a node in cores, and the parts that Mid pods cannot have."""
 
     node: float
     prod: float
     system: float
+    beyond_limits: float = 0.0
+    """Usage of Mid pods above their limits: those that cannot be lowered, or do not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class RecentUsage:
         """Return the mean of the newest samples over at least 5 s; None where fewer of the last 10 s are known."""
         while self._samples and now_seconds - self._samples[0].end_seconds >= STALE_SECONDS:
             self._samples.popleft()
-        covered, total = 0.0, (0.0, 0.0, 0.0)
+        covered, total = 0.0, (0.0, 0.0, 0.0, 0.0)
         for begin, end, usage in reversed(self._samples):
             covered += end - begin
             total = tuple(sum_ + (end - begin) * cores for sum_, cores in zip(total, usage, strict=True))  # type: ignore[assignment]

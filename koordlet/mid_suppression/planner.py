@@ -5,12 +5,16 @@ where an author has set a limit above it. Up, by at most a
 tenth of the original limit each 30 s, after 30 s of calm. A change of at most a twentieth of the original is left out,
 unless it restores it. The rise that a pod may take grows while it waits for its turn in the budget of the node.
 
-    allowed(Mid) = capacity * threshold - usage of Prod - max(usage of system, reserved)
+    allowed(Mid) = capacity * threshold - usage of Prod - max(usage of system, reserved) - usage beyond limits
     limit        = ratio * request of mid-cpu, between the floor and the original limit of the container
 
 with the largest ratio for which the limits do not exceed what is allowed. The ratio is one for the whole node, so no
 pod pays for another one, except where a floor or a stricter limit of an author holds. Requests are the weights because
 schedulers and quotas count them: a limit of mid-cpu may be any number, and reserves nothing.
+
+Usage beyond limits is what a pod uses above the sum of its limits that may be lowered: all usage of one without such
+limits, such as a BestEffort pod, and of one whose resize API server or kubelet refuse what is above the refused limit.
+Mid pods pay for it, Prod not.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from api_types.mid_pods.cpu_limits import MidContainer, ResizablePod
 from component_base.rate_limits import SlidingWindow
 from koordlet.cluster.pods import PodOnNode
 from koordlet.mid_suppression.node_usage import CoresByPart, RecentUsage
+from koordlet.samples import SeriesKey, UsageSample, pod_key
 
 CALM_SECONDS: Final = 30.0
 STEP_SECONDS: Final = 30.0
@@ -34,15 +39,20 @@ POD_SECONDS: Final = 10.0
 """Time between two patches of a pod."""
 BLIND_SECONDS: Final = 300.0
 """Time without data after which limits rise."""
+SETTLED_SECONDS: Final = 8.0
+"""Time after which the kubelet has set a new limit, and usage is within it."""
 BUDGET_SECONDS: Final = 60.0
-MOST_PATCHES: Final = 20
-"""Patches of a node in that time."""
-MOST_RISES: Final = 10
-"""Patches that raise limits in that time: the others are kept for a Prod pod that needs its CPU back."""
+"""In this time each Mid pod of the node may be patched 2.5 times: Prod grows into what Mid gives back, so most are
+lowered twice. Pods that were patched within it wait for the others, so those whose limits rise again and again by
+another writer leave a turn to all."""
+LEAST_PATCHES: Final = 20
+"""Patches in that time on a node with few Mid pods."""
+LEAST_RISES: Final = 10
+"""Of those, patches that raise limits, on larger nodes half of the pods: the others are kept for a Prod pod that needs
+its CPU back."""
+MOST_AT_ONCE: Final = 10
+"""Most patches of a plan, which is made once a second."""
 LONGEST_BACKOFF_SECONDS: Final = 300.0
-TURN_SECONDS: Final = 600.0
-"""Time in which pods that were patched wait for those that were patched before them. The budget of that time is larger
-than the number of pods of a node, so those whose limits rise again and again by another writer leave a turn to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,13 @@ class _PodState:
     retry_at: float = -math.inf
     may_rise_since: float | None = None
     """Time since which its turn is all that it waits for to rise."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Limits that the API server refused last, by the keys of containers."""
+    limits_millis: int | None = None
+    """Sum of the limits that may be lowered, or that were refused."""
+    limited_since: float = -math.inf
+    beyond_limits_cores: float = 0.0
+    """Usage above them, as of the last time at which they were settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +103,8 @@ class _Goal:
     may_lower: bool = False
     rises_since: float | None = None
     """Time from which 30 s have to pass before the first step upwards, None where limits may not rise."""
-    most_rises: int = MOST_RISES
+    is_off: bool = False
+    """Whether suppression is off, so nothing has to be kept for a Prod pod that needs its CPU back."""
 
 
 @dataclass(slots=True)
@@ -103,6 +121,7 @@ class Planner:
     _known_at: float = field(init=False)
     _calm_since: float | None = None
     _off_since: float | None = None
+    _slow_until: float = -math.inf
     _pods: dict[str, _PodState] = field(default_factory=dict)
     _patches: SlidingWindow = field(default_factory=lambda: SlidingWindow(BUDGET_SECONDS))
     _rises: SlidingWindow = field(default_factory=lambda: SlidingWindow(BUDGET_SECONDS))
@@ -120,19 +139,22 @@ class Planner:
             for state in self._pods.values():
                 state.may_rise_since = None
             return []
-        room = max(MOST_PATCHES - self._patches.count(now), 0)
+        slowness = 2 if now < self._slow_until else 1
+        most_patches = max(len(pods) * 5 // 2, LEAST_PATCHES) // slowness
+        most_rises = max(len(pods) // 2, LEAST_RISES) // slowness
+        room = min(max(most_patches - self._patches.count(now), 0), MOST_AT_ONCE // slowness)
         if not room and goal.rises_since is None:
             return []
         changes = self._changes(now, goal, pods)
         lowering = sorted(
             (change for change in changes if change.is_lowering),
-            key=lambda change: (max(self._state(change.pod).patched_at, now - TURN_SECONDS), -_difference(change)),
+            key=lambda change: (max(self._state(change.pod).patched_at, now - BUDGET_SECONDS), -_difference(change)),
         )[:room]
         rising = sorted(
             (change for change in changes if not change.is_lowering),
             key=lambda change: (self._state(change.pod).patched_at, -_difference(change)),
         )
-        room_to_rise = min(room - len(lowering), goal.most_rises - self._rises.count(now))
+        room_to_rise = min(room - len(lowering), (most_patches if goal.is_off else most_rises) - self._rises.count(now))
         return [*lowering, *rising[: max(room_to_rise, 0)]]
 
     def sent(self, now: float, change: Change) -> None:
@@ -146,7 +168,7 @@ class Planner:
     def done(self, change: Change) -> None:
         """Record that the API server took a patch."""
         state = self._state(change.pod)
-        state.failures = 0
+        state.failures, state.refused = 0, {}
         state.sent_version = change.pod.mid.resource_version if change.pod.mid else ""
 
     def failed(self, now: float, change: Change) -> int:
@@ -156,8 +178,32 @@ class Planner:
         """
         state = self._state(change.pod)
         state.retry_at = now + min(POD_SECONDS * 2**state.failures, LONGEST_BACKOFF_SECONDS)
-        state.failures = min(state.failures + 1, 10)
+        state.failures, state.refused = min(state.failures + 1, 10), change.limits
         return state.failures
+
+    def slow_down(self, now: float) -> None:
+        """Halve the budget for a minute: the API server is busy."""
+        self._slow_until = now + BUDGET_SECONDS
+
+    def note_usage(self, now: float, pods: Sequence[PodOnNode], newest: Mapping[SeriesKey, UsageSample]) -> float:
+        """Return the CPU in cores that Mid pods use beyond their limits. A new limit counts once it has settled."""
+        for pod in pods:
+            state = self._state(pod)
+            limits = sum(
+                min(container.limit_millis, state.refused.get(container.key, container.limit_millis))
+                for container in (pod.mid.containers if pod.mid else ())
+            )
+            if limits != state.limits_millis:
+                state.limited_since = -math.inf if state.limits_millis is None else now
+                state.limits_millis = limits
+            if now - state.limited_since >= SETTLED_SECONDS:
+                used = newest.get(pod_key(pod.uid))
+                state.beyond_limits_cores = max(used.cpu_cores - limits / 1000, 0.0) if used else 0.0
+        return math.fsum(self._state(pod).beyond_limits_cores for pod in pods)
+
+    def beyond_limits_cores(self, pod: PodOnNode) -> float:
+        """Return the CPU that a Mid pod uses beyond its limits, in cores."""
+        return self._state(pod).beyond_limits_cores
 
     def _state(self, pod: PodOnNode) -> _PodState:
         return self._pods.setdefault(pod.uid, _PodState())
@@ -169,7 +215,7 @@ class Planner:
             self.is_busy, self._calm_since, self._known_at = False, None, now
             if self._off_since is None:
                 self._off_since = now
-            return _Goal(None, rises_since=self._off_since, most_rises=MOST_PATCHES)
+            return _Goal(None, rises_since=self._off_since, is_off=True)
         self._off_since = None
         if self.usage is None or node is None:
             self.is_busy, self._calm_since = False, None
@@ -187,6 +233,7 @@ class Planner:
             prod_cores=self.usage.prod,
             system_cores=self.usage.system,
             reserved_cores=node.reserved_cores,
+            beyond_limits_cores=self.usage.beyond_limits,
         )
         calm = self._calm_since is not None and now - self._calm_since >= CALM_SECONDS
         return _Goal(
@@ -214,11 +261,10 @@ class Planner:
 
     def _is_ready(self, now: float, pod: PodOnNode, mid: ResizablePod) -> bool:
         """Return whether the pod may be patched now."""
-        if not mid.containers or mid.resize_problem:
-            return False
         state = self._state(pod)
         return (
-            now - state.patched_at >= POD_SECONDS
+            bool(mid.containers)
+            and now - state.patched_at >= POD_SECONDS
             and now >= state.retry_at
             and state.sent_version != mid.resource_version
         )
@@ -276,10 +322,16 @@ def _difference(change: Change) -> int:
 
 
 def allowed_millis(
-    capacity_millis: int, threshold_percent: int, *, prod_cores: float, system_cores: float, reserved_cores: float
+    capacity_millis: int,
+    threshold_percent: int,
+    *,
+    prod_cores: float,
+    system_cores: float,
+    reserved_cores: float,
+    beyond_limits_cores: float = 0.0,
 ) -> int:
-    """Return the CPU that Mid pods may use, in millicores, at least 0."""
-    taken = prod_cores + max(system_cores, reserved_cores)
+    """Return the CPU that Mid pods may use within their limits, in millicores, at least 0."""
+    taken = prod_cores + max(system_cores, reserved_cores) + beyond_limits_cores
     return max(int(capacity_millis * threshold_percent / 100 - taken * 1000), 0)
 
 

@@ -188,6 +188,7 @@ class Sender:
             self.log_once("", f"suppression of Mid pods: {NOT_PERMITTED}: {sent.problem}")
         elif outcome is ResizeOutcome.UNREACHABLE:
             self._blocked_until = now + max(UNREACHABLE_SECONDS, sent.retry_after_seconds)
+            self._planner.slow_down(self._blocked_until)
         else:
             in_a_row = self._planner.failed(now, change)
             problem = cpu_limits.quota_advice(sent.quota, pod.namespace) if sent.quota else sent.problem
@@ -218,6 +219,8 @@ class Sender:
 
 _WAITS_SECONDS: Final = 5.0
 _MOST_NAMED: Final = 5
+_LEAST_NAMED_CORES: Final = 0.1
+"""Usage beyond limits that is named: a pod may exceed a limit that holds by a little, for a moment."""
 
 
 class Suppressor:
@@ -309,16 +312,33 @@ class Suppressor:
         pods = [(names[pod.uid], pod.mid) for pod in self._pods.mid if pod.mid is not None]
         if stuck := [f"{name} ({mid.resize_problem})" for name, mid in pods if mid.resize_problem]:
             problems.append(("ResizeNotDone", f"the kubelet does not do the resize of {_first(stuck)}"))
+        if unlimited := self._beyond_limits():
+            text = (
+                f"other Mid pods and then Prod pay for what these Mid pods use beyond CPU limits: {_first(unlimited)}"
+            )
+            problems.append(("UsageBeyondLimits", text))
         if autoscaled := [f"{name} ({mid.autoscaler})" for name, mid in pods if mid.autoscaler]:
             problems.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_first(autoscaled)}"))
         return problems
+
+    def _beyond_limits(self) -> list[str]:
+        """Return each pod that uses CPU beyond its limits, while limits are lowered, the largest use first."""
+        if not (self.planner.is_busy or self._is_prod_short or self._pods.is_lowered):
+            return []
+        used = [(self.planner.beyond_limits_cores(pod), pod) for pod in self._pods.mid]
+        return [
+            f"{pod.namespace}/{pod.name} ({cores:.2g} cores: "
+            f"{pod.mid.unlimited or pod.mid.resize_problem or 'its limits do not hold'})"
+            for cores, pod in sorted(used, key=lambda each: -each[0])
+            if cores >= _LEAST_NAMED_CORES and pod.mid is not None
+        ]
 
     def _follow_pods(self) -> None:
         self._pods = SuppressionPods.sort(self._view.pods)
         self.sender.keep_only({pod.uid for pod in self._pods.mid})
         for pod in self._pods.mid:
             if pod.mid is not None and pod.mid.resize_problem:
-                text = f"the kubelet reports {pod.mid.resize_problem}; its limits stay until that condition ends"
+                text = f"the kubelet reports {pod.mid.resize_problem}; new limits wait until that condition ends"
                 self.sender.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
 
     def _node(self, now: float) -> NodeCpu | None:
@@ -356,6 +376,8 @@ class Suppressor:
         usage = node_usage.from_samples(self._observer.newest, self._pods)
         if usage is not None and sampled_at is not None:
             threshold = node.capacity_millis * threshold_percent / 100_000
+            beyond_limits = self.planner.note_usage(now, self._pods.mid, self._observer.newest)
+            usage = usage._replace(beyond_limits=beyond_limits)
             self.planner.recent.add(max(begin, now - node_usage.STALE_SECONDS), now, usage, threshold)
 
 

@@ -166,6 +166,13 @@ BY_AN_AUTHOR: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "a limit above mid-cpu that rises": (_cpu("5"), {"pod": "above"}, "may not be raised above"),
         "above mid-memory": (_work(limits={"memory": "65Mi"}), {}, "may not be raised above"),
         "a CPU request": (_work(requests={"cpu": "10m"}), {}, "a request of cpu"),
+        "a memory request": (_work(requests={"memory": "48Mi"}), {}, "a request of cpu or memory"),
+        "a container without Mid limits": (_cpu("501m", "plain"), {}, "without one not at all"),
+        "an infeasible request of another container": (
+            {"spec": {"containers": [{"name": "plain", "resources": {"requests": {"memory": "60Mi"}}}]}},
+            {},
+            "a request of cpu or memory",
+        ),
     }.items()
 }
 REFUSED |= BY_AN_AUTHOR
@@ -174,10 +181,9 @@ ALLOWED_TO_AUTHORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a lower limit": (_cpu("5m"), {}),
     "mid-cpu": (_cpu("1"), {}),
     "mid-cpu of a sidecar": (_cpu("1", "side", "initContainers"), {}),
-    "a memory request": (_work(requests={"memory": "48Mi"}), {}),
     "a limit above mid-cpu that falls": (_cpu("2"), {"pod": "above"}),
-    "another field of a pod above mid-cpu": (_work(requests={"memory": "48Mi"}), {"pod": "above"}),
-    "a container without Mid limits": (_cpu("9", "plain"), {}),
+    "another field of a pod above mid-cpu": (_work(requests={"memory": "24Mi"}), {"pod": "above"}),
+    "a lower limit of a container without Mid limits": (_cpu("400m", "plain"), {}),
     "a Prod pod with the label of Mid": (
         _work(requests={"cpu": "2"}, limits={"cpu": "9", "memory": "1Gi"}),
         {"pod": "prod"},

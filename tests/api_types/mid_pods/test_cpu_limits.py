@@ -116,6 +116,8 @@ def test_the_name_of_the_writer_has_room_for_as_many_originals_as_it_may_have_ch
 def test_containers_without_mid_cpu_or_limit_are_left_alone():
     found = mid_pod(container(), container("two", mid=None), container("three", cpu=None), container("four", mid="0"))
     assert [each.name for each in found.containers] == ["one"]
+    assert found.unlimited.startswith("a container without limits of cpu")
+    assert mid_pod(container()).unlimited == ""
 
 
 @pytest.mark.parametrize("cpu", ["0", "0m", "9"])
@@ -128,7 +130,8 @@ def test_a_limit_of_zero_means_unlimited_and_is_above_mid_cpu_like_a_larger_one(
 
 def test_a_best_effort_pod_gets_no_limit_as_its_qos_class_must_not_change():
     assert mid_pod(container(cpu="0")).containers == ()
-    assert mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"}).containers == ()
+    found = mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"})
+    assert (found.containers, found.unlimited) == ((), "BestEffort")
 
 
 def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
@@ -143,6 +146,7 @@ def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
         asked("three"),
     )
     assert [each.name for each in found.containers] == ["two", "three"]
+    assert "restarts at a new limit" in found.unlimited
 
 
 def test_sidecars_are_resized_and_other_init_containers_are_not():
@@ -170,7 +174,8 @@ def test_sidecars_are_resized_and_other_init_containers_are_not():
 )
 def test_the_api_server_resizes_no_pod_with_amounts_of_the_pod_as_a_whole(of_pod, resized):
     """An empty field is none: it exempts no pod from suppression."""
-    assert len(mid_pod(container(), of_pod=of_pod).containers) == resized
+    found = mid_pod(container(), of_pod=of_pod)
+    assert (len(found.containers), bool(found.unlimited)) == (resized, not resized)
 
 
 @pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])

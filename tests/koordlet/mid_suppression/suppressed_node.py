@@ -23,14 +23,15 @@ def limited(name: str, *mid: int, originals: tuple[int, ...] = (), floor: int = 
 
 
 class SuppressedNode:
-    """Ten cores, of which half a core is reserved; each patch is seen by the watch in the next second."""
+    """A node, of which half a core is reserved; each patch is seen by the watch in the next second."""
 
-    def __init__(self, *pods: PodOnNode, threshold: int = 65, began: float = 1000.0) -> None:
+    def __init__(self, *pods: PodOnNode, threshold: int = 65, began: float = 1000.0, cores: int = 10) -> None:
         self.pods = {pod.name: pod for pod in pods}
         self.threshold = threshold
         self.now = began
         self.planner = Planner(began)
-        self.node: NodeCpu | None = NodeCpu(10_000, 0.5)
+        self.node: NodeCpu | None = NodeCpu(1000 * cores, 0.5)
+        self.cores = cores
         self.usage: CoresByPart | None = CoresByPart(2.0, 1.0, 0.5)
         self.is_followed = True
         """Whether the watch shows what was patched."""
@@ -46,7 +47,7 @@ class SuppressedNode:
         for _ in range(seconds):
             self.now += 1
             if self.usage is not None:
-                self.planner.recent.add(self.now - 1, self.now, self.usage, self.threshold / 10)
+                self.planner.recent.add(self.now - 1, self.now, self.usage, self.threshold * self.cores / 100)
             for change in self.planner.plan(self.now, self.threshold, self.node, list(self.pods.values())):
                 self.planner.sent(self.now, change)
                 self.patches.append((self.now, change))

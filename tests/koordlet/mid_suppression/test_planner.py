@@ -19,6 +19,9 @@ def fifty(**more):
     return SuppressedNode(*(limited(f"p{index:02}", 100) for index in range(50)), **more)
 
 
+BUDGET_OF_50 = 125
+
+
 def busiest_minute(node):
     """Return the largest number of patches within 60 s."""
     times = [time for time, _ in node.patches]
@@ -172,11 +175,47 @@ def test_fifty_pods_are_lowered_and_restored_within_the_budget():
     node.use(prod=9.0)
     node.run(150)
     assert set(node.limits()) == {10}
-    assert busiest_minute(node) == 20
     node.use(prod=1.0)
     node.run(900)
     assert node.limits() == node.originals()
-    assert busiest_minute(node) <= 20
+    assert busiest_minute(node) <= BUDGET_OF_50
+
+
+@pytest.mark.parametrize(("cores", "pods"), [(16, 20), (32, 50), (64, 100), (128, 200), (256, 400)])
+@pytest.mark.parametrize("is_crowded", [False, True], ids=["Prod has what it wants", "Prod shares with Mid"])
+def test_mid_is_at_what_is_allowed_within_a_minute_by_ten_patches_a_second(cores, pods, is_crowded):
+    node = SuppressedNode(*(limited(f"p{index}", 600 * cores // pods) for index in range(pods)), cores=cores)
+    node.node = NodeCpu(1000 * cores, 0.0)
+    for second in range(120):
+        prod, mid = cores * (0.01 if second < 60 else 0.6), sum(node.limits()) / 1000
+        part = min(cores / (prod + mid), 1.0) if is_crowded else 1.0
+        node.usage = CoresByPart(min(prod + mid, cores), prod * part, 0.0)
+        node.run(1)
+    dead_band = 0.05 * 0.6 * cores if is_crowded else 0.001 * cores
+    assert sum(node.limits()) / 1000 <= 0.05 * cores + dead_band
+    seconds = [time for time, _ in node.patches]
+    assert max(seconds.count(second) for second in seconds) <= 10
+
+
+def test_the_largest_holders_are_lowered_first_also_those_that_were_lowered_before():
+    node = SuppressedNode(limited("large", 8000), *(limited(f"p{index:02}", 100) for index in range(60)))
+    node.use(prod=3.0, mid=4.0)
+    node.run(80)
+    node.patches.clear()
+    node.use(prod=9.0)
+    node.run(8)
+    assert node.patches[0][1].pod.name == "large"
+
+
+def test_after_an_answer_that_the_api_server_is_busy_the_budget_is_halved_for_a_minute():
+    node = fifty()
+    node.planner.slow_down(node.now)
+    node.use(prod=9.0)
+    node.run(6)
+    assert len(node.patches) == 10, "5 in each second"
+    node.now += 60
+    node.run(6)
+    assert len(node.patches) == 30
 
 
 def test_while_limits_rise_there_is_room_to_lower_at_once():
@@ -190,12 +229,12 @@ def test_while_limits_rise_there_is_room_to_lower_at_once():
 
 
 @pytest.mark.parametrize("period", [2, 7, 12, 20, 31, 45, 70])
-def test_a_flapping_load_costs_at_most_20_patches_a_minute(period):
+def test_a_flapping_load_costs_at_most_two_and_a_half_patches_of_a_pod_in_a_minute(period):
     node = fifty()
     for turn in range(900 // period):
         node.use(prod=(9.0, 0.5)[turn % 2])
         node.run(period)
-    assert busiest_minute(node) <= 20
+    assert busiest_minute(node) <= BUDGET_OF_50
 
 
 @pytest.mark.parametrize("pods", [1, 50])
@@ -207,7 +246,7 @@ def test_switched_off_restores_everything(pods):
     node.threshold = 0
     node.run(500)
     assert node.limits() == node.originals()
-    assert busiest_minute(node) <= 20
+    assert busiest_minute(node) <= BUDGET_OF_50
 
 
 def test_without_data_nothing_is_lowered_and_after_five_minutes_limits_rise():
@@ -241,13 +280,6 @@ def test_a_pod_that_the_watch_does_not_show_yet_is_not_patched_again():
     node.is_followed = False
     node.use(prod=9.0)
     assert len(node.run(120)) == 1
-
-
-def test_a_pod_whose_resize_is_refused_by_its_kubelet_is_left_alone():
-    pod = limited("a", 4000)
-    node = SuppressedNode(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible")))
-    node.use(prod=9.0)
-    assert node.run(60) == []
 
 
 def test_refused_patches_are_tried_again_after_growing_pauses():
@@ -288,7 +320,7 @@ def test_whatever_happens_limits_stay_in_bounds_and_patches_in_the_budget(seed, 
         for each in pod.mid.containers:
             assert each.floor_millis <= each.limit_millis <= each.original_millis
             assert each.limit_millis > 0
-    assert busiest_minute(node) <= 20
+    assert busiest_minute(node) <= max(20, count * 5 // 2)
     by_pod = {}
     for time, change in node.patches:
         assert time - by_pod.get(change.pod.name, -100) >= 10

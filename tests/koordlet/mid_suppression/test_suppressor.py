@@ -67,8 +67,9 @@ class Node:
         policy = {"enable": enable, "midSuppressThresholdPercent": threshold}
         self.view.spec = NodeMetricSpec.model_validate({"midColocationPolicy": policy})
 
-    def use(self, prod):
-        cores = {NODE: prod + 0.5, SYSTEM: 0.5, SeriesKey(SeriesKind.CLASS, PriorityClass.PROD): prod}
+    def use(self, prod, pods=types.MappingProxyType({})):
+        cores = {NODE: prod + 0.5 + sum(pods.values()), SYSTEM: 0.5}
+        cores |= {SeriesKey(SeriesKind.CLASS, PriorityClass.PROD): prod, **{pod_key(uid): pods[uid] for uid in pods}}
         self.observer.newest = {key: UsageSample(used, 0.0) for key, used in cores.items()}
 
     def plan(self, seconds=1):
@@ -357,16 +358,74 @@ def test_a_clock_that_is_set_changes_nothing():
     assert [each.limits for each in changes] == [{"c0": 10}]
 
 
-def test_a_resize_that_the_kubelet_does_not_do_is_stated_and_logged_once(caplog):
+@pytest.mark.parametrize("problem", ["Infeasible", "Deferred", "Error"])
+async def test_a_resize_that_the_kubelet_does_not_do_is_stated_logged_once_and_exempts_from_nothing(
+    server, caplog, problem
+):
+    server.on("PATCH", RESIZE, TAKEN)
     pod = limited("a", 4000)
-    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem="Infeasible")))
-    assert node.plan(20) == []
+    node = Node(dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, resize_problem=problem)))
+    await node.run(server, 20)
     node.view.pods.version += 1
     node.plan(1)
+    assert len(patches(server)) == 1
     assert node.suppressor.problems() == [
-        ("ResizeNotDone", "the kubelet does not do the resize of shop/a (Infeasible)")
+        ("ResizeNotDone", f"the kubelet does not do the resize of shop/a ({problem})")
     ]
     assert len(caplog.records) == 1
+
+
+def without_limits(why):
+    pod = limited("stubborn")
+    return dataclasses.replace(pod, mid=dataclasses.replace(pod.mid, unlimited=why))
+
+
+STUBBORN = {
+    "BestEffort": (without_limits("BestEffort"), apiserver.Answer({})),
+    "Infeasible": (limited("stubborn", 3000), TAKEN),
+    "its limits do not hold": (limited("stubborn", 3000), FENCE),
+}
+
+
+@pytest.mark.parametrize("why", STUBBORN)
+async def test_other_mid_pods_pay_for_usage_that_cannot_be_lowered_and_its_pod_is_named(server, monkeypatch, why):
+    """Of 6.5 cores Prod uses 1, the system half a core, and one Mid pod 3, whatever is done: 2 are left."""
+    stubborn, answer = STUBBORN[why]
+
+    async def send(_api, change):
+        if change.pod.name == "a" or answer is TAKEN:
+            after = patched(node.view.pods.by_uid()[change.pod.uid], change)
+            problem = why if change.pod.name == "stubborn" else ""
+            node.view.pods.put(dataclasses.replace(after, mid=dataclasses.replace(after.mid, resize_problem=problem)))
+        refused = change.pod.name != "a" and answer is FENCE
+        return suppressor.SentResize(suppressor.ResizeOutcome[("PATCHED", "REFUSED")[refused]], "no")
+
+    monkeypatch.setattr(suppressor, "send", send)
+    node = Node(limited("a", 4000), stubborn)
+    for _ in range(200):
+        limit = node.view.pods.by_uid()["a"].mid.containers[0].limit_millis / 1000
+        node.use(1.0, {"a": limit, "stubborn": 3.0})
+        await node.suppressor.send(None, node.plan())
+    assert 1600 <= node.view.pods.by_uid()["a"].mid.containers[0].limit_millis <= 2400, "2000 and the dead band"
+    (message,) = (text for reason, text in node.suppressor.problems() if reason == "UsageBeyondLimits")
+    assert "shop/stubborn (" in message
+    assert why in message
+    assert "shop/a" not in message
+
+
+def test_a_limit_that_was_just_lowered_is_not_taken_for_one_that_does_not_hold():
+    """The mean of the last seconds is above it, and the kubelet may need a moment."""
+    node = Node(limited("a", 4000), limited("b", 2000))
+    node.use(1.0, {"a": 4.0, "b": 2.0})
+    first = node.plan(6)
+    for change in first:
+        node.suppressor.planner.sent(node.now, change)
+        node.suppressor.planner.done(change)
+        node.view.pods.put(patched(change.pod, change))
+    node.plan(5)
+    assert node.suppressor.planner.usage.beyond_limits == 0.0
+    node.plan(10)
+    assert node.suppressor.planner.usage.beyond_limits > 0.5
 
 
 async def test_nothing_is_kept_of_a_pod_that_is_gone(server, caplog):
