@@ -85,6 +85,8 @@ class PodPressure(Collector):
         self._statistics = statistics
         self._periods: dict[str, dict[str, _Reading]] = {}
         """Pod UID -> group -> its last reading."""
+        self._due_ticks: dict[str, int] = {}
+        """Pod UID -> tick that reads it again."""
         self._layout: CgroupLayout | None = None
         self._throttling_mount: Path | None = None
         self._pressure_mount: Path | None = None
@@ -101,14 +103,14 @@ class PodPressure(Collector):
         if tick.groups and (tick.groups.layout != self._layout or self._ticks % POD_PRESSURE_TICKS == 0):
             self._probe(tick.groups.layout)
         for gone in self.pods.keys() - groups_by_pod.keys():
-            del self.pods[gone]
+            del self.pods[gone], self._due_ticks[gone]
             self._periods.pop(gone, None)
         self._ticks += 1
-        due = [
-            uid
-            for turn, uid in enumerate(groups_by_pod, start=self._ticks)
-            if turn % POD_PRESSURE_TICKS == 0 or uid not in self.pods
-        ]
+        due = [uid for uid in groups_by_pod if self._due_ticks.get(uid, 0) <= self._ticks]
+        for uid in due:  # pods that are read for the first time together take different turns
+            is_known = uid in self._due_ticks
+            wait = POD_PRESSURE_TICKS if is_known else 1 + len(self._due_ticks) % POD_PRESSURE_TICKS
+            self._due_ticks[uid] = self._ticks + wait
         self.pods |= dict.fromkeys(due, PodWaits())
         if self._throttling_mount is not None:
             with self._statistics.timed(_THROTTLING):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from koordlet.collectors import pod_pressure
@@ -119,6 +121,21 @@ def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
         host.tick()
         known.append(sum(stall.throttled_ratio == 1.0 for stall in host.pressure.pods.values()))
     assert known == [2 * turn for turn in range(1, POD_PRESSURE_TICKS + 1)]
+
+
+def test_pods_that_come_and_go_before_a_pod_move_none_of_its_turns(host):
+    host.set_pod("long", own=(0, 0), container=(0, 0))
+    host.set_pod("short", own=(0, 0), container=(0, 0))
+    long, short = host.pods["long"], host.pods["short"]
+    file, seen = host.files.cpu_mount / host.files.pod("long") / "cpu.pressure", [0.0]
+    for tick in range(1, 300):
+        host.pods = {f"s{number}": short for number in range(tick, max(tick - tick % 7, 0), -1)} | {"long": long}
+        file.write_text(PRESSURE.format(total=tick * 1_000_000))
+        host.tick()
+        seen.append(host.pressure.pods["long"].waited_seconds["cpu"]["some"])
+    times = sorted(set(seen))
+    assert [later - time for time, later in itertools.pairwise(times[2:])] == [POD_PRESSURE_TICKS] * (len(times) - 3)
+    assert len(times) >= 6
 
 
 def test_a_removed_pod_is_dropped_and_vanished_files_are_not_a_fault(host):
