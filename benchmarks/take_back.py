@@ -161,7 +161,7 @@ class Fleet:
 
     def _make_controllers(self, api: session.Session) -> None:
         telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
-        self._cache = ClusterStore(self._clock)
+        self._cache = ClusterStore()
         recorder = EventRecorder(api, telemetry, self._clock)
         self._evictor = Evictor(
             api,

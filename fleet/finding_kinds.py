@@ -31,6 +31,7 @@ _AGENT: Final = (
 _NOTHING: Final = "nothing to do"
 _EXPLAIN: Final = "koordctl explain node NODE"
 _DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
+_PUT_BACK: Final = 'write it again as in the ConfigMap koord-manager-last-good-config, or {"enable": false} for off'
 _CONFIG: Final = "koordctl explain config NODE"
 _LEASE: Final = "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager"
 _LOG: Final = "kubectl -n NAMESPACE logs of the agent's pod on the node has the cause"
@@ -138,6 +139,8 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
      "kubectl describe pod names what is missing on the nodes", "how-to/explain-a-pod.md", _SCHEDULING),
     (evaluation.REJECTED, _ERROR, "the configuration is rejected, the last good one stays in force",
      _DESCRIBE, _EDIT, _CONFIGURATION),
+    (evaluation.ABSENT, _WARNING, "the configuration is absent or empty, which changes nothing", _PUT_BACK, _EDIT,
+     _CONFIGURATION),
     (evaluation.IGNORED, _WARNING, "a part of the configuration is ignored", _DESCRIBE, _EDIT, _CONFIGURATION),
     (evaluation.ADVICE, _WARNING, "the configuration has likely mistakes", _DESCRIBE, _EDIT, _CONFIGURATION),
     (evaluation.APPLIED, _NOTE, "the configuration is in force", _NOTHING, _EDIT, _CONFIGURATION),

@@ -173,16 +173,22 @@ def installation_findings(installation: Installation, snapshot: FleetSnapshot) -
         yield Finding(KINDS["Leader"], detail=f"the Lease {MANAGER} has no holder")
     if installation.skew():
         yield Finding(KINDS["VersionSkew"], detail=installation.skew())
-    yield from configuration_findings(installation.outcome)
+    yield from configuration_findings(installation.outcome, snapshot.nodes or ())
 
 
-def configuration_findings(outcome: evaluation.ConfigOutcome | None) -> Iterator[Finding]:
-    """Yield the findings about the document."""
+def configuration_findings(
+    outcome: evaluation.ConfigOutcome | None, nodes: Iterable[NodeState] = ()
+) -> Iterator[Finding]:
+    """Yield the findings about the document; its absence is an error while Mid pods run."""
     if outcome is None:
         return
     problems = [problem.with_effect() for problem in outcome.problems]
     code = evaluation.reason(outcome)
-    if code in (evaluation.REJECTED, evaluation.IGNORED):
+    if code == evaluation.ABSENT:
+        has_mid = any(any(node.mid_requests) for node in nodes)
+        kind = KINDS[code]._replace(severity=Severity.ERROR) if has_mid else KINDS[code]
+        yield Finding(kind, detail="; ".join(problems))
+    elif code in (evaluation.REJECTED, evaluation.IGNORED):
         yield Finding(KINDS[code], detail="; ".join(problems[:_MOST_OF_A_KIND]))
     elif problems:
         yield Finding(KINDS[evaluation.ADVICE], detail="; ".join(problems[:_MOST_OF_A_KIND]))

@@ -32,7 +32,7 @@ class Components:
         clock: Callable[[], dt.datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.cache = cache = ClusterStore(clock)
+        self.cache = cache = ClusterStore()
         self.events = recorder = QueuedRecorder(api, telemetry, clock)
         reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
         self.config = ConfigController(

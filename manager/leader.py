@@ -150,7 +150,7 @@ async def read(api: session.Session, settings: ManagerSettings, store: ConfigMap
     config_map = await controller.read(api, settings.namespace, name)
     if config_map is None:
         store.remove(name, before.metadata.uid if before else None)
-        store.note_list()
+        store.is_read = True
     elif version_number(config_map.metadata.resource_version) < newest:  # etcd was restored
         store.replace([config_map])
     else:

@@ -86,8 +86,8 @@ def unused_text(unused: Iterable[str]) -> str:
 
 
 def read_config(text: str | None) -> Reading:
-    """Parse the document. An absent or empty text sets nothing, so that the defaults are in force."""
-    if not text:
+    """Parse the document. An absent or blank text sets nothing."""
+    if not text or not text.strip():
         return Reading(slo.ColocationConfig())
     problems = _Problems()
     document = _object(text, slo.ColocationConfig, problems)

@@ -50,6 +50,11 @@ ALERTS: Final = (
         0, AlertSeverity.WARNING, "an-edit-has-no-effect",
     ),
     Alert(
+        "KoordConfigurationAbsent", "the configuration is absent or empty",
+        'sum(koord_manager_config_state{state=~"key-absent|configmap-absent"}) > 0',
+        1, AlertSeverity.WARNING, "an-edit-has-no-effect",
+    ),
+    Alert(
         "KoordNodesMisconfigured", "nodes carry invalid annotations or labels",
         "sum(koord_manager_misconfigured_nodes) > 0",
         0, AlertSeverity.WARNING, "an-edit-has-no-effect",

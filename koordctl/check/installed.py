@@ -143,7 +143,7 @@ def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator
     if installed.outcome is None:
         yield skipped(evaluation.APPLIED, "not read")
         return
-    bad = list(findings.configuration_findings(installed.outcome))
+    bad = list(findings.configuration_findings(installed.outcome, snapshot.nodes or ()))
     if not bad:
         yield passed(evaluation.APPLIED, evaluation.summary(installed.outcome, kept_in=installed.kept_in))
     yield from map(_finding_verdict, bad)
@@ -151,7 +151,7 @@ def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator
 
 
 def _finding_verdict(finding: Finding) -> CheckVerdict:
-    return failed(finding.kind.code, finding.sentence, finding.fix)
+    return failed(finding.kind.code, finding.sentence, finding.fix, finding.kind.severity)
 
 
 def _node_verdicts(snapshot: FleetSnapshot, category: Category) -> Iterator[CheckVerdict]:

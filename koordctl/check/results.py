@@ -84,10 +84,10 @@ def skipped(code: str, text: str) -> CheckVerdict:
     return CheckVerdict(KINDS[code], Verdict.SKIPPED, text)
 
 
-def failed(code: str, text: str, fix: str | None = None) -> CheckVerdict:
-    """Return the result of a check that finds what its kind states."""
+def failed(code: str, text: str, fix: str | None = None, severity: Severity | None = None) -> CheckVerdict:
+    """Return the result of a check that finds what its kind states, here with another severity where one is given."""
     kind = KINDS[code]
-    return CheckVerdict(kind, _OF_SEVERITY[kind.severity], text, kind.fix if fix is None else fix)
+    return CheckVerdict(kind, _OF_SEVERITY[severity or kind.severity], text, kind.fix if fix is None else fix)
 
 
 def exit_code(results: Iterable[CheckVerdict], fail_on: str) -> int:

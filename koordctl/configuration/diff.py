@@ -10,6 +10,7 @@ from typing import Any, Final
 from click import Argument, Choice, Option
 
 from api_types import names
+from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
 from api_types.kubernetes import pods
 from fleet import what_if
@@ -33,7 +34,7 @@ from koordctl.cli.answer import (
 )
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from koordctl.configuration import render_command
-from manager.slo_config import evaluation, explanation
+from manager.slo_config import evaluation, explanation, strategy
 from manager.slo_config.explanation import Value
 from manager.slo_config.strategy import Configuration, Strategies, node_strategy
 
@@ -321,9 +322,7 @@ async def _present(reader: Reader, namespace: str) -> Configuration:
         raise command.nothing_read(reader)
     if outcome.configuration is not None:
         return outcome.configuration
-    defaults = evaluation.evaluate(None, None, exists=False).configuration
-    assert defaults is not None
-    return defaults
+    return strategy.configuration(slo.ColocationConfig())
 
 
 async def _compare(reader: Reader, options: Namespace, subject: str, target: Configuration) -> Answer:

@@ -8,11 +8,10 @@ stored, etcd was restored from a backup, and the list is what exists (`Store.rep
 
 from __future__ import annotations
 
-import datetime as dt
 import enum
 import functools
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -24,7 +23,6 @@ from api_types.node_metric.evaluation_report import Packed, WirePrediction
 from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
 from apiserver_client.decoding import version_number
-from component_base import clock
 
 READ_ANNOTATIONS: Final = (
     names.ANNOTATION_COLOCATION_STRATEGY,
@@ -252,35 +250,16 @@ class NodeMetricStore(Store[StoredNodeMetric]):
 
 
 class ConfigMapStore(Store[ConfigMap]):
-    """The users' ConfigMap, and since when it has been absent; `now` returns aware time."""
+    """The users' ConfigMap; without `is_read`, one that is not here may exist."""
 
-    def __init__(self, now: Callable[[], dt.datetime]) -> None:
+    def __init__(self) -> None:
         super().__init__(ConfigMap)
-        self._now = now
-        self.absent_since: dt.datetime | None = None
-        """Begin of the present absence; None while it exists, and while it is not known whether it does."""
+        self.is_read = False
 
     def update(self, config_map: ConfigMap) -> bool:
         """Store the ConfigMap unless a newer version of it is stored; return whether it was stored."""
-        self.absent_since = None
+        self.is_read = True
         return super().update(config_map)
-
-    def remove(self, name: str, uid: str | None = None) -> None:
-        """Remove the ConfigMap; with `uid` only if the stored one has this UID."""
-        before = len(self)
-        super().remove(name, uid)
-        if len(self) < before:
-            self.note_list()
-
-    def replace(self, listed: Iterable[ConfigMap]) -> None:
-        """Store exactly the objects of a list, whatever versions are stored."""
-        super().replace(listed)
-        self.note_list()
-
-    def note_list(self) -> None:
-        """Note that the store agrees with a list: a ConfigMap that is not stored does not exist."""
-        if not len(self) and self.absent_since is None:
-            self.absent_since = self._now()
 
 
 class Availability(enum.Enum):
@@ -294,10 +273,10 @@ class Availability(enum.Enum):
 
 
 class ClusterStore:
-    """Store of Nodes, NodeMetrics and the users' ConfigMap; `now` returns aware time."""
+    """Store of Nodes, NodeMetrics and the users' ConfigMap."""
 
-    def __init__(self, now: Callable[[], dt.datetime] = clock.utc_now) -> None:
+    def __init__(self) -> None:
         self.nodes = NodeStore()
         self.node_metrics = NodeMetricStore()
-        self.config_maps = ConfigMapStore(now)
+        self.config_maps = ConfigMapStore()
         self.node_metrics_are = Availability.LISTED

@@ -7,9 +7,8 @@ ignored.
 
 Level-based, as for nodes: an event only updates the store and adds a step to the configuration's own work queue. What
 is in force is decided from the store, without waiting for anything; what is written follows in steps of its own, which
-are repeated until they agree with the decision. An absent ConfigMap counts after `ABSENCE_SECONDS`, and once a read has
-confirmed it: `kubectl replace --force` deletes and creates it, a watch may be late, and a deletion by mistake should
-not withdraw a whole cluster at once.
+are repeated until they agree with the decision. An absent ConfigMap, and one without a document, are reported and
+change nothing.
 
 The annotation on the users' ConfigMap is the only write to it, at most one for each evaluated document (decision 0008).
 """
@@ -40,6 +39,7 @@ log = logging.getLogger(__name__)
 
 
 MOST_PROBLEM_EVENTS = 20  # Events per document; the last one counts the rest
+_OFF: Final = f"""{names.COLOCATION_CONFIG_KEY}: '{{"enable": false}}'"""
 
 
 @dataclass(eq=False)
@@ -59,21 +59,21 @@ class ConfigReporter:
     async def post_events(
         self,
         outcome: evaluation.ConfigOutcome,
-        config_map: ConfigMap,
+        config_map: ConfigMap | None,
         *,
         applied_before: bool,
         is_current: Callable[[], bool],
     ) -> None:
-        """Post the Events of an evaluated document while it `is_current`.
+        """Post the Events of an evaluated document, or of its absence, while it `is_current`.
 
         `applied_before` where a manager has reported this text already.
         """
         self._about = about = Subject(
             resources.CONFIG_MAPS,
-            config_map.metadata.name,
-            config_map.metadata.uid,
+            self.settings.config_map,
+            config_map.metadata.uid if config_map else "",
             namespace=self.settings.namespace,
-            resource_version=config_map.metadata.resource_version,
+            resource_version=config_map.metadata.resource_version if config_map else "",
         )
         if outcome.changed:
             self._overlaps = set()
@@ -97,6 +97,8 @@ class ConfigReporter:
         summary = evaluation.summary(outcome, kept_in=self.settings.last_good_config_map)
         if outcome.state is evaluation.State.REFUSED:
             log.warning("ConfigMap %s: %s", self.settings.config_map, summary)
+        elif outcome.state is not evaluation.State.APPLIED:
+            yield "Warning", evaluation.ABSENT, f"{summary}; want {_OFF} to switch it off"
         elif not applied_before:
             yield "Normal", evaluation.APPLIED, summary
 
@@ -136,7 +138,6 @@ class ConfigReporter:
             )  # fmt: skip
 
 
-ABSENCE_SECONDS: Final = 60.0
 _DELAYS: Final = backoff.Backoff(first_seconds=2.0, longest_seconds=120.0)
 
 
@@ -145,7 +146,6 @@ class ConfigStep(enum.StrEnum):
 
     RESTORE = "restore the last good configuration"
     DECIDE = "decide what is in force"
-    CONFIRM = "confirm that the ConfigMap is absent"
     REPORT = "report on the ConfigMap"
     STORE = "store the configuration for a restart"
 
@@ -160,6 +160,12 @@ async def read(api: session.Session, namespace: str, name: str) -> ConfigMap | N
 
 _Decided = tuple[str | None, str | None]
 """UID of a ConfigMap, None where it is absent, and its document."""
+
+
+def _identity(config_map: ConfigMap | None) -> _Decided:
+    if config_map is None:
+        return None, None
+    return config_map.metadata.uid, evaluation.document_text(config_map.data)
 
 
 @dataclass(eq=False)
@@ -183,8 +189,6 @@ class ConfigController:
         self.strategies: Strategies | None = None
         self._decided: _Decided | None = None
         self._outcome: evaluation.ConfigOutcome | None = None
-        self._confirmed: dt.datetime | None = None
-        """Begin of the absence that a read has confirmed."""
         self._known_before = False
         """Whether a manager has reported the decided text already."""
         self._posted: _Decided | None = None
@@ -207,8 +211,6 @@ class ConfigController:
                     await self._restore()
                 case ConfigStep.DECIDE:
                     self.decide()
-                case ConfigStep.CONFIRM:
-                    await self._confirm_absence()
                 case ConfigStep.REPORT:
                     await self._report()
                 case ConfigStep.STORE:
@@ -233,7 +235,7 @@ class ConfigController:
             self._put_in_force(last_good)
             self._decided = None  # what is refused is measured against it
             self.schedule(ConfigStep.DECIDE, 0)
-        elif self._stored is not None:
+        elif self._stored:
             log.warning(
                 "the document stored in ConfigMap %s is no longer valid; `koordctl config check` lists why",
                 self.settings.last_good_config_map,
@@ -242,56 +244,24 @@ class ConfigController:
     def decide(self) -> None:
         """Decide from the store what is in force, and add the steps that report and store it."""
         config_map = self.config_maps.get(self.settings.config_map)
-        if config_map is None and not self._counts_as_absent():
-            return  # not known, or not for long enough
+        if config_map is None and not self.config_maps.is_read:
+            return  # not known
         data = config_map.data if config_map else None
-        decided = (config_map.metadata.uid if config_map else None, evaluation.document_text(data))
+        decided = _identity(config_map)
         if decided == self._decided:
             return  # its metadata changed, or another key
         in_force = self.strategies.configuration if self.strategies else None
         self._outcome = outcome = evaluation.evaluate(in_force, data, exists=config_map is not None)
         self._decided = decided
-        self._known_before = (outcome.text or "") == self._stored
-        if outcome.state is not evaluation.State.REFUSED:
-            self._last_good = outcome.text or ""
+        self._known_before = outcome.text == self._stored
+        if outcome.state is evaluation.State.APPLIED:
+            self._last_good = outcome.text
         self.telemetry.set_config_state(outcome.state)
         self.telemetry.config_problems.set(len(outcome.problems))
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
-        if config_map is None:
-            log.warning(
-                "ConfigMap %s has been absent for %g s: the defaults are in force, colocation is off",
-                self.settings.config_map, ABSENCE_SECONDS,
-            )  # fmt: skip
         self.schedule(ConfigStep.REPORT, 0)
         self.schedule(ConfigStep.STORE, 0)
-
-    def _counts_as_absent(self) -> bool:
-        """Check whether the ConfigMap has been absent for long enough; confirm it, when it will have been."""
-        since = self.config_maps.absent_since
-        if since is None or self._confirmed == since:
-            return since is not None
-        seconds = ABSENCE_SECONDS - (self.clock() - since).total_seconds()
-        if seconds > 0:
-            log.warning(
-                "ConfigMap %s is absent: the present configuration stays in force for %.0f s, then the defaults apply",
-                self.settings.config_map, seconds,
-            )  # fmt: skip
-        self.schedule(ConfigStep.CONFIRM, max(seconds, 0.0))
-        return False
-
-    async def _confirm_absence(self) -> None:
-        """Read the ConfigMap once its absence has lasted: the watch may be late. Raises ApiServerError."""
-        since = self.config_maps.absent_since
-        if since is None or (self.clock() - since).total_seconds() < ABSENCE_SECONDS:
-            self._counts_as_absent()  # it returned; a later absence has a time of its own
-            return
-        config_map = await read(self.api, self.settings.namespace, self.settings.config_map)
-        if config_map is not None:
-            self.config_maps.update(config_map)
-        elif self.config_maps.absent_since == since:
-            self._confirmed = since
-        self.decide()
 
     def _put_in_force(self, configured: Configuration) -> None:
         self.strategies = Strategies(configured)
@@ -306,11 +276,7 @@ class ConfigController:
                 self.config_maps.update(config_map)
             self._annotation_unknown = False
         outcome, decided, current = self._outcome, self._decided, self.config_maps.get(self.settings.config_map)
-        if (
-            outcome is None
-            or current is None
-            or decided != (current.metadata.uid, evaluation.document_text(current.data))
-        ):
+        if outcome is None or decided != _identity(current):
             return  # what is there now is decided next, and reported after that
         if self._posted != decided:
             await self.reporter.post_events(
@@ -319,7 +285,8 @@ class ConfigController:
             if self._outcome is not outcome:
                 return
             self._posted = decided
-        await self._annotate(outcome, current.metadata.uid)
+        if current is not None:
+            await self._annotate(outcome, current.metadata.uid)
 
     async def _annotate(self, outcome: evaluation.ConfigOutcome, uid: str) -> None:
         config_map = self.config_maps.get(self.settings.config_map)

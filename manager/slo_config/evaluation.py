@@ -1,6 +1,7 @@
 """Evaluate a state of the ConfigMap: the configuration in force from now on, the problems, and a condition. Pure.
 
-An absent ConfigMap, and one without the key, mean the defaults. An invalid document changes nothing.
+Only a valid document that sets a key changes the configuration. An absent ConfigMap, one without the key, and a blank
+or invalid document change nothing: a mistake withdraws nothing, and `{"enable": false}` switches colocation off.
 
 A ConfigMap has no status and its Events expire after an hour; the annotation with the condition is what
 `kubectl describe` shows after that. Its text depends only on the document and the accepted state, never on the process,
@@ -51,14 +52,13 @@ class ConfigOutcome:
 
 
 def document_text(data: Mapping[str, str] | None) -> str | None:
-    """Return the document in a ConfigMap's data; None where the key is absent or empty."""
-    return (data or {}).get(names.COLOCATION_CONFIG_KEY) or None
+    """Return the document in a ConfigMap's data; None where the key is absent or blank."""
+    text = (data or {}).get(names.COLOCATION_CONFIG_KEY) or ""
+    return text if text.strip() else None
 
 
 def restore(last_good: Mapping[str, str] | None) -> strategy.Configuration | None:
     """Restore the configuration that an earlier leader stored, from its ConfigMap's data; None where it stored none."""
-    if names.COLOCATION_CONFIG_KEY not in (last_good or {}):
-        return None
     return evaluate(None, last_good, exists=True).configuration
 
 
@@ -71,10 +71,11 @@ def evaluate(
     if reading.config is None:
         return ConfigOutcome(State.REFUSED, in_force, False, text, reading.problems)
     configured = strategy.configuration(reading.config, reading.problems)
-    with_text = State.KEY_ABSENT if text is None else State.APPLIED
-    state = with_text if exists else State.CONFIG_MAP_ABSENT
-    problems = reading.problems if text or not exists else tuple(_misspelled_keys(config_map or {}))
-    return ConfigOutcome(state, configured, configured != in_force, text, problems, reading.unused)
+    sets_nothing = not reading.config.model_fields_set and in_force not in (None, configured)
+    if text is None or sets_nothing:
+        state = State.KEY_ABSENT if exists else State.CONFIG_MAP_ABSENT
+        return ConfigOutcome(state, in_force, False, text, tuple(_misspelled_keys(config_map or {})))
+    return ConfigOutcome(State.APPLIED, configured, configured != in_force, text, reading.problems, reading.unused)
 
 
 def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:
@@ -84,6 +85,7 @@ def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:
 
 
 REJECTED: Final = "ColocationConfigRejected"
+ABSENT: Final = "ColocationConfigAbsent"
 IGNORED: Final = "ColocationConfigIgnored"
 ADVICE: Final = "ColocationConfigAdvice"
 APPLIED: Final = "ColocationConfigApplied"
@@ -108,15 +110,16 @@ _BEGIN: Final = re.compile(
 
 def summary(outcome: ConfigOutcome, *, kept_in: str) -> str:
     """Return the configuration in force in one line; `kept_in` names the ConfigMap of the last valid document."""
-    if outcome.state is State.REFUSED:
-        if outcome.configuration is None:
-            return "refused, and there is no earlier one: nothing changes until samples are too old"
-        return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
-    if outcome.state is State.CONFIG_MAP_ABSENT:
-        return f"the ConfigMap is absent, the defaults are in force; {_gist(outcome)}"
     if outcome.state is State.APPLIED:
         return f"the configuration is in force; {_gist(outcome)}"
-    return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"
+    seen = {
+        State.REFUSED: "refused",
+        State.KEY_ABSENT: f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty",
+        State.CONFIG_MAP_ABSENT: "the ConfigMap is absent",
+    }[outcome.state]
+    if outcome.configuration is None:
+        return f"{seen}, and there is no earlier one: nothing changes until samples are too old"
+    return f"{seen}, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
 
 
 def _gist(outcome: ConfigOutcome) -> str:
@@ -136,8 +139,8 @@ def _left_out(configured: strategy.Configuration) -> str:
 
 def reason(outcome: ConfigOutcome) -> str:
     """Return the reason code of the document: that of its worst problem, where one has an effect."""
-    if outcome.state is State.REFUSED:
-        return REJECTED
+    if outcome.state is not State.APPLIED:
+        return REJECTED if outcome.state is State.REFUSED else ABSENT
     return IGNORED if any(problem.effect is Effect.LAYER_IGNORED for problem in outcome.problems) else APPLIED
 
 
@@ -146,7 +149,7 @@ def annotation(outcome: ConfigOutcome, before: str | None, now: dt.datetime, *, 
 
     `lastTransitionTime` is kept while `status` is the same, as in every condition.
     """
-    status = str(outcome.state is not State.REFUSED)
+    status = str(outcome.state is State.APPLIED)
     since = _since(before or "", status) or times.format_rfc3339(now)
     condition: dict[str, Any] = {
         "type": "Accepted",

@@ -38,6 +38,7 @@ def one_series(series: str, firing: str, quiet: str) -> Case:
 CASES = {
     "KoordNoManagerLeads": Case({}, {'koord_manager_leader{pod="a"}': ONE, 'koord_manager_leader{pod="b"}': ZERO}),
     "KoordConfigurationRefused": one_series('koord_manager_config_state{state="refused"}', ONE, ZERO),
+    "KoordConfigurationAbsent": one_series('koord_manager_config_state{state="key-absent"}', ONE, ZERO),
     "KoordNodesMisconfigured": one_series("koord_manager_misconfigured_nodes", ONE, ZERO),
     "KoordMidWithdrawn": Case(
         {'koord_manager_nodes{reason="SampleTooOld"}': ONE},

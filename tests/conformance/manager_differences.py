@@ -69,8 +69,12 @@ def _has_unknown_key(case: Mapping[str, Any]) -> bool:
     return any(problem.expected.startswith("a known key") for problem in found.problems)
 
 
-def _config_map_is_gone(case: Mapping[str, Any]) -> bool:
-    return case["input"]["configmap_data"] is None and case["input"]["old_spec"] is not None
+def _document_is_lost(case: Mapping[str, Any]) -> bool:
+    """Return whether there is no document, and one that is not the defaults was in force before."""
+    cached = (case["input"].get("cache") or {}).get("config") or case["input"].get("cache_config") or {}
+    is_other = not cached.items() <= slo.DEFAULTS.to_wire().items()
+    is_lost = evaluation.document_text(case["input"]["configmap_data"]) is None
+    return is_other and is_lost and not case["input"].get("cache_available")
 
 
 def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
@@ -116,7 +120,10 @@ DIFFERENT_ON_PURPOSE = [
         )
     ),
     *((function, _has_unknown_key, "any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
-    ("NodeMetric spec", _config_map_is_gone, "a deleted ConfigMap means defaults"),
+    *(
+        (function, _document_is_lost, "decision 24: a lost document changes nothing")
+        for function in ("sync colocation config", "config availability")
+    ),
     (
         "node update needed",
         lambda case: case["input"].get("new_node", case) is None,

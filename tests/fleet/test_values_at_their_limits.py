@@ -85,7 +85,12 @@ def test_two_versions_are_a_skew(versions, detail):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("{", evaluation.REJECTED), ('{"enable": true, "midCPUThresholdPercent": 50}', None), (None, None)],
+    [
+        ("{", evaluation.REJECTED),
+        (" ", evaluation.ABSENT),
+        ('{"enable": true, "midCPUThresholdPercent": 50}', None),
+        (None, None),
+    ],
 )
 def test_a_document_that_is_not_used_is_a_finding_and_a_good_one_none(text, code):
     outcome = None if text is None else evaluation.evaluate(None, {"colocation-config": text}, exists=True)

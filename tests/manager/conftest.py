@@ -49,8 +49,8 @@ class DirectConfig(ConfigController):
         await self.settle()
 
     async def settle(self, *, retry=True):
-        """Carry out every scheduled step, but for the end of an absence."""
-        while due := [each for each in self.steps if each[1] == 0 or (retry and each[0] is not ConfigStep.CONFIRM)]:
+        """Carry out every scheduled step."""
+        while due := [each for each in self.steps if each[1] == 0 or retry]:
             self.steps = [each for each in self.steps if each not in due]
             retry = False
             for step in dict.fromkeys(step for step, _ in due):
@@ -68,7 +68,7 @@ class World:
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         self.changes = 0
         self.settings = ManagerSettings(**settings)
-        self.cache = ClusterStore(self.clock)
+        self.cache = ClusterStore()
         self.recorder = recorder = EventRecorder(api, self.telemetry, self.clock)
         self.reporter = ConfigReporter(api, self.settings, recorder, self.telemetry, self.clock)
         self.config = DirectConfig(self)
@@ -133,7 +133,7 @@ class World:
             known.update(known.decode(self.server.get("configmaps", name, NAMESPACE)))
         except KeyError:
             known.remove(name)
-            known.note_list()
+            known.is_read = True
 
     async def settle(self, name="n1"):
         """Reconcile a node once; return the seconds to the next time."""

@@ -35,7 +35,7 @@ NAMES = ("n1", "n2")
 DOCUMENTS = [
     json.dumps(document)
     for document in (
-        {},
+        {"enable": False},
         {"enable": True},
         {"enable": True, "midCPUThresholdPercent": 33, "midUnallocatedPercent": 30},
         {"enable": True, "midReclaimRatioPercent": 80, "degradeTimeMinutes": 5},
@@ -176,7 +176,6 @@ class Life:
     def configure(self, index):
         with contextlib.suppress(cluster.Refusal):
             if index == len(DOCUMENTS):
-                self.documents.append("{}")
                 self.server.remove("configmaps", CONFIG, NAMESPACE)
                 return
             text = DOCUMENTS[index]
@@ -310,11 +309,11 @@ class Life:
     def in_force(self):
         """Return the document that should be in force, None where no manager has seen a valid one."""
         current = self.text_of(CONFIG)
-        if current is None or reference_model.is_good(current):
-            return json.loads(current or "{}")
+        if current is not None and reference_model.is_good(current):
+            return json.loads(current)
         last_good = self.text_of(LAST_GOOD)
-        assert last_good is None or (last_good or "{}") in self.documents
-        return None if last_good is None else json.loads(last_good or "{}")
+        assert last_good is None or last_good in self.documents
+        return None if last_good is None else json.loads(last_good)
 
     def text_of(self, name):
         try:

@@ -252,11 +252,11 @@ class Actions:
         text = self.run.config.text
         if text is None:
             return
-        self.run.config.remove(self.run.now())
+        self.run.config.remove()
         self._after(seconds, lambda: self.run.config.put_back(text, self.run.now()))
 
     def remove_configuration(self) -> None:
-        self.run.config.remove(self.run.now())
+        self.run.config.remove()
 
     def refuse(self, index: int, seconds: float) -> None:
         """Let the API server refuse a kind of request of a program for a while."""

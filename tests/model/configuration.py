@@ -9,9 +9,7 @@ from typing import Any
 from tests.fakes import cluster
 from tests.model.memory_session import Server
 
-NAMESPACE, NAME = "koordinator-system", "slo-controller-config"
-ABSENT_SECONDS = 60
-"""Time after which an absent ConfigMap means the defaults."""
+NAMESPACE, NAME, LAST_GOOD = "koordinator-system", "slo-controller-config", "koord-manager-last-good-config"
 LONGEST_DEGRADE_MINUTES = 4
 BASE: dict[str, Any] = {
     "enable": True,
@@ -52,42 +50,40 @@ class Configuration:
         self.longest_degrade_seconds = 60 * LONGEST_DEGRADE_MINUTES
         self.in_force: dict[str, Any] = {}
         self._off_since: float | None = 0.0
-        self._absent_since: float | None = 0.0
         self._unprotected_until = 0.0
 
     def edit(self, index: int, now: float) -> None:
         edit = EDITS[index % len(EDITS)]
         self._put(edit if isinstance(edit, str) else json.dumps(BASE | edit), now)
 
-    def remove(self, now: float) -> None:
+    def advance(self, now: float) -> None:
+        """Follow the time: without a ConfigMap the last document that the manager has seen stays in force."""
+        if self.text is None and (stored := self.server.view("configmaps", LAST_GOOD, NAMESPACE)):
+            self.in_force = json.loads(stored["data"]["colocation-config"])
+        self._note(now)
+
+    def remove(self) -> None:
         if self.text is not None:
             self.server.remove("configmaps", NAME, NAMESPACE)
-            self.text, self._absent_since = None, now
+            self.text = None
 
     def put_back(self, text: str, now: float) -> None:
         if self.text is None:
             self._put(text, now)
 
     def _put(self, text: str, now: float) -> None:
-        self.advance(now)
         data = {"data": {"colocation-config": text}}
         try:
             self.server.patch("configmaps", NAME, data, NAMESPACE)
         except cluster.Refusal:
             self.server.add("configmaps", {"metadata": {"name": NAME}, **data}, NAMESPACE)
-        self.text, self._absent_since = text, None
+        self.text = text
         try:
             document = json.loads(text)
         except ValueError:
             return
         if document.get("enable") in (True, False):
             self.in_force = document
-        self._note(now)
-
-    def advance(self, now: float) -> None:
-        """Follow the time: an absent ConfigMap means the defaults after a while."""
-        if self._absent_since is not None and now - self._absent_since >= ABSENT_SECONDS - 5:
-            self.in_force = {}
         self._note(now)
 
     def _note(self, now: float) -> None:

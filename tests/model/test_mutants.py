@@ -12,7 +12,7 @@ from api_types.node_metric import mid_resource
 from koordlet.cluster import pods as pods_on_node
 from koordlet.prediction.usage_models import UsageModels
 from manager.mid_resource.target import NodePods
-from manager.slo_config import controller as slo_config
+from manager.slo_config import evaluation
 from tests.model import actions, run
 
 pytestmark = pytest.mark.slow
@@ -64,8 +64,11 @@ def age_is_history(patch):
     patch.setattr(UsageModels, "train", lambda self, now, samples, lives, _boot=None: train(self, now, samples, lives))
 
 
-def an_absent_configuration_counts_at_once(patch):
-    patch.setattr(slo_config, "ABSENCE_SECONDS", 0.0)
+def an_absent_configuration_is_an_order(patch):
+    real, off = evaluation.evaluate, {"colocation-config": '{"enable": false}'}
+    patch.setattr(
+        evaluation, "evaluate", lambda force, data, *, exists: real(force, data if exists else off, exists=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def an_absent_configuration_counts_at_once(patch):
         (a_node_name_is_an_admission, r"as allocated, admitted|is offered|the floor of|a withdrawal .* offers"),
         (an_annotation_is_an_identity, r"without the tricks of tenants"),
         (age_is_history, r"pods are warm, recorded for"),
-        (an_absent_configuration_counts_at_once, r"switched off, though"),
+        (an_absent_configuration_is_an_order, r"switched off, though"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

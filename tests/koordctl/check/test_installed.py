@@ -11,7 +11,7 @@ from api_types.node_metric import crd_manifest
 from apiserver_client import errors, session
 from fleet import wire
 from fleet.findings import FleetSnapshot, Installation, Unread
-from fleet.node_state import Amounts, NodeState
+from fleet.node_state import UNKNOWN, Amounts, NodeState
 from koordctl.check import command, installed
 from koordctl.check.reading import CheckInputs
 from koordctl.cli import output
@@ -435,6 +435,16 @@ def test_a_configuration_that_is_applied_passes(text, verdict):
     found = results(outcome=outcome)
     assert verdict in {of for code, (of, _) in found.items() if code.startswith("ColocationConfig")}
     assert (found.get("ColocationConfigApplied", ("", ""))[0] == "passed") == (verdict == "passed")
+
+
+@pytest.mark.parametrize(
+    ("mid_requests", "verdict"), [(UNKNOWN, "warning"), (Amounts(0, 0), "warning"), (Amounts(5, 0), "failed")]
+)
+def test_a_lost_configuration_fails_while_mid_pods_run(mid_requests, verdict):
+    outcome = evaluation.evaluate(None, {"colocation_config": "{}"}, exists=True)
+    found = results([NodeState("n1", mid_requests=mid_requests)], outcome=outcome)
+    assert found["ColocationConfigAbsent"][0] == verdict
+    assert "want the key colocation-config" in found["ColocationConfigAbsent"][1]
 
 
 OF_NODES = {"SampleTooOld", "NeverReported", "NodeMetricMissing", "CalculatedWithoutPrediction", "NoConfiguration"}

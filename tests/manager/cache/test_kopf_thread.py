@@ -231,7 +231,7 @@ async def test_a_read_finds_what_kopf_has_missed(monkeypatch):
         await until("1")
         server.remove("configmaps", NAME, NAMESPACE)
         await until(None)
-        assert known.absent_since is not None
+        assert known.is_read
         server.add("configmaps", {"metadata": {"name": NAME}, "data": {"is": "2"}}, NAMESPACE)
         await until("2")
         server.restore(10)

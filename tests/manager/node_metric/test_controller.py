@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import datetime as dt
 
 import pytest
 
@@ -12,7 +11,7 @@ from apiserver_client import errors
 from manager import assembly
 from manager.node_metric import controller
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
+from manager.slo_config.controller import ConfigStep
 from tests.fakes import apiserver, cluster
 from tests.manager.conftest import World, worked_off
 from tests.manager.in_process import posted
@@ -202,7 +201,7 @@ async def test_the_spec_follows_the_nodes_labels_and_annotation(world):
         assert degrade_minutes(world) == minutes
 
 
-async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_defaults(world):
+async def test_an_invalid_and_a_deleted_document_keep_every_spec(world):
     await started(world, POOLS)
     world.add_node(labels={"pool": "a"})
     await world.settle()
@@ -212,11 +211,8 @@ async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_d
     assert degrade_minutes(world) == 5
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
     await started(world)
-    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
-    await started(world)
     await world.settle()
-    assert degrade_minutes(world) == 15
-    assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["enable"] is False
+    assert degrade_minutes(world) == 5
 
 
 CRD = "nodemetrics.slo.koordinator.sh"

@@ -16,19 +16,27 @@ from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, ConfigReporter, ConfigStep
+from manager.slo_config.controller import ConfigController, ConfigReporter, ConfigStep
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 
 NAME, NAMESPACE = "slo-controller-config", "koordinator-system"
 POOL = {"matchLabels": {"pool": "x"}}
 GOOD = [
-    "",
     '{"enable": true}',
     '{"enable": true, "degradeTimeMinutes": 5}',
     json.dumps({"enable": True, "nodeConfigs": [{"name": "x", "nodeSelector": POOL, "midCPUThresholdPercent": 300}]}),
 ]
-BAD = ["{", '{"degradeTimeMinutes": 0}', '{"foo": 1}', '{"nodeConfigs": [{"enable": "no"}]}']
+BAD = [
+    "",
+    " \n",
+    "null",
+    "# none",
+    "{",
+    '{"degradeTimeMinutes": 0}',
+    '{"foo": 1}',
+    '{"nodeConfigs": [{"enable": "no"}]}',
+]
 STEPS = st.lists(
     st.tuples(st.just("edit"), st.sampled_from(GOOD + BAD))
     | st.tuples(st.sampled_from(["delete", "annotate", "refresh", "restart"]), st.just("")),
@@ -45,7 +53,7 @@ class History:
         self.there = None
         """Text of the document; None without a ConfigMap."""
         self.in_force = None
-        """Text of the document in force; empty for the defaults, None for nothing."""
+        """Text of the document in force; None for nothing."""
         self.kept = None
 
     def start(self):
@@ -53,7 +61,7 @@ class History:
         telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
         now = lambda: self.server.now  # noqa: E731
         reporter = ConfigReporter(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
-        self.known = ConfigMapStore(now)
+        self.known = ConfigMapStore()
         self.steps = []
         self.config = ConfigController(
             self.api, ManagerSettings(), config_maps=self.known, reporter=reporter, telemetry=telemetry,
@@ -63,20 +71,20 @@ class History:
         return self.look(ConfigStep.RESTORE)
 
     async def look(self, *first):
-        """Update the store, decide, and carry out what is due; an absence lasts long enough."""
+        """Update the store, decide, and carry out what is due."""
         for _ in range(2):
             try:
                 self.known.update(self.known.decode(self.live()))
             except KeyError:
                 self.known.remove(NAME)
-                self.known.note_list()
+                self.known.is_read = True
             for step in (*first, ConfigStep.DECIDE):
                 await self.config.work(step)
             while due := [step for step, seconds in self.steps if seconds == 0]:
                 self.steps = []
                 for step in dict.fromkeys(due):
                     await self.config.work(step)
-            self.server.now += dt.timedelta(seconds=ABSENCE_SECONDS)
+            self.server.now += dt.timedelta(seconds=60)
             first = ()
 
     async def do(self, step, text):
@@ -96,8 +104,8 @@ class History:
             await self.start()
         else:
             await self.look()
-        if self.there not in BAD:
-            self.in_force = self.kept = self.there or ""
+        if self.there in GOOD:
+            self.in_force = self.kept = self.there
 
     def live(self):
         return self.server.get("configmaps", NAME, NAMESPACE)
@@ -123,7 +131,6 @@ async def lived_through(steps):
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
         history = History(server, api)
         await history.start()
-        history.in_force = history.kept = ""  # there is no ConfigMap yet
         for step, text in steps:
             before, judged_before = history.writes(), history.there
             await history.do(step, text)

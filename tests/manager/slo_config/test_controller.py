@@ -1,4 +1,3 @@
-import datetime as dt
 import json
 
 import pytest
@@ -6,7 +5,7 @@ import yaml
 
 from apiserver_client import errors
 from manager.cache.store import ConfigMapStore
-from manager.slo_config.controller import ABSENCE_SECONDS, ConfigStep
+from manager.slo_config.controller import ConfigStep
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager.conftest import DirectConfig
@@ -20,15 +19,9 @@ async def apply(world):
     await world.config.refresh()
 
 
-async def absence_over(world):
-    """Let the absence of the ConfigMap last for long enough."""
-    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
-    await world.config.refresh()
-
-
 async def successor(world):
     """Start another manager."""
-    world.cache.config_maps = ConfigMapStore(world.clock)
+    world.cache.config_maps = ConfigMapStore()
     world.config = DirectConfig(world)
     await world.config.start()
 
@@ -77,16 +70,52 @@ async def test_reports_a_stored_document_that_is_no_longer_valid(world, caplog):
     assert "koord-manager-last-good-config is no longer valid" in caplog.text
 
 
-async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
+def delete(world):
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+
+
+def empty(world):
+    patch = {"data": {"colocation-config": None}}
+    world.server.patch("configmaps", "slo-controller-config", patch, "koordinator-system")
+
+
+@pytest.mark.parametrize("lose", [delete, empty, lambda world: world.configure(""), lambda world: world.configure({})])
+async def test_a_lost_document_changes_nothing_also_after_a_restart_and_says_so(world, lose):
+    world.configure({"enable": True, "midCPUThresholdPercent": 33})
+    await world.config.start()
+    lose(world)
+    await world.config.refresh()
+    for _ in range(2):
+        assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
+        await successor(world)
+    assert world.changes == 3, "once for each manager"
+    [event] = [item for item in world.server.all("events") if item["reason"] == "ColocationConfigAbsent"]
+    assert (event["type"], event["involvedObject"]["name"]) == ("Warning", "slo-controller-config")
+    assert "want colocation-config: '{\"enable\": false}' to switch it off" in event["message"]
+    world.configure({"enable": False})
+    await world.config.refresh()
+    assert world.config.strategies.configuration.cluster.enable is False
+
+
+async def test_without_any_document_nothing_is_decided(world):
+    await world.config.start()
+    assert (world.config.strategies, shown(world)) == (None, ([State.CONFIG_MAP_ABSENT], 0))
+
+
+async def test_a_lost_document_waits_for_the_stored_one(world):
     world.configure({"enable": True})
     await world.config.start()
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    await world.config.refresh()
-    await absence_over(world)
-    assert world.config.strategies.configuration.cluster.enable is False
-    world.configure("{")
-    await successor(world)
-    assert world.config.strategies.configuration.cluster.enable is False
+    delete(world)
+    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
+    world.cache.config_maps = ConfigMapStore()
+    world.config = DirectConfig(world)
+    await world.config.work(ConfigStep.RESTORE)
+    world.sync_config()
+    await world.config.work(ConfigStep.DECIDE)
+    assert world.config.strategies is None
+    world.server.refuse.clear()
+    await world.config.settle()
+    assert world.config.strategies.configuration.cluster.enable is True
 
 
 async def test_the_same_document_again_reports_and_writes_nothing(world):
@@ -205,35 +234,6 @@ def document_text(threshold):
     return json.dumps({"enable": True, "midCPUThresholdPercent": threshold})
 
 
-async def test_an_absence_that_the_watch_only_dreamt_of_counts_for_nothing(world):
-    """The watch delivered the deletion, and is late with the creation."""
-    world.configure(document_text(20))
-    await world.config.start()
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    world.sync_config()
-    await world.config.work(ConfigStep.DECIDE)
-    world.configure(document_text(30))
-    world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
-    await world.config.work(ConfigStep.CONFIRM)
-    await world.config.settle()
-    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 30
-
-
-async def test_an_absence_counts_only_once_a_read_has_confirmed_it(world):
-    world.configure(document_text(20))
-    await world.config.start()
-    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    world.sync_config()
-    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
-    world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
-    for step in (ConfigStep.DECIDE, ConfigStep.CONFIRM, ConfigStep.DECIDE):
-        await world.config.work(step)
-    assert world.config.strategies.configuration.cluster.enable is True
-    world.server.refuse.clear()
-    await world.config.work(ConfigStep.CONFIRM)
-    assert world.config.strategies.configuration.cluster.enable is False
-
-
 async def test_a_replaced_config_map_gets_the_annotation_although_its_text_is_the_same(world):
     world.configure(document_text(20))
     await world.config.start()
@@ -291,7 +291,7 @@ async def test_an_annotation_that_may_have_been_written_is_read_before_it_is_tru
 async def test_leads_on_while_the_config_maps_cannot_be_read_and_restores_the_last_good_one_later(world):
     world.configure(document_text(33))
     await world.config.start()
-    world.cache.config_maps = ConfigMapStore(world.clock)
+    world.cache.config_maps = ConfigMapStore()
     world.config = DirectConfig(world)
     world.configure("{")
     world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
@@ -343,7 +343,5 @@ async def test_one_state_is_shown_and_it_follows_the_config_map(world):
     await world.config.refresh()
     assert shown(world) == ([State.KEY_ABSENT], 0)
     world.server.remove("configmaps", world.settings.config_map, "koordinator-system")
-    await world.config.refresh()
-    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
     await world.config.refresh()
     assert shown(world) == ([State.CONFIG_MAP_ABSENT], 0)

@@ -2,6 +2,7 @@ import datetime as dt
 import json
 import time
 
+import pytest
 import yaml
 
 from api_types import names
@@ -22,17 +23,29 @@ def test_an_invalid_document_changes_nothing():
         assert outcome.problems
 
 
-def test_an_absent_config_map_or_key_means_the_defaults_with_colocation_off():
+@pytest.mark.parametrize(
+    "given", [None, {}, {"colocation_config": '{"enable": true}'}, *map(data, ("", " \n", "{}", '{"enable": null}'))]
+)
+def test_an_absent_config_map_or_key_and_a_document_without_a_key_change_nothing(given):
     before = evaluation.evaluate(None, data({"enable": True}), exists=True).configuration
-    for given, exists, state in (
-        (None, False, State.CONFIG_MAP_ABSENT),
-        ({}, True, State.KEY_ABSENT),
-        (data(""), True, State.KEY_ABSENT),
-    ):
-        outcome = evaluation.evaluate(before, given, exists=exists)
-        assert (outcome.state, outcome.changed) == (state, True)
-        assert outcome.configuration is not None
-        assert outcome.configuration.cluster.enable is False
+    outcome = evaluation.evaluate(before, given, exists=given is not None)
+    assert outcome.state is (State.CONFIG_MAP_ABSENT if given is None else State.KEY_ABSENT)
+    assert (outcome.configuration, outcome.changed) == (before, False)
+    assert evaluation.reason(outcome) == "ColocationConfigAbsent"
+
+
+def test_without_an_earlier_one_only_a_document_is_a_configuration():
+    assert evaluation.evaluate(None, None, exists=False).configuration is None
+    assert evaluation.evaluate(None, {}, exists=True).configuration is None
+    first = evaluation.evaluate(None, data("{}"), exists=True)
+    again = evaluation.evaluate(first.configuration, data("{}"), exists=True)
+    assert (first.state, again.state, again.configuration.cluster.enable) == (State.APPLIED, State.APPLIED, False)
+
+
+def test_off_is_a_document_that_says_so():
+    before = evaluation.evaluate(None, data({"enable": True}), exists=True).configuration
+    outcome = evaluation.evaluate(before, data({"enable": False}), exists=True)
+    assert (outcome.state, outcome.configuration.cluster.enable) == (State.APPLIED, False)
 
 
 def test_advises_on_a_misspelled_key_of_the_config_map():
@@ -92,9 +105,13 @@ def test_a_document_with_a_refused_entry_is_accepted_in_part():
     assert found["message"].endswith("1 nodeConfigs entry, 1 of them ignored")
 
 
-def test_an_absent_key_means_the_defaults():
-    outcome = evaluation.evaluate(None, {}, exists=True)
-    assert yaml.safe_load(noted(outcome))["message"].startswith("the key colocation-config is absent or empty")
+def test_an_absent_key_is_not_accepted_and_says_what_stays_in_force():
+    shown = yaml.safe_load(noted(evaluation.evaluate(GOOD.configuration, {}, exists=True)))
+    assert (shown["status"], shown["reason"]) == ("False", "ColocationConfigAbsent")
+    assert shown["message"] == (
+        "the key colocation-config is absent or empty, the last good configuration stays in force "
+        f"(ConfigMap {KEPT_IN}): colocation is on"
+    )
 
 
 def test_the_time_of_the_transition_stays_while_the_status_does():
