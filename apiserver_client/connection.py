@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lightkube.config import client_adapter, models
-
 from apiserver_client import errors
 
 _LINE_END: Final = b"\r\n"
@@ -159,6 +157,20 @@ class Connection:
             raise errors.NoCredentials(
                 f"{self.origin}: insecure-skip-tls-verify and a certificate authority are both set, want one of them"
             )
+        try:
+            if self.ca_path and not (self.client_certificate_path or self.client_certificate_data):
+                return ssl.create_default_context(cafile=self.ca_path)
+            return self._kubeconfig_context()
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            paths = (self.ca_path, self.client_certificate_path, self.client_key_path)
+            used = ", ".join(str(path) for path in paths if path) or "data in the kubeconfig"
+            raise errors.NoCredentials(
+                f"{self.origin}: cannot load the certificates or the key ({used}): {error}"
+            ) from error
+
+    def _kubeconfig_context(self) -> ssl.SSLContext:
+        from lightkube.config import client_adapter, models  # noqa: PLC0415  # 4 MiB, which no pod needs
+
         cluster = models.Cluster(
             server=self.server,
             certificate_auth=_text(self.ca_path),
@@ -171,14 +183,7 @@ class Connection:
             client_key=_text(self.client_key_path),
             client_key_data=_base64(self.client_key_data),
         )
-        try:
-            return client_adapter.verify_cluster(cluster, user, lambda path: path, trust_env=False)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            paths = (self.ca_path, self.client_certificate_path, self.client_key_path)
-            used = ", ".join(str(path) for path in paths if path) or "data in the kubeconfig"
-            raise errors.NoCredentials(
-                f"{self.origin}: cannot load the certificates or the key ({used}): {error}"
-            ) from error
+        return client_adapter.verify_cluster(cluster, user, lambda path: path, trust_env=False)
 
 
 def _text(path: Path | None) -> str | None:

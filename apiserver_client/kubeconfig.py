@@ -14,14 +14,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import yaml
-from lightkube.config import kubeconfig as library
-from lightkube.config import models
 
 from apiserver_client import connection, errors
+
+if TYPE_CHECKING:  # loaded with the first kubeconfig: a pod has none
+    from lightkube.config import kubeconfig as library
+    from lightkube.config import models
 
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Name of the extension of a cluster that a credential program gets as its configuration."""
@@ -43,6 +45,8 @@ def load(paths: Sequence[Path], context: str | None = None) -> connection.Connec
 
     Raises NoCredentials for a file that is missing or invalid, and for an unknown context, cluster or user.
     """
+    from lightkube.config import models  # noqa: PLC0415
+
     files = [_read(path) for path in paths if len(paths) == 1 or path.is_file()]
     where = ", ".join(str(path) for path in paths)
     if not files:
@@ -63,6 +67,8 @@ def load(paths: Sequence[Path], context: str | None = None) -> connection.Connec
 
 
 def _read(path: Path) -> _File:
+    from lightkube.config import kubeconfig as library  # noqa: PLC0415
+
     path = path.expanduser().absolute()
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -179,10 +185,9 @@ def find(
     error, and the next one is not tried. Raises NoCredentials, which names everything that was tried.
     """
     variables = os.environ if environ is None else environ
-    if path:
-        return load([Path(path)], context)
-    if listed := [Path(entry) for entry in variables.get("KUBECONFIG", "").split(os.pathsep) if entry]:
-        return load(listed, context)
+    files = [Path(entry) for entry in ([path] if path else variables.get("KUBECONFIG", "").split(os.pathsep)) if entry]
+    if files:
+        return load(files, context)
     tried = ["no kubeconfig given", "KUBECONFIG is not set"]
     if not context:
         in_pod = in_cluster(variables, service_account)
@@ -192,9 +197,8 @@ def find(
     default = (home or Path.home()) / ".kube" / "config"
     if default.is_file():
         return load([default], context)
-    tried.append(f"{default} does not exist")
     raise errors.NoCredentials(
-        f"no credentials for a kube-apiserver: {'; '.join(tried)}. "
+        f"no credentials for a kube-apiserver: {'; '.join(tried)}; {default} does not exist. "
         "Set a kubeconfig, or run as a pod with a service account"
     )
 

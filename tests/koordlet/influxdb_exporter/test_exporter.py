@@ -33,7 +33,7 @@ from koordlet import agent
 from koordlet.influxdb_exporter import exporter
 from koordlet.settings import KoordletSettings
 assert exporter.start(KoordletSettings(node_name="n")) is None
-print(sorted(name for name in sys.modules if name.split(".")[0] in ("influxdb_client", "urllib3", "reactivex")))
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("influxdb_client", "lightkube", "httpx2")))
 """
 
 
