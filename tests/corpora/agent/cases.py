@@ -360,6 +360,47 @@ def checkpoints() -> Iterator[Document]:
             "koordinator.sh/reset-prediction": "r2"})}]}  # fmt: skip
 
 
+def changed_checkpoints() -> Iterator[Document]:
+    """Return restarts from a checkpoint with a right checksum and another value: just possible, or just not."""
+    bank = ["models", "banks", "cpu"]
+    at = 1_780_000_000
+    models: list[tuple[list[Any], list[Any]]] = [
+        (["node"], ["n2"]), (["buckets"], ["other"]), (["saved_seconds"], [3e11]),
+        ([*bank, "half_life_seconds"], [0.5]),
+        ([*bank, "reference_seconds"], [at + 10_000, at - 10**8, None]), ([*bank, "columns", 0], [-1.0]),
+        ([*bank, "columns", 10], [1.1e6, -1e-9]), ([*bank, "columns", 20], [1e15]), ([*bank, "columns", 30], [1e10]),
+        ([*bank, "columns", 40], [float("nan")]), ([*bank, "columns", 50], [500.0, 0.0]),
+        ([*bank, "columns", 60], [-1.0, 0.0]),
+        ([*bank, "cell_weights", 0], [-1e-9]), ([*bank, "cells"], [[0, ""]]),
+        (["models", "keys"], [[["node", ""]] * 10]), (["reset_mark"], [7]),
+    ]  # fmt: skip
+    edits = [[path, value] for path, values in models for value in values]
+    yield {"name": "checkpoint of other models", "tick": 30, "noise": 0.2, "steps": [
+        first(12, TWO, None, {"coldStartPeriodSeconds": 100}, record="last"),
+        *({"ticks": 6, "restart": {"down": 5, "set": [edit]}, "record": "last"} for edit in edits)]}  # fmt: skip
+    scores, forecast = ["evaluation", "records", "n-sigma-v1", "scores", "cpu"], ["evaluation", "forecast"]
+    resource = ["calibration", "resources", "cpu"]
+    parts: list[tuple[str, list[Any], Any]] = [
+        ("no evaluation", ["evaluation"], None), ("no calibration", ["calibration"], None),
+        ("more violations", [*scores, "violations"], 2.0), ("as many violations", [*scores, "violations"], 1.0),
+        ("no forecasts", [*scores, "forecasts"], 0.0),
+        ("a lacking peak", [*forecast, "peaks", "n-sigma-v1", "cpu"], None),
+        ("no requests", [*forecast, "requested", "cpu"], 0.0),
+        ("a negative highest", [*forecast, "highest", "cpu"], -1.0),
+        ("many pods", [*forecast, "pods"], ["p"] * 4097), ("a long name", [*forecast, "pods"], ["p" * 1025]),
+        ("no unit", ["calibration", "units", "cpu"], 0.0),
+        ("rows of one series", ["calibration", "keys"], [["pod", "a"]] * 3),
+        ("a ring out of range", [*resource, "ring", "head"], 288), ("less usage", [*resource, "now", 0], -1.0),
+        ("a later slot", [*resource, "ring", "slot_seconds"], at + 10**6),
+        ("more labels", [*resource, "scores", "labels"], -1),
+    ]  # fmt: skip
+    policy = {"predictor": "calibrated", "horizonSeconds": 900, "evaluatedPredictors": ["n-sigma-v1"]}
+    for name, path, value in parts:
+        yield {"name": f"checkpoint with {name}", "tick": 30, "noise": 0.2, "steps": [
+            first(40, TWO, None, policy, {"reportIntervalSeconds": 600}, record="last"),
+            {"ticks": 6, "restart": {"down": 5, "set": [[path, value]]}, "record": "last"}]}  # fmt: skip
+
+
 def packages() -> Iterator[Document]:
     """Return predictors of packages: in force, evaluated, and what a bad one does."""
     names = ("learner", "slow", "raises", "negative", "text", "large", "rounds", "views", "ends", "stateless",
@@ -385,5 +426,5 @@ def packages() -> Iterator[Document]:
 
 def all_cases() -> list[Document]:
     """Return every case, without what it gives."""
-    groups = (predictors, half_lives, starts, nodes, evaluation, calibrated, checkpoints, packages)
+    groups = (predictors, half_lives, starts, nodes, evaluation, calibrated, checkpoints, packages, changed_checkpoints)
     return [case for group in groups for case in group()]

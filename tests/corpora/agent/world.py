@@ -8,9 +8,12 @@ of files, and its API server answers in place of a session.
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
+import functools
 import json
+import operator
 import random
 import re
 import selectors
@@ -18,12 +21,14 @@ import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import prometheus_client
 
 from apiserver_client import errors
@@ -350,6 +355,8 @@ class World:
         if how.get("kill"):
             self._file.write_bytes(before)
         _damage(self._file, how.get("file", ""))
+        for path, value in how.get("set", ()):
+            self._file.write_bytes(_changed(self._file.read_bytes(), path, value))
         if "down" in how:
             await asyncio.sleep(how["down"])
         self._clock.boot_offset = -self._clock.monotonic if how.get("boot") else self._clock.boot_offset
@@ -435,6 +442,23 @@ def _damage(file: Path, how: str) -> None:
         case "folder":
             file.unlink()
             file.mkdir()
+
+
+def _changed(data: bytes, path: list[Any], value: Any) -> bytes:
+    """Return a checkpoint with another value, under a right checksum. A float of an array is named by its index."""
+    document = msgspec.msgpack.decode(data[16:])
+    *above, last = path
+    place = functools.reduce(operator.getitem, above, document)
+    if isinstance(place, list) and isinstance(place[-1], bytes):
+        numbers = array.array("d", place[-1])
+        numbers[last] = value
+        place[-1] = numbers.tobytes()
+    elif last in place and value is None:
+        del place[last]
+    else:
+        place[last] = value
+    document = msgspec.msgpack.encode(document)
+    return data[:12] + zlib.crc32(document).to_bytes(4, "little") + document
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ GROUPS = {
     "withdrawals": designs.withdrawals, "shadow": designs.shadows, "shrinking": designs.shrinking,
     "closed": designs.closed, "strategies": designs.strategies, "explained": designs.explained,
     "eviction": evictions.shortages, "drain": evictions.whole_nodes, "emptying": evictions.emptying,
-    "random": chance.cases,
+    "bounds": evictions.bounds, "random": chance.cases,
 }  # fmt: skip
 
 

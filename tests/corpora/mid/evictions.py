@@ -280,3 +280,31 @@ def emptying() -> Iterator[Document]:
     yield emptied("the annotation cannot be written at first", more=[[50, "refuse", "PATCH", "nodes", 500, "InternalError"], [100, "answer", "PATCH", "nodes"]], until=330, step=5)
     yield emptied("the node is removed", more=[[100, "remove", "nodes", "n1"]])
     yield emptied("short as well", policy=config(emptyNodeSeconds=60, reports=1), items=[*here, pod("x", 9000, 19_000)])
+
+
+def bounds() -> Iterator[Document]:
+    """Values just at a bound, and what only one of two conditions stops."""
+    large = native("10", "4Gi")
+    yield case("explained: memory of a tenth of a GiB", nodes=[node(capacity=large)], nodemetrics=[metric(status=status(-5, prod=("8", "3Gi"), peak=("2", "2900Mi"), used=usage(prod=(1, "1Gi"))))], seconds=3, explain=["n1"])
+    for name, text in (("largest", "2147483647"), ("smallest", "-2147483648"), ("smallest, with a zero", "-02147483648"), ("too small", "-2147483649"), ("zero", "0")):
+        yield evict(f"order by the {name} annotation", pods=[*pods(), pod("x", 100, 100, annotations={"koordinator.sh/eviction-priority": text})])
+    high = {"peak": ("1", "1k"), "held": "pods"}
+    for prod, of_mid in ((13_005, 995), (13_000, 1000), (12_999, 1000)):
+        yield evict(f"memory of the node {prod} and {of_mid}", *[high | {"podsMetric": [{"namespace": "tenant", "name": "a"}, None], "used": usage(prod=(1, prod), mid=(1, of_mid))}] * 3)
+    for age in (85, 95, 125):
+        yield evict(f"a report of {age} s", SHORT, more=[[at, "report", "n1", status(at - age, **SHORT)] for at in (31, 61, 91)])
+    taint = node(spec={"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]})
+    chosen = pod("x", 2000, 4000, annotations={"koordinator.sh/eviction-policy": ["CPUAllocatableEvict"]})
+    yield evict("leaving by advice", CALM, CALM, nodes=[taint], policy=config(mode="advise"), explain=["n1"])
+    yield evict("leaving, short and a policy", *[SHORT] * 3, nodes=[taint], pods=[chosen, pod("y", 200, 100)], explain=["n1"])
+    closed = {"time": moment(0), "since": moment(-60), "pod": "tenant/x", "uid": "x", "trigger": "MidCPUShort", "recent": 2}
+    for recent in (1, 2, 4):
+        yield evict(f"an eviction of this second and {recent}", *[SHORT] * 4, nodes=[node(), node("n2", annotations={EVICTION: closed | {"recent": recent}})], policy=config(clusterPerMinute=3))
+    emptied = closed | {"trigger": "MidOnlyNode"}
+    calm: Document = {"peak": ("0", "0"), "prod": ("0", "0"), "held": "pods"}
+    for name, more in (("a keeper", [prod_pod("p", "100m", "10")]), ("Mid pods only", [])):
+        yield evict(f"explained: emptied, {name}", calm, calm, nodes=[node(annotations={EVICTION: emptied})], policy=config(emptyNodeSeconds=60, reports=10), pods=[pod("a", 100, 100), *more], explain=["n1"])
+    empty = {"nodes": [node(), node("n2")], "nodemetrics": [metric(), metric("n2")], "pods": [pod("a", 500, 500), prod_pod("web", "9", "18k", on="n2")]}
+    for labels in ({}, {"karpenter.sh/nodepool": "p"}):
+        made = [node(labels=labels), node("n2")]
+        yield evict(f"empty beside Karpenter {labels}", *[calm] * 6, settings={"autoscaling": "karpenter"}, policy=config(emptyNodeSeconds=60, reports=10), **empty | {"nodes": made}, explain=["n1"])
