@@ -10,7 +10,6 @@ import math
 import random
 import shutil
 import time
-from dataclasses import replace
 
 import prometheus_client
 import pytest
@@ -20,12 +19,12 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
-from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric import types as node_metric
 from koordlet import agent as agents
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.cluster.pods import PodTable
 from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS
 from koordlet.metric_cache.series import PROD
 from koordlet.metrics import debug_pages
@@ -283,25 +282,6 @@ BATCH_UID, PROD_UID = "a" * 32, "b" * 32
 POLICY = spec_in_force.predict_policy(None).model_copy(update={"cold_start_period_seconds": 0})
 
 
-def described(uid, priority_class=PriorityClass.PROD, **changes):
-    made = PodOnNode(
-        uid=uid,
-        namespace="shop",
-        name=uid,
-        priority_class=priority_class,
-        qos_class=QoSClass.LS,
-        cpu_request_millis=1000,
-        memory_request_bytes=1 << 30,
-        mid_cpu_request_millis=0,
-        mid_memory_request_bytes=0,
-        is_terminated=False,
-        is_admitted=True,
-        cpu_limit_millis=None,
-        container_ids=frozenset(),
-    )
-    return replace(made, **changes)
-
-
 class Machine:
     """A host of four CPUs with two busy pods, its cluster, and the parts of the agent that predict."""
 
@@ -351,7 +331,7 @@ def test_before_the_first_list_no_class_is_recorded_and_after_it_batch_never_cou
     machine.train()
     kinds = {key.kind for key in machine.observer.newest}
     assert kinds == {SeriesKind.NODE, SeriesKind.SYSTEM, SeriesKind.POD}
-    machine.bind(described(PROD_UID), described(BATCH_UID, PriorityClass.BATCH))
+    machine.bind(bound_pod(PROD_UID), bound_pod(BATCH_UID, PriorityClass.BATCH))
     machine.run(40)
     machine.train()
     assert {NODE, SYSTEM} <= machine.observer.newest.keys()
@@ -366,11 +346,11 @@ BIG = {"cpu_request_millis": 9000, "memory_request_bytes": 1 << 40}
 def test_allocated_is_what_the_prediction_subtracts_from_and_only_of_admitted_pods(machine, is_predicted):
     mid = {"mid_cpu_request_millis": 700, "mid_memory_request_bytes": 5}
     machine.bind(
-        described(PROD_UID, PriorityClass.NONE),
-        described(BATCH_UID, PriorityClass.BATCH),
-        described("waiting", is_admitted=False, **BIG),
-        described("mid", PriorityClass.MID, cpu_request_millis=0, memory_request_bytes=0, **mid),
-        described("mid-waiting", PriorityClass.MID, is_admitted=False, **mid),
+        bound_pod(PROD_UID, PriorityClass.NONE),
+        bound_pod(BATCH_UID, PriorityClass.BATCH),
+        bound_pod("waiting", is_admitted=False, **BIG),
+        bound_pod("mid", PriorityClass.MID, cpu_request_millis=0, memory_request_bytes=0, **mid),
+        bound_pod("mid-waiting", PriorityClass.MID, is_admitted=False, **mid),
     )
     machine.run(40)
     if is_predicted:
@@ -386,7 +366,7 @@ def test_allocated_is_what_the_prediction_subtracts_from_and_only_of_admitted_po
 
 
 any_pod = st.builds(
-    described,
+    bound_pod,
     st.sampled_from("abcd"),
     st.sampled_from(PriorityClass),
     is_admitted=st.booleans(),

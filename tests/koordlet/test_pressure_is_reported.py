@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
-from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.cluster.pods import PodTable
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
 from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
@@ -16,6 +15,7 @@ from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder
 from tests.host_trees.plain_files import V2, PlainHost
+from tests.koordlet.one_node import bound_pod
 
 UID, CID = "a", "c" * 64
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
@@ -27,23 +27,7 @@ class OnePod:
 
     def __init__(self):
         self.pods = PodTable()
-        self.pods.put(
-            PodOnNode(
-                uid=UID,
-                namespace="shop",
-                name="cart-0",
-                priority_class=PriorityClass.PROD,
-                qos_class=QoSClass.LS,
-                cpu_request_millis=1000,
-                memory_request_bytes=1 << 30,
-                mid_cpu_request_millis=0,
-                mid_memory_request_bytes=0,
-                is_terminated=False,
-                is_admitted=True,
-                cpu_limit_millis=None,
-                container_ids=frozenset({CID}),
-            )
-        )
+        self.pods.put(bound_pod(UID, name="cart-0", container_ids=frozenset({CID})))
         self.pods.keep_only([("shop", "cart-0")])
         self.spec = node_metric.NodeMetricSpec()
         self.generation = None

@@ -7,10 +7,9 @@ import types
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
-from koordlet.cluster.pods import PodOnNode
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.pod_pressure import PodPressure, PodWaits
@@ -101,24 +100,6 @@ def test_memory_with_page_cache_counts_for_node_pods_and_prediction(tmp_path):
     node.observer.collector.close()
 
 
-def pod(name, priority_class=PriorityClass.PROD):
-    return PodOnNode(
-        uid=name,
-        namespace="shop",
-        name=name,
-        priority_class=priority_class,
-        qos_class=QoSClass.LS,
-        cpu_request_millis=1000,
-        memory_request_bytes=0,
-        mid_cpu_request_millis=0,
-        mid_memory_request_bytes=0,
-        is_terminated=False,
-        is_admitted=True,
-        cpu_limit_millis=None,
-        container_ids=frozenset(),
-    )
-
-
 def throttled(ratios, pods, tmp_path):
     statistics = CollectStatistics()
     collector = PodPressure(statistics)
@@ -130,9 +111,9 @@ def throttled(ratios, pods, tmp_path):
 
 def test_prod_pods_throttled_in_a_quarter_of_the_periods_are_named_the_worst_first(tmp_path):
     ratios = {"a": 0.25, "b": 0.2, "c": 0.9, "d": None, "e": 0.0}
-    assert throttled(ratios, map(pod, ratios), tmp_path) == ["shop/c", "shop/a"]
+    assert throttled(ratios, map(bound_pod, ratios), tmp_path) == ["shop/c", "shop/a"]
 
 
 @pytest.mark.parametrize("other", [PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE])
 def test_throttled_pods_of_other_classes_are_left_out(other, tmp_path):
-    assert throttled({"a": 0.9}, [pod("a", other)], tmp_path) == []
+    assert throttled({"a": 0.9}, [bound_pod("a", other)], tmp_path) == []

@@ -7,32 +7,17 @@ from hypothesis import strategies as st
 
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
-from koordlet.cluster.pods import PodOnNode
 from koordlet.report import status
 from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
+from tests.koordlet.one_node import bound_pod
 
 NODE_USAGE = UsageSample(1.4509, 1000.9)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def pod(name, priority_class=pq.PriorityClass.PROD, **overrides):
-    values = {
-        "uid": name,
-        "namespace": "ns",
-        "name": name,
-        "priority_class": priority_class,
-        "qos_class": pq.QoSClass.LS,
-        "cpu_request_millis": 500,
-        "memory_request_bytes": 1 << 30,
-        "mid_cpu_request_millis": 0,
-        "mid_memory_request_bytes": 0,
-        "is_terminated": False,
-        "is_admitted": True,
-        "cpu_limit_millis": None,
-        "container_ids": frozenset(),
-    }
-    return PodOnNode(**{**values, **overrides})
+    return bound_pod(name, priority_class, **{"namespace": "ns", "cpu_request_millis": 500, **overrides})
 
 
 def report(node=NODE_USAGE, node_windows=(), pods=(), numa=None, **overrides):
