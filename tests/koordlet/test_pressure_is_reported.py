@@ -27,7 +27,7 @@ class OnePod:
 
     def __init__(self):
         self.pods = PodTable()
-        self.pods.put(bound_pod(UID, name="cart-0", container_ids=frozenset({CID})))
+        self.pods.put(bound_pod("cart-0", uid=UID, container_ids=frozenset({CID})))
         self.pods.keep_only([("shop", "cart-0")])
         self.spec = node_metric.NodeMetricSpec()
         self.generation = None
