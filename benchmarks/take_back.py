@@ -136,7 +136,9 @@ class Fleet:
         self._chance = random.Random(seed)
         self.now = START
         self._document = strategy.configuration(
-            strategy.slo.ColocationConfig.model_validate({"enable": True, "midEviction": {"mode": "evict"}})
+            strategy.slo.ColocationConfig.model_validate(
+                {"enable": True, "midEviction": {"mode": "evict", "shortageTolerancePercent": 0}}
+            )
         )
         self._strategy = strategy.node_strategy(self._document, {}, {})
         self._phases: dict[int, list[str]] = {}

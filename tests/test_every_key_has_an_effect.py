@@ -56,6 +56,7 @@ MID_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     "midMemoryThresholdPercent": ({}, 37),
     "midReclaimRatioPercent": ({}, 50),
     "midUnallocatedPercent": ({}, 37),
+    "midTotalThresholdPercent": ({"midUnallocatedPercent": 37}, 20),
     "midFloor": ({}, "none"),
     "midPublish": ({}, "shadow"),
     "midMaxIncreasePercent": ({}, 10),
@@ -108,6 +109,7 @@ EMPTIES = {EVICTION: {"mode": "evict", "emptyNodeSeconds": 60}}
 EVICTION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{EVICTION}.mode": ({}, "evict"),
     f"{EVICTION}.reports": (EVICTS, 5),
+    f"{EVICTION}.shortageTolerancePercent": (EVICTS, 50),
     f"{EVICTION}.memoryThresholdPercent": (EVICTS, 95),
     f"{EVICTION}.nodeIntervalSeconds": (EVICTS, 300),
     f"{EVICTION}.clusterPerMinute": (EVICTS, 1),

@@ -12,7 +12,6 @@ from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
 from api_types.wire_model import camel_case
 
 _GATED: Final = "midEviction.mode: evict beside it: without it the larger of calibrated and n-sigma-v2 is in force"
-_WITH_PAGE_CACHE: Final = "usageWithPageCache"
 
 
 def strategy_advice(
@@ -39,8 +38,8 @@ def strategy_advice(
     elif preset_policy is not None and presets.is_gated(preset_policy) and not evicts:
         yield _advice((*path, "preset"), strategy.preset, _GATED)
     threshold = strategy.mid_eviction.memory_threshold_percent if strategy.mid_eviction else None
-    if threshold is not None and strategy.metric_memory_collect_policy == _WITH_PAGE_CACHE:
-        advised = f"another metricMemoryCollectPolicy: with {_WITH_PAGE_CACHE} the memory of a node evicts no pod"
+    if threshold is not None and strategy.metric_memory_collect_policy == slo.WITH_PAGE_CACHE:
+        advised = f"another metricMemoryCollectPolicy: with {slo.WITH_PAGE_CACHE} the memory of a node evicts no pod"
         yield _advice((*path, "midEviction", "memoryThresholdPercent"), threshold, advised)
     if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
         yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")

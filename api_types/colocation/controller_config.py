@@ -185,8 +185,11 @@ class MidEviction(StrategyModel):
     """`advise` names what would be evicted in Events and metrics; `evict` evicts, where the chart granted the right."""
     reports: Annotated[Annotated[int, pydantic.Field(ge=1, le=100)] | None, Default(3)] = None
     """Consecutive fresh reports that have to show the shortage."""
+    shortage_tolerance_percent: Annotated[Annotated[int, pydantic.Field(ge=0, le=50)] | None, Default(10)] = None
+    """Share of what Mid pods request that may be short before it counts; then pods leave until nothing is short."""
     memory_threshold_percent: Annotated[PositivePercent | None, Default(70)] = None
-    """Share of a node's memory capacity in use from which Mid pods are evicted, where they use 5 percent or more."""
+    """Share of a node's memory capacity in use from which Mid pods are evicted, where they use 5 percent or more. With
+    mode evict no more Mid memory is offered than leaves the node 5 percent below it."""
     node_interval_seconds: Annotated[Annotated[int, pydantic.Field(ge=10, le=86400)] | None, Default(120)] = None
     """Shortest time between two evictions on one node."""
     readmit_percent: Annotated[Annotated[int, pydantic.Field(ge=100, le=1000)] | None, Default(110)] = None
@@ -228,6 +231,8 @@ class MidColocationPolicy(StrategyModel):
     """Share of the Prod requests that counts as reclaimable, before the predicted peak is subtracted."""
     mid_unallocated_percent: Annotated[Percent | None, Default(0)] = None
     """Share of the resources that no Prod pod requests that is added to Mid."""
+    mid_total_threshold_percent: Annotated[Percent | None, Default(100)] = None
+    """Cap on the sum of what is reclaimed and what is added, CPU and memory alike, as a share of allocatable."""
     mid_floor: Annotated[MidFloor | None, Default("allocated")] = None
     """`allocated` publishes at least the requests of admitted Mid pods; `none` publishes the result of the formula."""
     mid_publish: Annotated[MidPublish | None, Default("node")] = None
@@ -300,6 +305,10 @@ class ColocationConfig(ColocationStrategy):
     node_configs: list[NodeConfig] | None = None
     """Overrides; the first entry whose selector matches a node applies to it."""
 
+
+WITH_PAGE_CACHE: Final = "usageWithPageCache"
+NEVER_PERCENT: Final = 100
+"""`memoryThresholdPercent` of a node whose memory evicts no pod, and bounds no offer."""
 
 ALIASES: Final[Mapping[str, str]] = {"predictPolicy": "nodePredictPolicy"}
 """Alias -> key."""

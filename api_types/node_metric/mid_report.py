@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,9 @@ from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods, quantities
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MID_OF_NATIVE, Terms
+
+BELOW_THRESHOLD_PERCENT: Final = 5
+"""Distance of what is offered from the usage of the node's memory that evicts Mid pods."""
 
 
 class BadReport(Exception):
@@ -89,11 +92,17 @@ class MidPolicy:
     """Set in static mode only."""
     reclaim_ratio_percent: int
     unallocated_percent: int
+    total_percent: int
+    usable_memory_percent: int | None
+    """Share of the memory up to which Mid may be used; None where the memory of the node evicts no Mid pod."""
     floor: bool
 
 
 def mid_policy(policy: slo.MidColocationPolicy) -> MidPolicy:
     """Return the policy with the defaults filled in."""
+    eviction, defaults = policy.mid_eviction or slo.MidEviction(), slo.DEFAULTS.mid_eviction or slo.MidEviction()
+    threshold = eviction.memory_threshold_percent or defaults.memory_threshold_percent or slo.NEVER_PERCENT
+    evicts = eviction.mode == "evict" and threshold < slo.NEVER_PERCENT
 
     def value(field: str) -> int:
         own = getattr(policy, field)
@@ -115,6 +124,8 @@ def mid_policy(policy: slo.MidColocationPolicy) -> MidPolicy:
         else None,
         reclaim_ratio_percent=value("mid_reclaim_ratio_percent"),
         unallocated_percent=value("mid_unallocated_percent"),
+        total_percent=value("mid_total_threshold_percent"),
+        usable_memory_percent=max(threshold - BELOW_THRESHOLD_PERCENT, 0) if evicts else None,
         floor=(policy.mid_floor or slo.DEFAULTS.mid_floor) == "allocated",
     )
 
@@ -230,6 +241,12 @@ def terms(
     def unused(native: str) -> int:
         return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0)) if report.used else 0
 
+    def usable(native: str) -> int | None:
+        percent = policy.usable_memory_percent
+        if native != names.MEMORY or percent is None or report.used is None or not report.used.is_by_class:
+            return None  # without usage by class nothing is evicted for the memory of the node
+        return max(mid_resource.share(capacity.get(native, 0), percent) - report.used.amounts[native], 0)
+
     return {
         native: mid_resource.calculate(
             Terms(
@@ -239,6 +256,7 @@ def terms(
                 allocated_mid=bound.mid.get(mid, 0),
                 peak_prod=report.peak[native] if report.peak else None,
                 unused=unused(native),
+                usable=usable(native),
                 reclaim_ratio_percent=policy.reclaim_ratio_percent,
                 threshold_percent=policy.threshold_percent[native],
                 unallocated_percent=policy.unallocated_percent,
@@ -246,6 +264,7 @@ def terms(
                 static_percent=policy.static_percent[native] if policy.static_percent else None,
             ),
             reclaimable_reported=report.reclaimable[native] if report.reclaimable else None,
+            total_percent=policy.total_percent,
             has_floor=policy.floor,
         )
         for native, mid in MID_OF_NATIVE.items()

@@ -3,14 +3,16 @@
 ```
 Reclaimable = max(0, min( midReclaimRatio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
 Share       = midUnallocatedPercent * max( NodeAllocatable - Allocated[Prod], 0 )
-Calculated  = min( min( Reclaimable, NodeAllocatable * midThreshold ) + Share,  Unused )
+Calculated  = min( min( Reclaimable, NodeAllocatable * midThreshold ) + Share,  Unused,  Usable,
+                   NodeAllocatable * midTotalThreshold )
 Floor       = min( Allocated[Mid], capacity )                                         0 with midFloor = none
 Published   = max( Calculated, Floor )
 ```
 Without a Peak, or with a Peak of another snapshot than the requests (Koordinator's agent), Reclaimable is the value of
-the report; without a prediction it is 0. `Unused` is what nothing but Mid uses, 0 where the usage is not known. In
-static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity * midThreshold`, nothing unallocated is
-added, and the usage does not count. Shares are rounded down.
+the report; without a prediction it is 0. `Unused` is what nothing but Mid uses, 0 where the usage is not known.
+`Usable` is the memory that Mid may use before a node whose memory evicts Mid pods does so; other nodes have no such
+bound. In static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity * midThreshold`, nothing
+unallocated is added, and the usage does not count. Shares are rounded down.
 
 The manager publishes `Terms.value`. The floor only protects running pods; the scheduler's Mid guard admits pods by
 `Terms.calculated`, for the newest report. `mid_report` makes the inputs for both, and `TERMS` describes each term.
@@ -72,8 +74,12 @@ class Terms(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     unallocated_share: int | None = None
     unused: int | None = None
     """Amount that nothing but Mid uses."""
+    usable: int | None = None
+    """Memory that Mid pods may use before the node evicts them; absent where it evicts none for its memory."""
+    total_limit: int | None = None
+    """Bound of midTotalThresholdPercent, where it is lower than the sum and than `unused`."""
     calculated: int | None = None
-    """Value of the formula without the floor: min(min(reclaimable, cap) + unallocatedShare, unused)."""
+    """Value without the floor: min(min(reclaimable, cap) + unallocatedShare, unused, usable, totalLimit)."""
     bound_before: int | None = None
     """Requests that the floor counts instead of `allocatedMid`: those of Mid pods bound before Mid began to shrink."""
     floor: int | None = None
@@ -85,6 +91,14 @@ class Terms(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     def value(self) -> int:
         """Return what is to be published: the calculated value, at least the floor."""
         return max(self.calculated or 0, self.floor or 0)
+
+    @property
+    def left_by_prod(self) -> int:
+        """Return what is calculated without `usable`, which bounds offers: no pod leaves for what it might use."""
+        if self.usable is None:
+            return self.calculated or 0
+        bounds = (self.unused or 0, self.total_limit)
+        return min(_offered(self), *(bound for bound in bounds if bound is not None))
 
     @property
     def counted_mid(self) -> int:
@@ -102,10 +116,13 @@ def bounded_floor(requested: int, capacity: int) -> int:
     return min(requested, capacity)
 
 
-def calculate(inputs: Terms, *, reclaimable_reported: int | None = None, has_floor: bool = True) -> Terms:
+def calculate(
+    inputs: Terms, *, reclaimable_reported: int | None = None, total_percent: int = 100, has_floor: bool = True
+) -> Terms:
     """Evaluate the formula at the head of this module: complete the inputs by the results.
 
-    `reclaimable_reported` is the amount of the report, used where there is no peak. Without a floor none is published.
+    `reclaimable_reported` is the amount of the report, used where there is no peak; `total_percent` is of allocatable.
+    Without a floor none is published.
     """
     allocatable, capacity = inputs.allocatable or 0, inputs.capacity or 0
     threshold = 100 if inputs.threshold_percent is None else inputs.threshold_percent
@@ -115,16 +132,18 @@ def calculate(inputs: Terms, *, reclaimable_reported: int | None = None, has_flo
         return msgspec.structs.replace(
             inputs, source=Source.STATIC.value, reclaimable=reclaimable, cap=cap, unallocated_share=0,
             calculated=min(reclaimable, cap), floor=floor,
-            peak_prod=None, reclaim_ratio_percent=None, unallocated_percent=None, unused=None,
+            peak_prod=None, reclaim_ratio_percent=None, unallocated_percent=None, unused=None, usable=None,
         )  # fmt: skip
     source, reclaimable = _reclaimable(inputs, reclaimable_reported)
     cap, unused = share(allocatable, threshold), max(inputs.unused or 0, 0)
     unallocated = max(allocatable - (inputs.allocated_prod or 0), 0)
     unallocated_share = share(unallocated, inputs.unallocated_percent or 0)
+    result, total = min(min(reclaimable, cap) + unallocated_share, unused), share(allocatable, total_percent)
+    usable = result if inputs.usable is None else inputs.usable
     return msgspec.structs.replace(
         inputs, source=source.value, reclaimable=reclaimable, cap=cap, unallocated=unallocated,
-        unallocated_share=unallocated_share, unused=unused,
-        calculated=min(min(reclaimable, cap) + unallocated_share, unused), floor=floor,
+        unallocated_share=unallocated_share, unused=unused, total_limit=total if total < result else None,
+        calculated=min(result, total, usable), floor=floor,
     )  # fmt: skip
 
 
@@ -164,6 +183,10 @@ class FormulaTerm(NamedTuple):
     """Value of the label `term` in the metrics; empty for a term that they lack."""
 
 
+def _offered(terms: Terms) -> int:
+    return min(terms.reclaimable or 0, terms.cap or 0) + (terms.unallocated_share or 0)
+
+
 TERMS: Final = (
     FormulaTerm("allocatable", "The node lets pods request {}.", "Node status.allocatable"),
     FormulaTerm("reserved", "Its reservation holds {} back.", f"Node annotation {names.ANNOTATION_NODE_RESERVATION}"),
@@ -183,10 +206,17 @@ TERMS: Final = (
     FormulaTerm("unallocated_share", "That adds {}.", FORMULA, "midUnallocatedPercent", label="unallocated_share"),
     FormulaTerm(
         "unused", "Nothing but Mid uses {}.", f"{REPORT}.usage, or capacity minus nodeMetric.nodeUsage",
-        binds=lambda terms: (
-            (terms.unused or 0) < min(terms.reclaimable or 0, terms.cap or 0) + (terms.unallocated_share or 0)
-        ),
+        binds=lambda terms: (terms.unused or 0) < _offered(terms),
         label="unused",
+    ),
+    FormulaTerm(
+        "usable", "Mid pods may use {} before the node evicts them for its memory.", f"{REPORT}.usage",
+        "midEviction.memoryThresholdPercent",
+        lambda terms: (terms.usable or 0) < min(_offered(terms), terms.unused or 0), "usable",
+    ),
+    FormulaTerm(
+        "total_limit", "No more than {} is offered in total.", key="midTotalThresholdPercent",
+        binds=lambda _: True,  # it is a term only where it does
     ),
     FormulaTerm(
         "calculated", "The formula gives {}; new Mid pods are admitted up to it.", FORMULA, label="calculated"

@@ -24,6 +24,8 @@ _TERMS: Final[Mapping[str, tuple[str, str]]] = {
     "cap": ("≤", "cap"),
     "unallocated_share": ("+", "share of what no Prod pod requests"),
     "unused": ("≤", "used by nothing but Mid"),
+    "usable": ("≤", "used without an eviction"),
+    "total_limit": ("≤", "cap on the sum"),
     "calculated": ("=", "calculated; new Mid pods are admitted up to it"),
     "floor": ("≥", "floor: Mid that running pods request"),
     "rise_limit": ("≤", "largest value of one update"),

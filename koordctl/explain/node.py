@@ -119,6 +119,13 @@ def answer(explained: ExplainedNode, notes: Sequence[str] = ()) -> Answer:
     )
 
 
+_BOUNDS: Final = {
+    "unused": "  at most what nothing but Mid uses",
+    "usable": "  at most what is used without an eviction",
+    "total_limit": "  at most in total",
+}
+
+
 def _summary(explained: ExplainedNode) -> str:
     parts = []
     state = explained.state
@@ -170,11 +177,16 @@ def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
     if "unallocated_share" in terms:
         term = f"+ {value('unallocated_percent')} % of what no Prod pod requests"
         yield _Row(term, value("unallocated_share"), origin("unallocated_share"))
-    if "unused" in terms:
-        yield _Row("  at most what nothing but Mid uses", value("unused"), origin("unused"), in_sum=False)
+    yield from _bounds(explained, terms)
     if "calculated" in terms:
         yield _Row("= calculated", value("calculated"), "new Mid pods are admitted up to it")
     yield from _published(explained, terms)
+
+
+def _bounds(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
+    for name, title in _BOUNDS.items():
+        if name in terms:
+            yield _Row(title, terms[name].value, node_state.term_origin(terms[name], explained.layers), in_sum=False)
 
 
 def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:

@@ -25,7 +25,7 @@ from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
 from manager.mid_resource.formula import PublishedMid
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Closed, Reason, Status
-from manager.slo_config.strategy import NodeStrategy, once_per_strategy
+from manager.slo_config.strategy import NodeStrategy, mid_colocation_policy, once_per_strategy
 
 CLOCK_TOLERANCE: Final = dt.timedelta(seconds=60)
 """Far above the delay of a report, and below the smallest `degradeTimeMinutes` but for the limit itself."""
@@ -84,7 +84,7 @@ class LastSamples(NamedTuple):
 @once_per_strategy
 def mid_policy(strategy: NodeStrategy) -> MidPolicy:
     """Return the policy of the formula for nodes with this strategy."""
-    return mid_report.mid_policy(strategy.strategy)
+    return mid_report.mid_policy(mid_colocation_policy(strategy))
 
 
 def spec_policy(metric: store.StoredNodeMetric) -> slo.MidColocationPolicy | None:

@@ -17,7 +17,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
 from manager.cache.store import StoredNodeMetric
-from manager.slo_config.strategy import NodeStrategy, once_per_strategy
+from manager.slo_config.strategy import NodeStrategy, mid_colocation_policy, once_per_strategy
 
 
 class ColocationDisabled(Exception):
@@ -50,11 +50,10 @@ def for_node(node: NodeStrategy, *, may_evict: bool = False) -> NodeMetricSpec:
     strategy = node.strategy
     predict = strategy.node_predict_policy
     evicts = may_evict and strategy.mid_eviction is not None and strategy.mid_eviction.mode == "evict"
-    fields = {name: getattr(strategy, name) for name in slo.MidColocationPolicy.model_fields}
     return NodeMetricSpec(
         metric_collect_policy=collect_policy(strategy) if node.enabled else DEFAULT_COLLECT_POLICY,
         predict_policy=predict if predict is None or evicts else presets.behind_gate(predict),
-        mid_colocation_policy=slo.MidColocationPolicy(**{**fields, "enable": node.enabled}),
+        mid_colocation_policy=mid_colocation_policy(node),
     )
 
 

@@ -264,3 +264,16 @@ def _digest(text: str | None) -> bytes | None:
 def _slim(strategy: NodeStrategy) -> NodeStrategy:
     """Drop what no controller reads: the layers are for koordctl, the extensions for third parties."""
     return dataclasses.replace(strategy, strategy=strategy.strategy.model_copy(update={"extensions": None}), layers=())
+
+
+def mid_colocation_policy(node: NodeStrategy) -> slo.MidColocationPolicy:
+    """Return the keys that Mid resources are calculated from: the manager and the scheduler calculate by the same ones.
+
+    Memory in use that includes the page cache is no shortage.
+    """
+    strategy = node.strategy
+    fields = {name: getattr(strategy, name) for name in slo.MidColocationPolicy.model_fields}
+    if strategy.metric_memory_collect_policy == slo.WITH_PAGE_CACHE and strategy.mid_eviction is not None:
+        never = {"memory_threshold_percent": slo.NEVER_PERCENT}
+        fields["mid_eviction"] = strategy.mid_eviction.model_copy(update=never)
+    return slo.MidColocationPolicy(**{**fields, "enable": node.enabled})

@@ -30,6 +30,8 @@ class EvictionPolicy:
     drains: bool
     """Whether every Mid pod is to go."""
     reports: int
+    tolerance_percent: int
+    """Share of what Mid pods request that may be short before it counts."""
     memory_threshold_percent: int | None
     """None where the reported memory includes the page cache, which is no shortage."""
     node_interval: dt.timedelta
@@ -71,13 +73,14 @@ def from_keys(keys: slo.ColocationStrategy, emergency: slo.MidEmergency = "none"
         mode = "evict"
     if mode == "evict" and keys.mid_publish == "shadow":
         mode = "advise"
-    with_page_cache = keys.metric_memory_collect_policy == "usageWithPageCache"
+    with_page_cache = keys.metric_memory_collect_policy == slo.WITH_PAGE_CACHE
     interval, predict = number("node_interval_seconds"), keys.node_predict_policy
     return EvictionPolicy(
         mode=mode,
         drains=drains,
         is_frozen=emergency == "freeze",
         reports=number("reports"),
+        tolerance_percent=number("shortage_tolerance_percent"),
         memory_threshold_percent=None if with_page_cache else number("memory_threshold_percent"),
         node_interval=dt.timedelta(seconds=interval / DRAIN_FACTOR if drains else interval),
         readmit_percent=number("readmit_percent"),

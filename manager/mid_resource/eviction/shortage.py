@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -71,7 +71,7 @@ class Observation:
 
     sample: dt.datetime
     calculated: Mapping[str, int]
-    """Result of the formula without the floor."""
+    """Result of the formula without the floor, and without the bound by what Mid pods may use."""
     allocated: Mapping[str, int]
     """Requests of the Mid pods, of the same snapshot."""
     memory_capacity: int
@@ -80,9 +80,14 @@ class Observation:
     mid_memory_used: int | None = None
     """Memory in use by Mid pods, in bytes; None where it is not known."""
 
-    def shortages(self, policy: EvictionPolicy) -> frozenset[Trigger]:
-        """Return the shortages that this report shows."""
-        shown = {TRIGGER_OF[mid] for mid, amount in self.allocated.items() if amount > self.calculated[mid]}
+    def shortages(self, policy: EvictionPolicy, lasting: Collection[Trigger] = ()) -> frozenset[Trigger]:
+        """Return the shortages that this report shows; the tolerance is not for those that last already."""
+        shown = {
+            trigger
+            for mid, amount in self.allocated.items()
+            if (amount - self.calculated[mid]) * 100
+            > (0 if (trigger := TRIGGER_OF[mid]) in lasting else policy.tolerance_percent * amount)
+        }
         if self._memory_is_high(policy):
             shown.add(Trigger.NODE_MEMORY)
         return frozenset(shown)
@@ -170,7 +175,7 @@ def watched(before: Watching, observation: Observation | None, policy: EvictionP
         return replace(before, newest=observation) if observation.sample == last.sample else before
     if last is not None and observation.sample - last.sample > policy.fresh:
         before = Watching()
-    shown = observation.shortages(policy)
+    shown = observation.shortages(policy, before.lasting(policy))
     return Watching(
         newest=observation,
         reports={trigger: before.reports.get(trigger, 0) + 1 for trigger in shown},
@@ -249,7 +254,7 @@ def observe_report(case: Case, calculated: Target, requests_from: str) -> Observ
             return None
         if line.peak_prod is None or line.capacity is None or line.peak_prod > line.capacity:
             return None  # every peak is at most the capacity
-        amounts[mid] = line.calculated, line.allocated_mid
+        amounts[mid] = line.left_by_prod, line.allocated_mid
     usage = _usage(case)
     if usage is None or not all(_is_possible(usage[native], case, native) for native in usage):
         return None

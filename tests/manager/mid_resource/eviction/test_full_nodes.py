@@ -1,0 +1,87 @@
+"""Nodes that a backlog of Mid pods fills up to what is offered: what nothing needs back evicts no pod."""
+
+import random
+
+import pytest
+
+from tests.manager.evictions import EVICT, TENANT
+
+
+async def fill(short, minutes, report, *, amounts, runs_for):
+    """Let pods of these amounts come whenever they fit into what is offered, and end; `report` makes each report."""
+    ends = {}
+    for minute in range(minutes):
+        for name in [name for name, end in ends.items() if end <= minute]:
+            del ends[name]
+            if name not in short.evicted:
+                short.server.remove("pods", name, TENANT)
+        short.end_pods()
+        offered = short.world.mid_of() or (0, 0)
+        while short.annotation() is None and all(
+            used + more <= most for used, more, most in zip(short.requested("n1"), amounts, offered, strict=True)
+        ):
+            short.add_pod(name := f"m{minute}-{len(ends)}", *amounts)
+            ends[name] = minute + runs_for
+        await short.minutes(1, per_round=30, **report(minute))
+
+
+@pytest.mark.parametrize(
+    ("keys", "prod", "used"),
+    [
+        ({"preset": "balanced"}, 6000, 13_000),
+        ({"preset": "aggressive"}, 6000, 13_000),
+        ({"midEviction": {"mode": "evict", "memoryThresholdPercent": 90}}, 6000, 16_000),
+        ({"midEviction": {"mode": "advise"}}, 6000, 16_000),
+        ({"midEviction": {"mode": "evict"}, "metricMemoryCollectPolicy": "usageWithPageCache"}, 6000, 16_000),
+    ],
+)
+async def test_the_use_of_the_memory_that_was_offered_evicts_no_pod(short, keys, prod, used):
+    """Prod requests 16,000 of 20,000 bytes and uses 6,000; each Mid pod uses what it requests."""
+    await short.start({"enable": True, **keys})
+    most = 0
+
+    def report(_):
+        nonlocal most
+        mid = short.requested("n1")[1]
+        most = max(most, prod + mid)
+        usage = [
+            {"name": pod["metadata"]["name"], "namespace": TENANT, "podUsage": {"resources": {"memory": "1000"}}}
+            for pod in short.pods_on("n1")
+        ]
+        return {"calculated": (6000, 10_000), "memory": (prod, mid), "podsMetric": usage}
+
+    await fill(short, 45, report, amounts=(100, 1000), runs_for=20)
+    assert (short.evicted, most) == ([], used)
+
+
+@pytest.mark.parametrize(("noise", "tolerance", "evicts"), [(0.02, 10, False), (0.02, 0, True), (0.15, 10, True)])
+async def test_noise_below_the_tolerance_evicts_no_pod(short, noise, tolerance, evicts):
+    await short.start({"enable": True, "midEviction": {"mode": "evict", "shortageTolerancePercent": tolerance}})
+    draw = random.Random(1)
+
+    def report(_):
+        return {"calculated": (int(5000 * (1 + draw.uniform(-noise, noise))), 10_000)}
+
+    await fill(short, 120, report, amounts=(250, 10), runs_for=30)
+    assert bool(short.evicted) is evicts
+
+
+@pytest.mark.parametrize(("calculated", "evicted"), [(3600, 0), (3599, 1), (2900, 2)])
+async def test_beyond_the_tolerance_pods_leave_until_nothing_is_short(short, calculated, evicted):
+    await short.start(EVICT)
+    for name in "abcd":
+        short.add_pod(name)
+    for _ in range(12):
+        await short.minutes(1, calculated=(calculated, 10_000))
+        short.end_pods()
+    assert len(short.evicted) == evicted
+
+
+async def test_an_offer_that_shrinks_because_prod_uses_more_memory_evicts_no_pod_below_the_threshold(short):
+    """Pods that do not use what they request have nothing to give back."""
+    await short.start()
+    for name in "ab":
+        short.add_pod(name, 100, 4000)
+    await short.minutes(8, calculated=(6000, 10_000), memory=(9000, 1200))
+    assert short.world.mid_status()["resources"]["kubernetes.io/mid-memory"]["usable"] == 4000
+    assert short.evicted == []
