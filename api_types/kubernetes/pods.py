@@ -118,6 +118,10 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
     conditions: list[ObjectCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    allocated_resources: QuantityMap | None = None
+    """Requests of the pod as a whole that the kubelet has accepted."""
+    resources: ResourceRequirements | None = None
+    """Requests and limits of the pod as a whole that are in force."""
 
 
 class Pod(msgspec.Struct, rename="camel", frozen=True):
@@ -271,43 +275,34 @@ def requests(spec: PodSpec) -> Resources:
 def requests_in_force(pod: Pod) -> Resources:
     """Compute the effective requests as the kubelet and kube-scheduler count them while a resize is not done.
 
-    That is the largest of what the spec requests, what the kubelet has accepted and what is in force; a resize that the
-    kubelet refused as infeasible does not count. Raises quantities.InvalidQuantity.
+    That is the largest of what the spec requests, what the kubelet has accepted and what is in force, of each container
+    and of the pod as a whole; a resize that the kubelet refused as infeasible does not count. Raises
+    quantities.InvalidQuantity.
     """
-    running = _statuses(pod)
-    if not running:
-        return requests(pod.spec)
     is_infeasible = _is_resize_infeasible(pod)
 
-    def in_force(container: Container) -> ResourceRequirements:
-        status = running.get(container.name)
-        if status is None or status.resources is None:
-            return container.resources
-        quantities_in_force = [status.resources.requests, status.allocated_resources]
-        if not is_infeasible:
-            quantities_in_force.append(container.resources.requests)
-        return ResourceRequirements(requests=_largest(quantities_in_force))
+    def in_force(wanted: ResourceRequirements, status: ContainerStatus | PodStatus) -> ResourceRequirements:
+        running = status.resources or _NOTHING
+        lists = [running.requests, status.allocated_resources, None if is_infeasible else wanted.requests]
+        return ResourceRequirements(requests=_largest(lists))
 
-    return requests(_with_resources(pod.spec, in_force))
+    return requests(_in_force(pod, in_force))
 
 
 def cpu_limit_millis(pod: Pod) -> int | None:
     """Return the CPU that a pod may use, None where one of its containers has no limit, as the kubelet sees it.
 
-    While a resize is not done, each container counts with the larger limit. Raises quantities.InvalidQuantity.
+    While a resize is not done, containers and the pod as a whole count with the larger limit. Raises
+    quantities.InvalidQuantity.
     """
-    running = _statuses(pod)
 
-    def in_force(container: Container) -> ResourceRequirements:
-        status = running.get(container.name)
-        if status is None or status.resources is None:
-            return container.resources
-        either = [container.resources.limits or {}, status.resources.limits or {}]
+    def in_force(wanted: ResourceRequirements, status: ContainerStatus | PodStatus) -> ResourceRequirements:
+        either = [wanted.limits or {}, (status.resources or _NOTHING).limits or {}]
         is_limited = all(units(wire).get(names.CPU) for wire in either)  # 0 is no limit
         return ResourceRequirements(limits=_largest(either) if is_limited else None)
 
-    limited = _with_resources(pod.spec, in_force) if running else pod.spec
-    pod_limits = pod.spec.resources.limits if pod.spec.resources else None
+    limited = _in_force(pod, in_force)
+    pod_limits = limited.resources.limits if limited.resources else None
     every = (*limited.containers, *(limited.init_containers or ()))
     if not units(pod_limits).get(names.CPU) and not all(
         units(container.resources.limits).get(names.CPU) for container in every
@@ -350,18 +345,28 @@ def _largest(lists: Iterable[QuantityMap | None]) -> QuantityMap:
     return largest
 
 
-def _with_resources(spec: PodSpec, replacement: Callable[[Container], ResourceRequirements]) -> PodSpec:
-    """Return the spec with other resources of its containers and sidecars."""
+def _in_force(
+    pod: Pod, in_force: Callable[[ResourceRequirements, ContainerStatus | PodStatus], ResourceRequirements]
+) -> PodSpec:
+    """Return the spec with other resources of what may be resized and reports another size: the pod as a whole too."""
+    running, whole = _statuses(pod), pod.spec.resources
+    is_whole_resized = whole is not None and pod.status.resources is not None
+    if not running and not is_whole_resized:
+        return pod.spec
 
     def replaced(container: Container) -> Container:
-        return msgspec.structs.replace(container, resources=replacement(container))
+        status = running.get(container.name)
+        if status is None:
+            return container
+        return msgspec.structs.replace(container, resources=in_force(container.resources, status))
 
     return msgspec.structs.replace(
-        spec,
-        containers=[replaced(container) for container in spec.containers],
+        pod.spec,
+        containers=[replaced(container) for container in pod.spec.containers],
         init_containers=[
-            replaced(container) if _is_sidecar(container) else container for container in spec.init_containers or ()
+            replaced(container) if _is_sidecar(container) else container for container in pod.spec.init_containers or ()
         ],
+        resources=in_force(whole, pod.status) if whole and is_whole_resized else whole,
     )
 
 

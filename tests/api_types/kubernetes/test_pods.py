@@ -132,6 +132,10 @@ DEFERRED = INFEASIBLE | {"reason": "Deferred"}
 )  # fmt: skip
 def test_requests_of_a_pod_in_a_resize_are_those_that_kubelet_and_scheduler_count(status, conditions, asked, counted):
     assert pods.requests_in_force(resized(status, conditions, cpu=asked)) == {"cpu": counted}
+    if status != {"allocatedResources": {"cpu": "5"}}:
+        fields = {"containers": [container("500m")], "resources": {"requests": {"cpu": asked}}}
+        whole = decode({"spec": fields, "status": {**(status or {}), "conditions": list(conditions)}})
+        assert pods.requests_in_force(whole) == {"cpu": counted}, "of the pod as a whole"
 
 
 def test_the_work_does_not_grow_with_the_square_of_the_sidecars(monkeypatch):
@@ -203,3 +207,5 @@ def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
     assert pods.cpu_limit_millis(raising) == 4000
     unlimited = resized({"resources": {"limits": {"cpu": "1"}}})
     assert pods.cpu_limit_millis(unlimited) is None
+    fields = {"containers": [container()], "resources": {"limits": {"cpu": "1"}}}
+    assert pods.cpu_limit_millis(decode({"spec": fields, "status": {"resources": {"limits": {"cpu": "4"}}}})) == 4000
