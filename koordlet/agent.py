@@ -267,7 +267,7 @@ class Agent:
             self._schedule.failed(now, pause)
             return
         self._failures = 0
-        self.reports.conditions = status.conditions or []
+        self.view.conditions = status.conditions or ()
         self._published = forecast.publishes
         self.counts.last_report_seconds = time.time()
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing

@@ -193,6 +193,8 @@ class ClusterState:
         self.pods = PodTable()
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
+        self.conditions: Sequence[node_metric.NodeMetricCondition] = ()
+        """Conditions of the last report: one keeps its transition time while its status lasts, also over a restart."""
         self.may_lack_pods = False
         """Whether a machine may have no pod group at all, so that all of its usage is system usage."""
         self.capacity = capacity

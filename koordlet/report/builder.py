@@ -52,8 +52,6 @@ class ReportBuilder:
         """Newest prediction, None where there is none."""
         self.without_prediction: dict[Cause, int] = dict.fromkeys(Cause, 0)
         """Number of checks that gave no prediction, by cause."""
-        self.conditions: Sequence[node_metric.NodeMetricCondition] = ()
-        """Conditions of the last published report; a condition keeps its transition time while its status lasts."""
         self.suppression_problems: Sequence[tuple[str, str]] | None = None
         """Reason and message of each problem of the suppression of Mid pods; None while it is off."""
         self.predicted_at_seconds: collections.deque[float] = collections.deque(
@@ -104,7 +102,7 @@ class ReportBuilder:
                 if isinstance(result, NoPrediction)
                 else status.publishable(result, forecast.policy, now, self.observer.evaluation.records),
                 conditions=conditions.evaluate(
-                    self._facts(forecast, cluster, state_problem), self.conditions, now, cluster.generation
+                    self._facts(forecast, cluster, state_problem), cluster.conditions, now, cluster.generation
                 ),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 from pathlib import Path
 
 from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
@@ -50,6 +51,7 @@ class StaticCluster:
         self.pods.keep_only([(pod.namespace, pod.name) for pod in pods])
         self.spec = node_metric.NodeMetricSpec.model_validate(spec or {})
         self.generation = 1
+        self.conditions: Sequence[node_metric.NodeMetricCondition] = ()
         self.may_lack_pods = False
         self.reservation_problem = None
         self.spec_problem: str | None = None

@@ -294,6 +294,7 @@ class Machine:
         self.generation = None
         self.may_lack_pods = False
         self.reservation_problem = self.spec_problem = None
+        self.conditions = ()
         self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
         self.at_seconds = 1000.0

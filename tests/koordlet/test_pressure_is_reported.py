@@ -33,6 +33,7 @@ class OnePod:
         self.generation = None
         self.may_lack_pods = False
         self.reservation_problem = None
+        self.conditions = ()
         self.spec_problem = None
         self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)

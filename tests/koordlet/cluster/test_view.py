@@ -324,3 +324,14 @@ async def test_a_reset_is_requested_until_its_annotation_is_gone():
             assert view.reset_request == "now"
             view._follow({**annotated, "metadata": {**annotated["metadata"], "annotations": {"other": "x"}}})
             assert view.reset_request == ""
+
+
+@pytest.mark.parametrize(("status", "since"), [("True", "2026-01-01T00:00:00Z"), ("odd", None)])
+async def test_the_conditions_of_the_last_report_are_read_back_and_odd_ones_cost_nothing_else(status, since):
+    condition = {"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    metric = node_metric() | {"status": {"conditions": [condition], "podsMetric": "odd"}}
+    async with apiserver.running() as server:
+        script(server, metrics=[metric])
+        async with watching(server, all_synced) as view:
+            assert [each.to_wire()["lastTransitionTime"] for each in view.conditions] == ([since] if since else [])
+            assert view.generation == 2

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.node_metric import types as node_metric
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
 from koordlet.collectors.host import CollectStatistics
@@ -52,6 +53,15 @@ async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
     assert looks >= 27
     assert len(sent) == len(built) <= 11
     assert len(agent.reports.predicted_at_seconds) == looks
+
+
+def test_a_condition_of_the_last_report_keeps_its_time_over_a_restart_while_its_status_lasts(node):
+    node.run(60)
+    old = [{**each, "lastTransitionTime": "2020-01-01T00:00:00Z"} for each in node.report()["conditions"]]
+    old[1]["status"] = "Unknown"
+    node.cluster.conditions = [node_metric.NodeMetricCondition.model_validate(each) for each in old]
+    kept = [each["lastTransitionTime"] == "2020-01-01T00:00:00Z" for each in node.report()["conditions"]]
+    assert kept == [index != 1 for index in range(len(old))]
 
 
 def test_what_is_wrong_with_the_spec_is_a_condition(node):
