@@ -279,7 +279,10 @@ def requests_in_force(pod: Pod) -> Resources:
     and of the pod as a whole; a resize that the kubelet refused as infeasible does not count. Raises
     quantities.InvalidQuantity.
     """
-    is_infeasible = _is_resize_infeasible(pod)
+    is_infeasible = any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in pod.status.conditions or ()
+    )
 
     def in_force(wanted: ResourceRequirements, status: ContainerStatus | PodStatus) -> ResourceRequirements:
         running = status.resources or _NOTHING
@@ -309,13 +312,6 @@ def cpu_limit_millis(pod: Pod) -> int | None:
     ):
         return None
     return limits(limited).get(names.CPU)
-
-
-def _is_resize_infeasible(pod: Pod) -> bool:
-    return any(
-        condition.type == "PodResizePending" and condition.reason == "Infeasible"
-        for condition in pod.status.conditions or ()
-    )
 
 
 def _statuses(pod: Pod) -> Mapping[str, ContainerStatus]:
@@ -363,9 +359,7 @@ def _in_force(
     return msgspec.structs.replace(
         pod.spec,
         containers=[replaced(container) for container in pod.spec.containers],
-        init_containers=[
-            replaced(container) if _is_sidecar(container) else container for container in pod.spec.init_containers or ()
-        ],
+        init_containers=[replaced(container) for container in pod.spec.init_containers or ()],
         resources=in_force(whole, pod.status) if whole and is_whole_resized else whole,
     )
 
