@@ -1,6 +1,7 @@
 """CPU and memory of the whole node, from the host's /proc.
 
-CPU is the time not spent idle, waiting for I/O or stolen by the hypervisor: user + nice + system + irq + softirq.
+CPU is the time not spent idle or waiting for I/O: user + nice + system + irq + softirq + steal. What the hypervisor steals
+is as far from the pods as what they use, and counts as that of the system: a machine without idle time is in use.
 Memory is MemTotal - MemAvailable, and with page cache MemTotal - MemFree. (`guest` time is part of `user`, and counted
 there.)
 
@@ -71,7 +72,7 @@ class UnreadableProc(Exception):
 
 
 def busy_cpu_seconds(proc_root: Path) -> float:
-    """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks."""
+    """Return the CPU time of all CPUs since boot that was not left, a whole number of clock ticks."""
     return _read(f"{proc_root}/stat", _busy_seconds, "a first line of ten CPU times")
 
 
@@ -104,8 +105,8 @@ def _read(path: str, parse: Callable[[bytes], _T], form: str) -> _T:
 
 def _busy_seconds(text: bytes) -> float:
     name, *columns = text.partition(b"\n")[0].split()
-    user, nice, system, _idle, _iowait, irq, softirq = map(int, columns[:7])
-    busy = (user, nice, system, irq, softirq)
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, columns[:8])
+    busy = (user, nice, system, irq, softirq, steal)
     if name != b"cpu" or min(busy) < 0:
         raise ValueError(f"the line of {name.decode(errors='replace')!r} has the working times {busy}")
     return sum(busy) / _TICKS_PER_SECOND

@@ -121,8 +121,8 @@ def samples(measured: NumaMeasurement, system: UsageSample | None) -> dict[int, 
     }
 
 
-_CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", re.MULTILINE)
-"""Groups: the number of the CPU; user, nice, system, irq, softirq. Idle and iowait are between the last two pairs."""
+_CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
+"""Groups: the number of the CPU; user, nice, system, irq, softirq, steal. Idle and iowait are before irq."""
 _MEMINFO_LINE: Final = re.compile(rb"^Node \d+ (\S+):\s+(\d+) kB$", re.MULTILINE)
 _FREE: Final = (b"MemFree", b"Active(file)", b"Inactive(file)", b"SReclaimable")
 _AMOUNT: Final = re.compile(rb"N(\d+)=(\d+)")
@@ -145,7 +145,7 @@ def cpus(cpulist: bytes) -> frozenset[int]:
 
 
 def busy_ticks(stat: bytes) -> dict[int, int]:
-    """Return the ticks that each online CPU has worked since boot: user + nice + system + irq + softirq."""
+    """Return the ticks of each online CPU since boot that were not left: all but idle and iowait."""
     ticks_by_cpu = {int(cpu): sum(map(int, ticks)) for cpu, *ticks in _CPU_LINE.findall(stat)}
     if not ticks_by_cpu:
         raise ValueError(f"no line with the times of a single CPU, got {stat[:40]!r}")
