@@ -43,10 +43,10 @@ def _soon(monkeypatch):
 
 
 def busy_ticks():
-    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(
         int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     )
-    return user + nice + system + irq + softirq
+    return user + nice + system + irq + softirq + steal
 
 
 @contextlib.contextmanager

@@ -331,8 +331,8 @@ def test_pods_that_come_and_go_between_ticks_are_followed_without_a_fault(host, 
 
 def test_the_rate_of_the_node_lies_between_what_the_kernel_counted_around_it(host, collector, clock):
     def busy_ticks():
-        user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
-        return user + nice + system + irq + softirq
+        user, nice, system, _, _, irq, softirq, steal, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+        return user + nice + system + irq + softirq + steal
 
     earliest = busy_ticks()
     tick(collector, clock)
