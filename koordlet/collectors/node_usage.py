@@ -1,7 +1,7 @@
 """CPU and memory of the whole node, from the host's /proc.
 
-CPU is the time not spent idle or waiting for I/O: user + nice + system + irq + softirq + steal. What the hypervisor steals
-is as far from the pods as what they use, and counts as that of the system: a machine without idle time is in use.
+CPU is the time not spent idle or waiting for I/O: user + nice + system + irq + softirq + steal. What the hypervisor
+steals is left to nobody, and counts as used by the system: a machine without idle time is full.
 Memory is MemTotal - MemAvailable, and with page cache MemTotal - MemFree. (`guest` time is part of `user`, and counted
 there.)
 
@@ -72,7 +72,7 @@ class UnreadableProc(Exception):
 
 
 def busy_cpu_seconds(proc_root: Path) -> float:
-    """Return the CPU time of all CPUs since boot that was not left, a whole number of clock ticks."""
+    """Return the time since boot that all CPUs spent working or stolen, a whole number of clock ticks."""
     return _read(f"{proc_root}/stat", _busy_seconds, "a first line of ten CPU times")
 
 

@@ -145,7 +145,7 @@ def cpus(cpulist: bytes) -> frozenset[int]:
 
 
 def busy_ticks(stat: bytes) -> dict[int, int]:
-    """Return the ticks of each online CPU since boot that were not left: all but idle and iowait."""
+    """Return the ticks that each online CPU spent working or stolen since boot: all but idle and iowait."""
     ticks_by_cpu = {int(cpu): sum(map(int, ticks)) for cpu, *ticks in _CPU_LINE.findall(stat)}
     if not ticks_by_cpu:
         raise ValueError(f"no line with the times of a single CPU, got {stat[:40]!r}")
