@@ -1,7 +1,7 @@
 """CPU and memory of the whole node, from the host's /proc.
 
 CPU is the time not spent idle or waiting for I/O: user + nice + system + irq + softirq + steal. What the hypervisor
-steals is left to nobody, and counts as used by the system: a machine without idle time is full.
+steals is left to no pod, and counts as used by the system: a machine without idle time is full.
 Memory is MemTotal - MemAvailable, and with page cache MemTotal - MemFree. (`guest` time is part of `user`, and counted
 there.)
 
