@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from api_types import names
 from api_types.node_metric import evaluation_report
-from fleet import findings
+from fleet import checks
+from fleet.checks import CheckVerdict
 from fleet.findings import Finding, FleetSnapshot
 from fleet.node_state import Amounts, NodeState
 from fleet.pod_state import total
@@ -37,8 +39,6 @@ class FleetView:
     """The newest snapshot, and the result of the last attempt to read one."""
 
     snapshot: FleetSnapshot | None = None
-    usage_limit_percent: float | None = None
-    """CPU usage above which LoadAwareScheduling places no pod; None where it is not known."""
     read_seconds: float = 0.0
     """Time that the snapshot took."""
     late_after_seconds: float = 60.0
@@ -51,6 +51,11 @@ class FleetView:
         """Return the nodes of the snapshot."""
         return (self.snapshot.nodes if self.snapshot else None) or ()
 
+    @property
+    def usage_limit_percent(self) -> float | None:
+        """Return the CPU usage above which LoadAwareScheduling places no pod; None where it is not known."""
+        return self.snapshot.usage_limits.get(names.CPU) if self.snapshot else None
+
     @functools.cached_property
     def totals(self) -> Mapping[str, Amounts]:
         """Return the sums over all nodes, by the field of NodeState."""
@@ -59,7 +64,12 @@ class FleetView:
     @functools.cached_property
     def findings(self) -> list[Finding]:
         """Return all findings, the worst first."""
-        return findings.find(self.snapshot) if self.snapshot else []
+        return checks.find(self.checks)
+
+    @functools.cached_property
+    def checks(self) -> list[CheckVerdict]:
+        """Return the result of every check."""
+        return list(checks.results(self.snapshot)) if self.snapshot else []
 
     @functools.cached_property
     def evaluations(self) -> Mapping[tuple[str, str], evaluation_report.Fleet]:

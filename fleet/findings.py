@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from api_types import names
+from api_types.kubernetes import pods, times
 from fleet import wire
 from fleet.finding_kinds import KINDS, FindingKind, Severity
 from fleet.node_state import NodeState
+from manager.mid_resource import explanation
+from manager.mid_resource.reasons import Reason
 from manager.slo_config import evaluation
 
 LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
@@ -29,6 +33,14 @@ class Unread(NamedTuple):
     """Whether a right is missing; otherwise the objects do not exist, or cannot be decoded."""
 
 
+class AdmissionRules(NamedTuple):
+    """What sets limits and scheduler of new Mid pods."""
+
+    mode: Literal["", "webhook", "policy"] = ""
+    valid_until: dt.datetime | None = None
+    """End of the newest certificate of the webhook that the API server trusts; None without one."""
+
+
 @dataclass(frozen=True)
 class Installation:
     """Objects of the suite in its namespace; a workload that is not installed is absent."""
@@ -36,7 +48,9 @@ class Installation:
     namespace: str
     kubernetes: str = ""
     workloads: Mapping[str, wire.WireWorkload] = field(default_factory=dict)
-    """koordlet, koord-manager and koord-scheduler."""
+    """koordlet, koord-manager, koord-scheduler and koord-admission."""
+    admission: AdmissionRules | None = None
+    """None where it was not read."""
     leader: str = ""
     renewed: dt.datetime | None = None
     outcome: evaluation.ConfigOutcome | None = None
@@ -69,6 +83,12 @@ class FleetSnapshot:
     nodes: tuple[NodeState, ...] | None = None
     installation: Installation | None = None
     unread: tuple[Unread, ...] = ()
+    usage_limits: Mapping[str, float] = field(default_factory=dict)
+    """Usage of a node in percent above which the scheduler places no pod, by resource; empty where it is not known."""
+    priority_classes: Sequence[wire.WirePriorityClass] | None = None
+    pending_pods: Sequence[pods.Pod] | None = None
+    refused_pods: Sequence[wire.WireEvent] | None = None
+    """Newest Event of each controller whose pods a rule of the suite refused lately, the newest first."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,10 +100,25 @@ class FleetSnapshot:
         """Check whether objects could not be read."""
         return any(gap.what == what for gap in self.unread)
 
+    def is_right_missing(self, what: str) -> bool:
+        """Check whether the caller may not read objects."""
+        return any(gap.what == what and gap.is_right for gap in self.unread)
+
+    def why_unread(self, what: str) -> str:
+        """Return why objects were not read, in words; empty where they were."""
+        return next((f"not read: {gap.why}" for gap in self.unread if gap.what == what), "")
+
 
 AGENT: Final = "koordlet"
 MANAGER: Final = "koord-manager"
 SCHEDULER: Final = "koord-scheduler"
+ADMISSION: Final = "koord-admission"
+PARTS: Final = {AGENT: "agent", MANAGER: "manager", SCHEDULER: "scheduler", ADMISSION: "admission"}
+"""Title of each workload."""
+MID_LIMITS: Final = "koord-suite-mid-limits"
+"""Webhook configuration, or policy and its binding, of the rules for new Mid pods."""
+LONG: Final = dt.timedelta(minutes=5)
+"""A pod that waits, or a node that is short, for less time needs no action."""
 _MOST_OF_A_KIND: Final = 3
 
 
@@ -95,6 +130,12 @@ class Finding:
     objects: tuple[str, ...] = ()
     """Names of nodes; empty where the finding is about the installation."""
     detail: str = ""
+    remedy: str = ""
+    """What to do about these objects, where the kind alone does not state it."""
+
+    def milder(self) -> Finding:
+        """Return the finding as a warning."""
+        return dataclasses.replace(self, kind=self.kind._replace(severity=Severity.WARNING))
 
     @property
     def sentence(self) -> str:
@@ -112,15 +153,9 @@ class Finding:
     @property
     def fix(self) -> str:
         """Return what to do about the first of the objects."""
+        if self.remedy:
+            return self.remedy
         return self.kind.fix.replace("NODE", self.objects[0]) if self.objects else self.kind.fix
-
-
-def find(snapshot: FleetSnapshot) -> list[Finding]:
-    """Return all findings, the worst first; notes are left out."""
-    everything = [*fleet_findings(snapshot.nodes or ())]
-    if snapshot.installation:
-        everything += installation_findings(snapshot.installation, snapshot)
-    return by_severity(finding for finding in everything if finding.kind.severity is not Severity.NOTE)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
@@ -129,11 +164,11 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: order.index(finding.kind.severity))
 
 
-def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
+def fleet_findings(snapshot: FleetSnapshot) -> list[Finding]:
     """Return the findings about nodes; more than a few of one kind are one finding."""
     groups: dict[str, list[Finding]] = defaultdict(list)
-    for node in nodes:
-        for finding in node_findings(node):
+    for node in snapshot.nodes or ():
+        for finding in node_findings(node, snapshot.usage_limits):
             groups[finding.kind.code].append(finding)
     findings: list[Finding] = []
     for group in groups.values():
@@ -142,9 +177,24 @@ def fleet_findings(nodes: Iterable[NodeState]) -> list[Finding]:
     return findings
 
 
-def node_findings(node: NodeState) -> Iterator[Finding]:
-    """Yield the findings about one node, notes among them."""
+def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield the findings about one node, notes among them; `usage_limits` are those of the cluster."""
     about = (node.name,)
+    hot = [
+        f"{resource} {used:.0f} %, limit {limit:g} %"
+        for resource, limit in (usage_limits if node.usage_limits is None else node.usage_limits).items()
+        if usage_limits and (used := node.used_percent(resource) or 0.0) > limit > 0
+    ]
+    if hot:
+        yield Finding(KINDS["NodesAboveThreshold"], about, ", ".join(hot))
+    if node.short and (node.short_seconds is None or node.short_seconds >= LONG.total_seconds()):
+        since = "" if node.short_seconds is None else f" for {times.short_age(node.short_seconds)}"
+        lacks = " and ".join(f"{explanation.amount(mid, lack)} of {mid}" for mid, lack in node.short.items())
+        yield Finding(KINDS["MidShort"], about, f"{lacks}{since}" + (f"; {node.eviction}" if node.eviction else ""))
+    if node.reason == Reason.COLOCATION_DISABLED and any(node.mid_requests):
+        yield Finding(KINDS["ColocationOffWithMidPods"], about)
+    for code, problem in node.problems:
+        yield Finding(KINDS[code], about, problem)
     if node.has_node and (kind := KINDS.get(node.reason)):
         yield Finding(kind, about, node.detail)
     if node.closed and (kind := KINDS.get(node.closed)):
@@ -157,23 +207,6 @@ def node_findings(node: NodeState) -> Iterator[Finding]:
             yield Finding(
                 kind, about, ": ".join(part for part in (node_condition.reason, node_condition.message) if part)
             )
-
-
-def installation_findings(installation: Installation, snapshot: FleetSnapshot) -> Iterator[Finding]:
-    """Yield the findings about the installation that a snapshot shows; `check` has more."""
-    agent, manager, scheduler = (installation.workloads.get(name) for name in (AGENT, MANAGER, SCHEDULER))
-    if agent and not 0 < agent.wanted == agent.ready:
-        ready, desired = agent.ready, agent.wanted
-        yield Finding(KINDS["AgentsReady"], detail=f"ready on {ready} of {desired} nodes")
-    if manager and not manager.ready:
-        yield Finding(KINDS["ManagerReady"], detail=f"0 of {manager.wanted} ready")
-    if scheduler and not scheduler.ready:
-        yield Finding(KINDS["SchedulerReady"], detail=f"0 of {scheduler.wanted} ready")
-    if manager and not installation.leader and not snapshot.is_unread(f"leases/{MANAGER}"):
-        yield Finding(KINDS["Leader"], detail=f"the Lease {MANAGER} has no holder")
-    if installation.skew():
-        yield Finding(KINDS["VersionSkew"], detail=installation.skew())
-    yield from configuration_findings(installation.outcome, snapshot.nodes or ())
 
 
 def configuration_findings(

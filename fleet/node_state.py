@@ -6,12 +6,15 @@ that the report lacks are those of the status annotation, which the manager coun
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from api_types import names
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import evaluation_report, mid_report
 from api_types.node_metric.evaluation_report import Packed
@@ -21,7 +24,7 @@ from fleet import wire
 from manager.cache import store
 from manager.mid_resource import decision, formula
 from manager.mid_resource.explanation import Term
-from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
+from manager.mid_resource.reasons import PROBLEM_CODES, RESERVATION_IGNORED, STATUS, TEXTS, Reason, Status
 from manager.slo_config import explanation, strategy
 from manager.slo_config.evaluation import ConfigOutcome
 
@@ -69,6 +72,16 @@ class NodeState:
     warm_pods: int | None = None
     conditions: tuple[wire.WireCondition, ...] = ()
     """Conditions of the report that are a fault."""
+    problems: tuple[tuple[str, str], ...] = ()
+    """Code and sentence of what is refused or unlikely in annotations and labels of the node."""
+    short: Mapping[str, int] = field(default_factory=dict)
+    """What Mid pods request more than is calculated, by the Mid resource."""
+    short_seconds: float | None = None
+    """How long it has been short; None where that is not recorded."""
+    eviction: str = ""
+    """What would be evicted next for it, as a sentence; empty where it was not read."""
+    usage_limits: Mapping[str, float] | None = None
+    """Usage in percent above which the scheduler places no pod, by the node's own annotation; None without one."""
     report_interval_seconds: float | None = None
     """How often the agent is to report."""
     evaluation: Packed | None = None
@@ -118,6 +131,9 @@ def combine(
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,
         conditions=tuple(_faults(report.conditions or ())),
+        problems=tuple(_problems(node)) if node else (),
+        **_shortage(written, status, now),
+        usage_limits=_own_limits(node) if node else None,
         report_interval_seconds=_report_interval(metric),
         evaluation=evaluation_report.pack(prediction.evaluation) if prediction and prediction.evaluation else None,
         has_node=node is not None,
@@ -153,6 +169,39 @@ def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondi
         is_fault = "False" if node_condition.type == "Ready" else "True"
         if node_condition.type.endswith(("Ready", "Degraded", "Throttled")) and node_condition.status == is_fault:
             yield node_condition
+
+
+def _problems(node: store.StoredNode) -> Iterator[tuple[str, str]]:
+    """Yield what the manager records as Events on the node."""
+    labels, annotations = pods.label_map(node.metadata), pods.annotation_map(node.metadata)
+    for layer in strategy.node_layers(labels, annotations):
+        for problem in layer.problems:
+            yield PROBLEM_CODES[problem.effect], f"{layer.name}: {problem.with_effect()}"
+    for problem in node_reservation.annotated(annotations).problems:
+        yield RESERVATION_IGNORED, problem.with_effect()
+
+
+def _own_limits(node: store.StoredNode) -> Mapping[str, float] | None:
+    """Return the thresholds of the node's annotation; None where they are absent, or ignored for their shape."""
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
+        document = json.loads(pods.annotation_map(node.metadata).get(names.ANNOTATION_USAGE_THRESHOLDS, "{}"))
+        limits = {key.lower(): value for key, value in document.items()}.get("usagethresholds")
+        if limits and all(isinstance(limit, int) for limit in limits.values()):
+            return dict(limits)
+    return None
+
+
+def _shortage(written: MidStatus | None, status: str, now: dt.datetime) -> dict[str, Any]:
+    """Return what a calculated node lacks, and for how long."""
+    if written is None or status == Status.WITHDRAWN:
+        return {}
+    lines = written.resources.items()
+    lacks = {mid: (line.allocated_mid or 0) - line.calculated for mid, line in lines if line.calculated is not None}
+    since = times.parse_rfc3339_or_none(written.floor_before)
+    return {
+        "short": {mid: lack for mid, lack in lacks.items() if lack > 0},
+        "short_seconds": (now - since).total_seconds() if since else None,
+    }
 
 
 def _allocatable(node: store.StoredNode | None) -> Amounts:

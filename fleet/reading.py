@@ -7,8 +7,10 @@ Every function raises errors.ApiServerError where the apiserver does not answer.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
-from collections.abc import AsyncIterator, Callable, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from api_types import names
@@ -16,16 +18,42 @@ from api_types.kubernetes import pods, times
 from api_types.kubernetes.pods import Pod
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
-from fleet import node_state, pod_state, scheduler_config, wire
-from fleet.findings import AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, Installation, Unread
+from fleet import admission_rules, mid_explanation, node_state, pod_state, scheduler_config, wire
+from fleet.findings import (
+    ADMISSION,
+    AGENT,
+    LAST_GOOD_CONFIG,
+    MANAGER,
+    MID_LIMITS,
+    SCHEDULER,
+    AdmissionRules,
+    FleetSnapshot,
+    Installation,
+    Unread,
+)
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.scheduler_config import SchedulerConfig
 from manager import lease
 from manager.cache import store
+from manager.mid_resource import decision
 from manager.slo_config import evaluation
 
 T = TypeVar("T")
-WORKLOADS: Final = {AGENT: resources.DAEMON_SETS, MANAGER: resources.DEPLOYMENTS, SCHEDULER: resources.DEPLOYMENTS}
+WORKLOADS: Final = {
+    AGENT: resources.DAEMON_SETS,
+    MANAGER: resources.DEPLOYMENTS,
+    SCHEDULER: resources.DEPLOYMENTS,
+    ADMISSION: resources.DEPLOYMENTS,
+}
+PRIORITY_CLASSES: Final = resources.Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+_OWN_RULE: Final = re.compile(r"'koord-suite-[a-z-]{1,40}'|koord-suite\.io")
+_REFUSED_SECONDS: Final = 1_200.0
+"""Longer than the longest pause between two attempts of a controller."""
+_MOST_REFUSED: Final = 100
+_MOST_SHORT: Final = 3
+"""Nodes short of Mid whose pods are read, to name what would be evicted."""
 _MANAGER: Final = f"{resources.DEPLOYMENTS.plural}/{MANAGER}"
 _NO_CONFIG: Final = SchedulerConfig()
 _VERSION: Final = errors.Call("GET", "/version", "get", "version")
@@ -56,10 +84,41 @@ class Reader:
             if not is_optional:
                 self.unread.append(Unread(what, str(error)))
 
-    async def nodes(self, label_selector: str | None = None) -> tuple[NodeState, ...] | None:
-        """Return the state of every node that the selector matches; None where neither kind may be read."""
-        pairs = self.pairs(label_selector)
-        states = [node_state.combine(name, node, metric, self.now) async for name, node, metric in pairs]
+    async def snapshot(self, namespace: str) -> FleetSnapshot:
+        """Read everything that the checks need; `namespace` is that of the suite."""
+        nodes, installed = await self.nodes(explains_short=True), await self.installation(namespace)
+        pending = classes = None
+        with self.attempt("priorityclasses"):
+            classes = (await objects.list_all(self.api, PRIORITY_CLASSES, decode=wire.WirePriorityClass)).items
+        with self.attempt("pods"):
+            selector = "status.phase=Pending"
+            pending = (await objects.list_all(self.api, resources.PODS, field_selector=selector, decode=Pod)).items
+        refused = await self._refused_pods()
+        limits = await self.usage_limits(namespace)
+        return FleetSnapshot(
+            self.now, self.api.server, nodes, installed, tuple(self.unread), limits, classes, pending, refused
+        )
+
+    async def nodes(
+        self, label_selector: str | None = None, *, explains_short: bool = False
+    ) -> tuple[NodeState, ...] | None:
+        """Return the state of every node that the selector matches; None where neither kind may be read.
+
+        With `explains_short`, the first nodes that are short of Mid have the pod that would be evicted.
+        """
+        states = []
+        explained = 0
+        async for name, node, metric in self.pairs(label_selector):
+            state = node_state.combine(name, node, metric, self.now)
+            if explains_short and state.short and node and explained < _MOST_SHORT:
+                explained += 1
+                with self.attempt("pods"):
+                    policy = decision.spec_policy(metric) if metric else None
+                    sentences = await mid_explanation.explain_eviction(self.api, node, metric, policy, self.now)
+                    state = dataclasses.replace(
+                        state, eviction=next((text for text in sentences if "next, " in text), "")
+                    )
+            states.append(state)
         if self._is_unread("nodes") and self._is_unread("nodemetrics"):
             return None
         return tuple(sorted(states, key=lambda state: state.name))
@@ -72,7 +131,9 @@ class Reader:
         selector = objects.selectors(None, label_selector)
         with self.attempt("nodes"):
             async for node in self._each(resources.NODES, pods.Node, parameters=selector):
-                nodes[node.metadata.name] = store.with_mid_status(store.with_read_annotations(node))
+                nodes[node.metadata.name] = store.with_mid_status(
+                    store.with_read_annotations(node, names.ANNOTATION_USAGE_THRESHOLDS)
+                )
         if selector and self._is_unread("nodes"):
             return
         with_reports = set[str]()
@@ -148,10 +209,27 @@ class Reader:
                 return scheduler_config.read((config_map.data or {}).get(scheduler_config.KEY, ""))
         return SchedulerConfig()
 
-    async def usage_limit(self, suite_namespace: str) -> float | None:
-        """Read the CPU usage above which the scheduler places no pod; None, without a note, where it is not known."""
+    async def usage_limits(self, suite_namespace: str) -> Mapping[str, float]:
+        """Read the usage above which the scheduler places no pod; empty, without a note, where it is not known."""
         config = await Reader(self.api, self.now).scheduler_config(suite_namespace)
-        return config.usage_limit_percent
+        return config.usage_limits
+
+    async def _refused_pods(self) -> tuple[wire.WireEvent, ...] | None:
+        """Read the newest Event of each controller whose pods a rule of the suite refused lately."""
+        newest: dict[tuple[str, str], wire.WireEvent] = {}
+        with self.attempt("events"):
+            selector = objects.selectors("reason=FailedCreate", None)
+            async for event in self._each(resources.EVENTS, wire.WireEvent, parameters=selector):
+                time, about = event.time, (event.involved_object.kind, event.key)
+                if time is None or not -_REFUSED_SECONDS < (self.now - time).total_seconds() < _REFUSED_SECONDS:
+                    continue
+                before = newest.get(about)
+                is_newer = before is None or (before.time or time) < time
+                if is_newer and _OWN_RULE.search(event.message) and (before or len(newest) < _MOST_REFUSED):
+                    newest[about] = event
+        if self._is_unread("events"):
+            return None
+        return tuple(sorted(newest.values(), key=lambda event: event.time or self.now, reverse=True))
 
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
@@ -188,7 +266,7 @@ class Reader:
         holder, renewed = "", None
         workloads: dict[str, wire.WireWorkload] = {}
         for name, resource in WORKLOADS.items():
-            with self.attempt(f"{resource.plural}/{name}"):
+            with self.attempt(f"{resource.plural}/{name}", is_optional=name == ADMISSION):
                 workload = await objects.get(self.api, resource, name, namespace=namespace, decode=wire.WireWorkload)
                 workloads[name] = workload
         with self.attempt(f"leases/{MANAGER}"):
@@ -200,12 +278,29 @@ class Reader:
             namespace=namespace,
             kubernetes=await self.kubernetes(),
             workloads=workloads,
+            admission=await self._admission_rules(),
             leader=holder,
             renewed=renewed,
             outcome=await self.configuration(namespace, config_map),
             config_map=config_map,
             kept_in=LAST_GOOD_CONFIG,
         )
+
+    async def _admission_rules(self) -> AdmissionRules | None:
+        """Read what sets limits and scheduler of new Mid pods; None where it may not be read."""
+        rules = [admission_rules.WEBHOOKS, *admission_rules.POLICY_BINDINGS]
+        for kind in rules:
+            with self.attempt(f"{kind.plural}/{MID_LIMITS}", is_optional=True):
+                read = await objects.get(self.api, kind, MID_LIMITS, decode=wire.WireWebhooks)
+                is_webhook = kind is rules[0]
+                return (
+                    AdmissionRules("webhook", admission_rules.valid_until(read))
+                    if is_webhook
+                    else AdmissionRules("policy")
+                )
+        if any(self._is_unread(f"{kind.plural}/{MID_LIMITS}") for kind in rules):
+            return None
+        return AdmissionRules()
 
     async def kubernetes(self) -> str:
         """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import quota
 from fleet.node_state import UNKNOWN, Amounts
@@ -26,7 +27,7 @@ PLUGINS: Final = frozenset(
      "LoadRiskAwareCommitment", "Peaks")
 )  # fmt: skip
 """Names that a profile of the plugin has."""
-_DEFAULT_LIMIT_PERCENT: Final = 65
+_DEFAULT_LIMITS: Final = {names.CPU: 65, names.MEMORY: 95}
 
 
 class SchedulerConfig(NamedTuple):
@@ -34,8 +35,8 @@ class SchedulerConfig(NamedTuple):
 
     default_quota: Amounts = UNKNOWN
     """Mid quota of a namespace without an annotation; an amount that is None is not limited."""
-    usage_limit_percent: float | None = None
-    """CPU usage of a node above which LoadAwareScheduling places no pod; None where it does not check it."""
+    usage_limits: Mapping[str, float] = {}
+    """Usage of a node in percent above which LoadAwareScheduling places no pod, by resource; empty without a check."""
     namespace_quotas: bool = True
     """Whether the annotation mid-quota of Namespaces counts."""
 
@@ -49,7 +50,7 @@ def read(text: str) -> SchedulerConfig:
         profile = _profile(document)
         quotas = _args(profile, _QUOTAS)
         default = Amounts(*quota.from_document(quotas.get("defaultQuota") or {}))
-        return SchedulerConfig(default, _usage_limit(profile), quotas.get("namespaceQuotas") is not False)
+        return SchedulerConfig(default, _usage_limits(profile), quotas.get("namespaceQuotas") is not False)
     except (yaml.YAMLError, ValueError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
         return SchedulerConfig()
 
@@ -76,12 +77,12 @@ def _args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
     return {}
 
 
-def _usage_limit(profile: Mapping[str, Any]) -> float | None:
+def _usage_limits(profile: Mapping[str, Any]) -> Mapping[str, float]:
     if not _is_filter(profile.get("plugins") or {}):
-        return None
-    thresholds = _args(profile, _LOAD).get("usageThresholds") or {"cpu": _DEFAULT_LIMIT_PERCENT}
-    limit = thresholds.get("cpu") or 0
-    return limit if 0 < limit <= 100 else None
+        return {}
+    thresholds = _args(profile, _LOAD).get("usageThresholds") or _DEFAULT_LIMITS
+    limits = {resource: thresholds.get(resource) or 0 for resource in (names.CPU, names.MEMORY)}
+    return {resource: limit for resource, limit in limits.items() if 0 < limit <= 100}
 
 
 def _is_filter(plugins: Mapping[str, Any]) -> bool:

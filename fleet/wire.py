@@ -137,6 +137,25 @@ class WirePriorityClass(msgspec.Struct, frozen=True):
     value: int = 0
 
 
+class WebhookClient(msgspec.Struct, rename="camel", frozen=True):
+    """How the API server reaches a webhook."""
+
+    ca_bundle: bytes = b""
+    """Certificates that it trusts, as PEM."""
+
+
+class WireWebhook(msgspec.Struct, rename="camel", frozen=True):
+    """One webhook of a configuration."""
+
+    client_config: WebhookClient = WebhookClient()
+
+
+class WireWebhooks(msgspec.Struct, frozen=True):
+    """A webhook configuration."""
+
+    webhooks: list[WireWebhook] | None = None
+
+
 class WireVersion(msgspec.Struct, rename="camel", frozen=True):
     """Answer of `/version`."""
 
@@ -161,6 +180,11 @@ class WireEvent(msgspec.Struct, rename="camel", frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
     metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+    @property
+    def key(self) -> str:
+        """Return namespace and name of its object."""
+        return f"{self.metadata.namespace}/{self.involved_object.name}"
 
     @property
     def time(self) -> dt.datetime | None:

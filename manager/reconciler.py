@@ -11,19 +11,16 @@ from dataclasses import dataclass
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.colocation.problem import Effect
 from api_types.kubernetes import pods
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import Availability, ClusterStore
 from manager.events import EventRecorder
 from manager.mid_resource.controller import MidController
-from manager.mid_resource.reasons import RESERVATION_IGNORED
+from manager.mid_resource.reasons import PROBLEM_CODES, RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
 from manager.slo_config.controller import ConfigController, ConfigReporter
 from manager.slo_config.strategy import NodeStrategy
-
-_REASONS = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStrategyAdvice"}
 
 
 @dataclass(eq=False)
@@ -103,7 +100,8 @@ class Reconciler:
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""
         name = node.metadata.name
-        texts = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
+        problems = strategy.problems
+        texts = {f"{where}: {problem.with_effect()}": PROBLEM_CODES[problem.effect] for where, problem in problems}
         reserved = node_reservation.annotated(pods.annotation_map(node.metadata))
         texts |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
         uid, reported = self._reported.get(name, ("", ()))

@@ -76,6 +76,11 @@ def rounded_age(seconds: float) -> tuple[int, str]:
     return count, "s"
 
 
+def short_age(seconds: float) -> str:
+    """Format an age as kubectl does."""
+    return "{}{}".format(*rounded_age(seconds))
+
+
 def parse_rfc3339(text: str) -> dt.datetime:
     """Parse a time, in the zone that it names. Raises ValueError, also for a time without a zone."""
     time = dt.datetime.fromisoformat(text)

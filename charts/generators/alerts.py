@@ -45,6 +45,13 @@ ALERTS: Final = (
         1, AlertSeverity.CRITICAL, "no-manager-leads",
     ),
     Alert(
+        "KoordAdmissionDown", "no rules run for new Mid pods, or the certificate of koord-admission ends",
+        "absent(koord_admission_certificate_end_timestamp_seconds) and on() "
+        "present_over_time(koord_admission_certificate_end_timestamp_seconds[1d])"
+        " or min(koord_admission_certificate_end_timestamp_seconds) - time() < 30 * 86400",
+        5, AlertSeverity.CRITICAL, "no-admission-rules-run",
+    ),
+    Alert(
         "KoordConfigurationRefused", "the configuration is refused",
         'sum(koord_manager_config_state{state="refused"}) > 0',
         0, AlertSeverity.WARNING, "an-edit-has-no-effect",
@@ -190,6 +197,7 @@ ALERTS: Final = (
 _BY_REASON: Final = "{{ $labels.reason }}"
 FINDINGS: Final[Mapping[str, str]] = {
     "KoordNoManagerLeads": "Leader",
+    "KoordAdmissionDown": "AdmissionReady",
     "KoordConfigurationRefused": "ColocationConfigRejected",
     "KoordNodesMisconfigured": "NodeStrategyIgnored",
     "KoordMidWithdrawn": _BY_REASON,
@@ -199,7 +207,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "KoordMidOverwritten": "MidResourcesReverted",
     "KoordSchemaDropsFields": "NodeMetricFieldsDropped",
     "KoordEvictionRefused": "MidEvictionRefused",
-    "KoordNodeStaysShort": "MidEvictionWithoutPod",
+    "KoordNodeStaysShort": "MidShort",
     "KoordForecastsTooLow": "ForecastsTooLow",
     "KoordReportsFail": "Reports",
     "KoordCheckpointFails": "HistoryInMemoryOnly",

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 
 from apiserver_client import connection, errors, session
 from component_base import clock
-from console.cluster import reading
 from console.history.memory import History
 from console.view import FleetView
+from fleet.reading import Reader
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Poller:
         """Read a snapshot; return the pause before the next one."""
         began, now = time.monotonic(), clock.utc_now()
         try:
-            snapshot, limit = await reading.snapshot(api, self.namespace, now)
+            snapshot = await Reader(api, now).snapshot(self.namespace)
         except errors.ApiServerError as error:
             log.warning("no snapshot of %s: %s; trying again", self.server, error)
             self.view = dataclasses.replace(self.view, error=str(error))
@@ -138,7 +138,7 @@ class Poller:
             return max(self._interval_seconds, error.retry_after_seconds or 0.0)
         took = time.monotonic() - began
         pause = max(self._interval_seconds, _PAUSE_FACTOR * took)
-        self.view = FleetView(snapshot, limit, took, _LATE_INTERVALS * (pause + took)).prepared()
+        self.view = FleetView(snapshot, took, _LATE_INTERVALS * (pause + took)).prepared()
         if snapshot.nodes is not None:
             self.history.record(now.timestamp(), snapshot.nodes)
         self.first.set()

@@ -17,7 +17,7 @@ from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from console.cluster.details import DetailedNodeMetric, Listed, NodeDetail, PendingPod, Records
 from fleet import mid_explanation, node_state, port_forward, wire
-from fleet.findings import SCHEDULER, FleetSnapshot, Unread
+from fleet.findings import SCHEDULER, Unread
 from fleet.pod_state import NamespaceState
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import Reader
@@ -32,15 +32,6 @@ _MOST_LISTED: Final = 500
 _OF_NODES: Final = "default"
 """Namespace of Events on objects that have none."""
 _BY_MANAGER: Final = f"reportingComponent={REPORTER}"
-
-
-async def snapshot(api: session.Session, namespace: str, now: dt.datetime) -> tuple[FleetSnapshot, float | None]:
-    """Read nodes, reports and installation, and the usage threshold of the scheduler, None where it is not known."""
-    reader = Reader(api, now)
-    nodes = await reader.nodes()
-    installation = await reader.installation(namespace)
-    snapshot = FleetSnapshot(now, api.server, nodes, installation, tuple(reader.unread))
-    return snapshot, await reader.usage_limit(namespace)
 
 
 async def node(api: session.Session, name: str, now: dt.datetime, outcome: ConfigOutcome | None = None) -> NodeDetail:

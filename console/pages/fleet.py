@@ -8,6 +8,7 @@ from typing import Any, Final
 from console.pages import shown
 from console.pages.shown import BarLane, part
 from console.view import FleetView
+from fleet import checks
 from fleet.node_state import Amounts, NodeState, percent
 
 PAGE_SIZE: Final = 50
@@ -42,6 +43,7 @@ def context(view: FleetView, query: str, sort: str, page: str, namespace: str) -
         "more_findings": max(len(attention) - _MOST_FINDINGS, 0),
         "bins": _bins(nodes),
         "limit": view.usage_limit_percent,
+        "checked": checks.summary(view.checks),
         "rows": _rows(ordered[chosen.rows]),
         "first": chosen.rows.start + 1,
         "matching": len(ordered),

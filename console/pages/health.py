@@ -10,8 +10,8 @@ from typing import Any, Final
 from console.cluster.details import Listed
 from console.pages import shown
 from console.view import FleetView
-from fleet import wire
-from fleet.findings import AGENT, MANAGER, SCHEDULER, Installation
+from fleet import checks, wire
+from fleet.findings import ADMISSION, AGENT, MANAGER, PARTS, AdmissionRules, Installation
 from manager.slo_config import evaluation
 
 _MOST_EVENTS: Final = 20
@@ -24,11 +24,9 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
     installed = (snapshot.installation if snapshot else None) or Installation(namespace)
     count = len(view.findings)
     return {
-        "headline": f"{count} finding{'' if count == 1 else 's'}" if count else "Nothing is wrong in what was read",
-        "parts": [
-            _part(installed, name, title, now)
-            for name, title in ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler"))
-        ],
+        "headline": f"{count} finding{'' if count == 1 else 's'}" if count else checks.summary(view.checks),
+        "checked": checks.summary(view.checks),
+        "parts": [_part(installed, name, title, now) for name, title in PARTS.items()],
         "kubernetes": installed.kubernetes or shown.UNKNOWN,
         "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
         if installed.outcome
@@ -55,6 +53,8 @@ def _document(installed: Installation) -> str:
 def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:
     workload = installed.workloads.get(name)
     values = {"title": title, "name": name, "ready": "", "version": "", "more": ""}
+    if name == ADMISSION and installed.admission == AdmissionRules("policy"):
+        return {**values, "style": "ok", "sign": "✔", "word": "a policy does its work"}
     if workload is None:
         return {**values, "style": "off", "sign": shown.UNKNOWN, "word": "not found"}
     ready, desired = workload.ready, workload.wanted

@@ -51,6 +51,8 @@ def context(
     """Return the values of the template; `detail` is None where it could not be read."""
     read = detail or NodeDetail()
     report = read.report or DetailedReport()
+    limits = view.snapshot.usage_limits if view.snapshot else {}
+    about = findings.by_severity(findings.node_findings(node, limits))
     return {
         "node": node,
         "headline": _headline(node, read.explanation),
@@ -58,10 +60,7 @@ def context(
         "closed": read.explanation.closed if read.explanation else "",
         "newest": _newest(read.explanation),
         "eviction": read.explanation.eviction if read.explanation else (),
-        "findings": shown.items(
-            (finding for finding in findings.by_severity(findings.node_findings(node)) if not shown.is_fine(finding)),
-            namespace,
-        ),
+        "findings": shown.items((finding for finding in about if not shown.is_fine(finding)), namespace),
         "bar": shown.usage_bar(node),
         "limit": view.usage_limit_percent,
         "facts": _facts(node),

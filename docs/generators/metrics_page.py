@@ -21,6 +21,7 @@ from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.writer import PointQueue, Writer
 from koordlet.metrics.agent import ExporterCollector
 from koordlet.settings import KoordletSettings
+from manager.cli.admission import webhook
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
@@ -33,9 +34,9 @@ from scheduler_plugin.plugins.trimaran.feed import FallbackCollector
 
 _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on
-9317, the scheduler plugin on 10262, a separate load watcher on its `--http-port`. Labels have values of fixed sets,
-except `node`, `namespace` and `pod`. Counters exist from the start as 0, and their names end in `_total`. Each program
-also serves the usual `process_*` and `python_*` metrics.
+9317, koord-admission on 9318, the scheduler plugin on 10262, a separate load watcher on its `--http-port`. Labels have
+values of fixed sets, except `node`, `namespace` and `pod`. Counters exist from the start as 0, and their names end in
+`_total`. Each program also serves the usual `process_*` and `python_*` metrics.
 """
 
 
@@ -88,6 +89,13 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     return registry
 
 
+def admission_registry() -> CollectorRegistry:
+    """Return the registry of koord-admission."""
+    registry = CollectorRegistry()
+    webhook.certificate_gauge(registry)
+    return registry
+
+
 def load_watcher_registry() -> CollectorRegistry:
     """Return the registry of a load watcher."""
     registry = CollectorRegistry()
@@ -105,6 +113,7 @@ def console_registry() -> CollectorRegistry:
 REGISTRIES: Final[dict[str, Callable[[], CollectorRegistry]]] = {
     "koordlet": koordlet_registry,
     "koord-manager": manager_registry,
+    "koord-admission": admission_registry,
     "scheduler plugin": scheduler_plugin_registry,
     "load watcher": load_watcher_registry,
     "console": console_registry,

@@ -22,13 +22,14 @@ import msgspec
 from apiserver_client import decoding, errors, objects, resources, session
 from component_base import clock
 from fleet import port_forward
-from fleet.findings import AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER
+from fleet.admission_rules import RULES
+from fleet.findings import ADMISSION, AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import WORKLOADS, Reader
-from koordctl.cli import command, flags
+from koordctl.cli import command, flags, status
 from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
 from koordctl.cli.command import ProgressLine
-from koordctl.cli.document import AnswerDocument
+from koordctl.cli.document import AnswerDocument, to_wire
 
 FOLDER: Final = "koord-bundle"
 MOST_BYTES: Final = 64 * 2**20
@@ -90,8 +91,15 @@ MOST_AGENTS: Final = 5
 MOST_OTHERS: Final = 10
 _LOG_LINES: Final = 3_000
 _LOG_BYTES: Final = 2 * 2**20
-_PAGES: Final = {AGENT: (9316, ("/metrics",)), MANAGER: (9317, ("/metrics",)), SCHEDULER: (10262, ("/metrics",))}
+_PAGES: Final = {
+    AGENT: (9316, ("/metrics",)),
+    MANAGER: (9317, ("/metrics",)),
+    SCHEDULER: (10262, ("/metrics",)),
+    ADMISSION: (9318, ("/metrics",)),
+}
 """Port and pages of each part."""
+_OWN: Final = "koord-suite-"
+"""Beginning of the names of the suite's rules of admission."""
 _DECISIONS: Final = (10263, ("/debug/pods/", "/debug/nodes/", "/debug/config"))
 """Port and pages of the scheduler that it serves on its loopback address only: the decision records."""
 Pod = Mapping[str, Any]
@@ -124,6 +132,8 @@ class BundleCollector:
         for name in (MANAGER, SCHEDULER):
             await self._single(f"leases/{name}.json", resources.LEASES, name)
         await self._listed("events.jsonl", resources.EVENTS, self._namespace)
+        for rule in RULES:
+            await self._listed(f"admission/{rule.plural}.jsonl", rule, of=_OWN)
         for part in _PAGES:
             pods = await self._pods(part)
             for pod in pods:
@@ -145,8 +155,10 @@ class BundleCollector:
             document = await objects.get(self._api, resource, name, namespace=self._namespace)
             self._archive.add(file, json.dumps(scrubbed_item(document), indent=1))
 
-    async def _listed(self, file: str, resource: resources.Resource, namespace: str | None = None) -> None:
-        """Add a list, one object in a line, as far as there is room; no more than one object is kept decoded."""
+    async def _listed(
+        self, file: str, resource: resources.Resource, namespace: str | None = None, of: str = ""
+    ) -> None:
+        """Add the objects whose name begins with `of`, one in a line, as far as there is room; one is kept decoded."""
         with self._attempt(file):
             lines, size = list[str](), 0
             items = objects.list_items(self._api, resource, namespace=namespace, parameters={})
@@ -154,7 +166,10 @@ class BundleCollector:
                 async for raw in items:
                     if isinstance(raw, decoding.PageMetadata):
                         continue
-                    line = f"{json.dumps(scrubbed_item(msgspec.json.decode(raw)))}\n"
+                    item = msgspec.json.decode(raw)
+                    if not item["metadata"]["name"].startswith(of):
+                        continue
+                    line = f"{json.dumps(scrubbed_item(item))}\n"
                     size += len(line)
                     if size > self._archive.most_bytes:
                         self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
@@ -181,10 +196,11 @@ class BundleCollector:
     async def _logs(self, pod: Pod) -> None:
         name = pod["metadata"]["name"]
         request = objects.call("GET", "get", resources.PODS, name, self._namespace, subresource="log")
-        for status in (pod.get("status") or {}).get("containerStatuses") or ():
-            for previous in (False, True) if status.get("restartCount") else (False,):
-                file = f"logs/{name}-{status['name']}{'-previous' if previous else ''}.log"
-                limits = {"container": status["name"], "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
+        state = pod.get("status") or {}
+        for container in (*(state.get("initContainerStatuses") or ()), *(state.get("containerStatuses") or ())):
+            for previous in (False, True) if container.get("restartCount") else (False,):
+                file = f"logs/{name}-{container['name']}{'-previous' if previous else ''}.log"
+                limits = {"container": container["name"], "tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES)}
                 parameters = {**limits, "timestamps": "true", **({"previous": "true"} if previous else {})}
                 with self._attempt(file):
                     log = await self._api.send(request, parameters=parameters, accept="*/*")
@@ -214,7 +230,8 @@ _PATTERNS: Final = (
     (re.compile(r"""(\w://)[^\s@"']{1,300}@"""), rf"\1{REMOVED}@"),
     (
         re.compile(
-            rf"""((?:{_SECRET.pattern})[\w.-]{{0,40}}["']?\s{{0,5}}[:=]\s{{0,5}})("[^"\n]*"|'[^'\n]*'|[^\s,;&}}]+)""",
+            rf"""((?:{_SECRET.pattern})[\w.-]{{0,40}}["']?\s{{0,5}}[:=]\s{{0,5}}(?:seen )?)"""
+            r"""("[^"\n]*"|'[^'\n]*'|[^\s,;&}]+)""",
             re.IGNORECASE,
         ),
         rf"\1{REMOVED}",
@@ -303,6 +320,8 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
             raise command.NotRead("\n".join(f"not read: {text}" for text in archive.missing))
+        found = status.answer(await reader.snapshot(options.namespace))
+        archive.add("status.json", json.dumps(scrubbed_item(to_wire(found.data)), indent=1))
     return answer(path, archive)
 
 

@@ -15,11 +15,11 @@ from click import BadParameter, Choice, Option
 
 from apiserver_client import errors, session
 from component_base import clock
+from fleet.checks import CheckVerdict
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
 from koordctl.check import installed, reading
 from koordctl.check import results as of
-from koordctl.check.results import CheckVerdict
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
 from koordctl.cli.command import ProgressLine

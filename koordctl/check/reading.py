@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import times
 from apiserver_client import objects, resources, session
 from fleet import scheduler_config, wire
-from fleet.findings import AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, FleetSnapshot
-from fleet.reading import Reader
+from fleet.admission_rules import RULES
+from fleet.findings import (
+    ADMISSION,
+    AGENT,
+    LAST_GOOD_CONFIG,
+    MANAGER,
+    SCHEDULER,
+    FleetSnapshot,
+    Installation,
+)
+from fleet.reading import PRIORITY_CLASSES, Reader
 from manager import lease
 
 
@@ -49,9 +59,11 @@ VIEWER: Final = (
     Right("get", "daemonsets", "apps", in_namespace=True, name=AGENT),
     Right("get", "deployments", "apps", in_namespace=True, name=MANAGER),
     Right("get", "deployments", "apps", in_namespace=True, name=SCHEDULER),
+    Right("get", "deployments", "apps", in_namespace=True, name=ADMISSION),
+    *(Right(verb, rule.plural, rule.group) for rule in RULES for verb in ("get", "list")),
     Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=MANAGER),
     Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=SCHEDULER),
-    Right("list", "events", in_namespace=True),
+    Right("list", "events"),
     Right("get", "pods/log", in_namespace=True),
     Right("create", "pods/portforward", in_namespace=True),
 )
@@ -102,8 +114,6 @@ class CheckInputs:
     """Schema of NodeMetric as the apiserver serves it; None where it serves none."""
     renewed_again: dt.datetime | None = None
     """Time of the Lease a few seconds later."""
-    priority_classes: Sequence[wire.WirePriorityClass] | None = None
-    waiting_mid_pods: Sequence[pods.Pod] | None = None
     missing_rights: Sequence[Right] = ()
 
 
@@ -123,9 +133,6 @@ class PreInstallInputs:
 
 RENEWAL_SECONDS: Final = 3.0
 """Longer than the time between two renewals of a leader."""
-PRIORITY_CLASSES: Final = resources.Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
-)
 
 
 async def read(
@@ -140,24 +147,12 @@ async def read(
     Of the `candidates` those are returned that the caller lacks.
     """
     reader = Reader(api, now)
-    installed = await reader.installation(namespace)
-    nodes = await reader.nodes()
+    snapshot = await reader.snapshot(namespace)
+    installed = snapshot.installation or Installation(namespace)
     missing = await missing_rights(api, with_config_map(candidates, installed.config_map), namespace)
-    classes = waiting = None
-    with reader.attempt("priorityclasses"):
-        classes = (await objects.list_all(api, PRIORITY_CLASSES, decode=wire.WirePriorityClass)).items
-    with reader.attempt("pods"):
-        selector = "status.phase=Pending"
-        waiting = (await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod)).items
     renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
-    return CheckInputs(
-        FleetSnapshot(now, api.server, nodes, installed, tuple(reader.unread)),
-        await _served(api, reader),
-        renewed,
-        classes,
-        waiting,
-        missing,
-    )
+    served = await _served(api, reader)
+    return CheckInputs(dataclasses.replace(snapshot, unread=tuple(reader.unread)), served, renewed, missing)
 
 
 async def _renewed_again(

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
-from fleet.finding_kinds import KINDS, Category, FindingKind, Severity
+from fleet.checks import CheckVerdict, Verdict
+from fleet.finding_kinds import Category
 from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument, Part
 
 PAGE: Final = "docs/operations/findings.md"
 """Page with a section for each code."""
-
-
-class Verdict(enum.StrEnum):
-    """Result of a check."""
-
-    FAILED = "failed"
-    WARNING = "warning"
-    PASSED = "passed"
-    SKIPPED = "skipped"
-    """Not installed, or not to be read by the caller."""
 
 
 SIGNS: Final = {
@@ -33,7 +22,6 @@ SIGNS: Final = {
     Verdict.SKIPPED: "\u2013",
 }
 _STYLES: Final = {Verdict.FAILED: "error", Verdict.WARNING: "warning"}
-_OF_SEVERITY: Final = {Severity.ERROR: Verdict.FAILED, Severity.WARNING: Verdict.WARNING, Severity.NOTE: Verdict.PASSED}
 
 
 class CheckResult(Part):
@@ -58,36 +46,6 @@ class Check(AnswerDocument):
     counts: dict[str, int]
     """Number of the checks, by verdict."""
     checks: list[CheckResult]
-
-
-@dataclass(frozen=True)
-class CheckVerdict:
-    """Result of one check."""
-
-    kind: FindingKind
-    verdict: Verdict
-    text: str
-    fix: str = ""
-
-    def is_bad(self, fail_on: str) -> bool:
-        """Check whether it failed, or with `fail_on` warning whether it warns."""
-        return self.verdict is Verdict.FAILED or (fail_on == "warning" and self.verdict is Verdict.WARNING)
-
-
-def passed(code: str, text: str) -> CheckVerdict:
-    """Return the result of a check that passes."""
-    return CheckVerdict(KINDS[code], Verdict.PASSED, text)
-
-
-def skipped(code: str, text: str) -> CheckVerdict:
-    """Return the result of a check that was not made."""
-    return CheckVerdict(KINDS[code], Verdict.SKIPPED, text)
-
-
-def failed(code: str, text: str, fix: str | None = None, severity: Severity | None = None) -> CheckVerdict:
-    """Return the result of a check that finds what its kind states, here with another severity where one is given."""
-    kind = KINDS[code]
-    return CheckVerdict(kind, _OF_SEVERITY[severity or kind.severity], text, kind.fix if fix is None else fix)
 
 
 def exit_code(results: Iterable[CheckVerdict], fail_on: str) -> int:

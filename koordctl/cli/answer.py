@@ -87,4 +87,4 @@ def bar(amount: float, whole: float, length: int) -> str:
 
 def age(seconds: float | None) -> str:
     """Format an age by its largest unit, as kubectl does."""
-    return UNKNOWN if seconds is None else "{}{}".format(*times.rounded_age(seconds))
+    return UNKNOWN if seconds is None else times.short_age(seconds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from fleet import findings
+from fleet import checks
 from fleet.finding_kinds import Severity
-from fleet.findings import AGENT, MANAGER, SCHEDULER, Finding, FleetSnapshot, Installation
+from fleet.findings import ADMISSION, MANAGER, PARTS, AdmissionRules, Finding, FleetSnapshot, Installation
 from fleet.node_state import Amounts, percent
 from fleet.pod_state import total
 from fleet.reading import Reader
@@ -76,6 +76,8 @@ class StatusDocument(AnswerDocument, tag="Status"):
     measured_nodes: int
     """Nodes with a report."""
     totals: Totals
+    checks: str
+    """How many checks were made and how they ended, as a sentence."""
     findings: list[StatusFinding]
 
 
@@ -85,7 +87,8 @@ _TOTALS = Totals.__struct_fields__
 def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `status`; it is no failure when something is wrong, `helm test` is for that."""
     installed = snapshot.installation or Installation("")
-    problems = findings.find(snapshot)
+    results = list(checks.results(snapshot))
+    problems, checked = checks.find(results), checks.summary(results)
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
     head = [
@@ -106,6 +109,7 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
         versions=dict(installed.versions()),
         nodes=len(nodes),
         measured_nodes=measured,
+        checks=checked,
         totals=Totals(**{name: amounts(amount) for name, amount in totals.items()}),
         findings=[
             StatusFinding(
@@ -124,7 +128,7 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
         tables,
         [f"finding/{problem.kind.code}" for problem in problems],
         head,
-        [] if problems else ["", "nothing is wrong in what was read"],
+        ["", *checked.split("; ")],
         notes=notes,
     )
 
@@ -137,10 +141,12 @@ def _configuration(installed: Installation) -> str:
 
 def _parts(installed: Installation) -> Table:
     rows, styles = [], []
-    for name, title in ((AGENT, "agent"), (MANAGER, "manager"), (SCHEDULER, "scheduler")):
+    for name, title in PARTS.items():
         workload = installed.workloads.get(name)
         if workload is None:
-            rows.append((UNKNOWN, title, name, UNKNOWN, UNKNOWN, "not found"))
+            is_policy = name == ADMISSION and installed.admission == AdmissionRules("policy")
+            state = "a policy does its work" if is_policy else "not found"
+            rows.append((OK_SIGN if is_policy else UNKNOWN, title, name, UNKNOWN, UNKNOWN, state))
             styles.append("")
             continue
         ready, replicas = workload.ready, workload.wanted
@@ -189,8 +195,7 @@ def run(options: Namespace) -> int:
 
 
 async def _status(reader: Reader, options: Namespace) -> Answer:
-    nodes, installed = await reader.nodes(), await reader.installation(options.namespace)
-    snapshot = FleetSnapshot(reader.now, reader.api.server, nodes, installed, tuple(reader.unread))
+    snapshot = await reader.snapshot(options.namespace)
     if snapshot.is_empty:
         raise command.nothing_read(reader)
     named = (unread for unread in reader.unread if unread.is_right or unread.what == "nodemetrics")

@@ -41,6 +41,8 @@ def node_bar(node: NodeState, limit_percent: float | None = None) -> str:
     used = node.used_percent("cpu")
     if used is None:
         return UNKNOWN
+    if limit_percent is not None and node.usage_limits is not None:
+        limit_percent = node.usage_limits.get("cpu") or None
     mid = percent(node.mid_used.cpu, node.allocatable.cpu) or 0.0
     requested = percent(node.prod_requests.cpu, node.allocatable.cpu) or 0.0
     cells = [_cell((position + 0.5) * 100 / BAR_LENGTH, used, mid, requested) for position in range(BAR_LENGTH)]
@@ -361,8 +363,8 @@ async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer
     which = options.namespace, options.node, options.selector
     if options.what == "nodes":
         states = choice.select(_read_rows(await reader.nodes(options.selector), reader))
-        limit = await reader.usage_limit(options.suite_namespace) if options.output in ("table", "wide") else None
-        return nodes(states, command.notes(reader.unread), limit)
+        limits = await reader.usage_limits(options.suite_namespace) if options.output in ("table", "wide") else {}
+        return nodes(states, command.notes(reader.unread), limits.get("cpu"))
     if options.what == "pods":
         running = choice.select(_read_rows(await reader.pods(*which), reader))
         return pods(running, command.notes(reader.unread))

@@ -177,11 +177,11 @@ class NodeStore(Store[StoredNode]):
         return super().update(_with(node, stored.mid_status if stored and is_same else mid_status.decode(text)))
 
 
-def with_read_annotations(node: pods.Node) -> pods.Node:
-    """Return a node with the annotations that are read, and with one string for equal labels of all nodes."""
+def with_read_annotations(node: pods.Node, *more: str) -> pods.Node:
+    """Return a node with the annotations that are read and `more`; equal labels of all nodes are one string."""
     annotations = {
         key: _TOO_LONG if pods.is_too_long(text) else text
-        for key in READ_ANNOTATIONS
+        for key in (*READ_ANNOTATIONS, *more)
         if (text := (node.metadata.annotations or {}).get(key)) is not None
     }
     labels = {sys.intern(key): sys.intern(value) for key, value in (node.metadata.labels or {}).items()}

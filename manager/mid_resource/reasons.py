@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
+from api_types.colocation.problem import Effect
 from api_types.node_metric import mid_status
 
 
@@ -56,6 +57,9 @@ TEXTS: Final[Mapping[Reason, str]] = {
 RESERVATION_IGNORED: Final = "ReservationIgnored"
 """Code beside the reason, where the node's reservation annotation is invalid: values are calculated without it.
 The agent reports the same in its conditions (docs/contributing/decisions/0007)."""
+
+PROBLEM_CODES: Final = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStrategyAdvice"}
+"""Reason of the Event about a problem in an annotation or a label of a node, by the effect."""
 
 CLOCK_WRONG: Final = "NodeClockWrong"
 """Reason of the Event about a node whose clock is wrong."""

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 FILE = FOLDER / "files" / "alert-rules.yaml"
 RISING, STILL, ONE, ZERO = "0+1x240", "7x240", "1x240", "0x240"
 """Values of a sample every minute."""
+CERTIFICATE = 'koord_admission_certificate_end_timestamp_seconds{pod="a"}'
 NOT_KNOWN = " ".join(["NaN"] * 241)
 
 
@@ -37,6 +38,7 @@ def one_series(series: str, firing: str, quiet: str) -> Case:
 
 CASES = {
     "KoordNoManagerLeads": Case({}, {'koord_manager_leader{pod="a"}': ONE, 'koord_manager_leader{pod="b"}': ZERO}),
+    "KoordAdmissionDown": Case({CERTIFICATE: f"{2**33}x5 _x240"}, {CERTIFICATE: f"{2**33}x240"}),
     "KoordConfigurationRefused": one_series('koord_manager_config_state{state="refused"}', ONE, ZERO),
     "KoordConfigurationAbsent": one_series('koord_manager_config_state{state="key-absent"}', ONE, ZERO),
     "KoordNodesMisconfigured": one_series("koord_manager_misconfigured_nodes", ONE, ZERO),

@@ -87,5 +87,6 @@ def nodes(count):
 
 def seen(found, **changes):
     """Return what the console has read: the nodes, and an installation without parts."""
-    snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), Installation("koordinator-system"))
-    return FleetView(**{"snapshot": snapshot, "usage_limit_percent": 65.0, "read_seconds": 0.2, **changes})
+    limits, installed = changes.pop("usage_limits", {"cpu": 65}), Installation("koordinator-system")
+    snapshot = FleetSnapshot(NOW, "https://prod-eu:6443", tuple(found), installed, usage_limits=limits)
+    return FleetView(**{"snapshot": snapshot, "read_seconds": 0.2, **changes})

@@ -254,7 +254,7 @@ def test_a_part_is_ready_where_all_replicas_are(name, ready, wanted, word):
     (part,) = (each for each in values["parts"] if each["name"] == name)
     assert (part["word"], part["ready"]) == (word, f"{ready} of {wanted}")
     assert part["more"] == ("leader m-0, renewed 9 s ago" if name == MANAGER else "")
-    assert [each["word"] for each in values["parts"] if each["name"] != name] == ["not found"] * 2
+    assert [each["word"] for each in values["parts"] if each["name"] != name] == ["not found"] * 3
 
 
 def test_the_page_health_counts_reports_and_shows_twenty_events():

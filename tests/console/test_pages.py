@@ -268,7 +268,7 @@ def test_the_bar_has_what_prod_requests_and_does_not_use():
 
 async def test_the_threshold_is_drawn_where_it_is_known():
     assert 'class="limit"' in await page("/", fleets.seen(fleets.nodes(3)))
-    assert 'class="limit"' not in await page("/", fleets.seen(fleets.nodes(3), usage_limit_percent=None))
+    assert 'class="limit"' not in await page("/", fleets.seen(fleets.nodes(3), usage_limits={}))
 
 
 @pytest.mark.parametrize("path", PATHS)

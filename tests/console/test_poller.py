@@ -10,6 +10,7 @@ from apiserver_client import connection, errors
 from console.cluster import poller as poller_module
 from console.cluster import reading
 from console.cluster.poller import Poller
+from fleet.reading import Reader
 from manager.slo_config import evaluation
 from tests.fakes import apiserver
 from tests.fleet import cluster
@@ -141,8 +142,8 @@ async def test_the_threshold_is_that_of_the_scheduler_where_it_may_be_read(answe
             server.on("GET", path, apiserver.Answer(given))
         server.on("GET", CONFIG, answer)
         async with server.session() as api:
-            found, limit = await reading.snapshot(api, "koordinator-system", dt.datetime.fromisoformat(cluster.NOW))
-    assert limit == wanted
+            found = await Reader(api, dt.datetime.fromisoformat(cluster.NOW)).snapshot("koordinator-system")
+    assert found.usage_limits.get("cpu") == wanted
     assert not [each for each in found.unread if each.what == "configmaps/koord-scheduler"]
 
 

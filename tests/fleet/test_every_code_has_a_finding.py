@@ -21,7 +21,6 @@ SOURCES = (
     "manager/mid_resource/events.py",
     "manager/mid_resource/eviction/planning.py",
     "manager/node_metric/controller.py",
-    "manager/reconciler.py",
 )
 WELL = {"Reporting", "Warm", "AllSourcesRead", "Predicting", "NotThrottled", "Suppressing"}
 """Reasons of conditions that state no fault."""
@@ -29,7 +28,7 @@ EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(
 REASONS_BY_NAME = {"manager/slo_config/controller.py", "manager/mid_resource/controller.py"}
 REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/suppressor.py"}
 REASONS_BY_NAME |= {"manager/mid_resource/eviction/controller.py", "manager/events.py"}
-REASONS_BY_NAME |= {"manager/mid_resource/eviction/records.py"}
+REASONS_BY_NAME |= {"manager/mid_resource/eviction/records.py", "manager/reconciler.py"}
 """Modules that record Events whose codes are constants of SOURCES."""
 
 

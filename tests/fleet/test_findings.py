@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fleet import findings, wire
+from fleet import checks, findings, wire
 from fleet.finding_kinds import KINDS, Severity
 from fleet.findings import FleetSnapshot, Installation, Unread
 from fleet.node_state import NodeState
@@ -17,6 +17,14 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 def snapshot(nodes=(), **changes):
     return FleetSnapshot(time=None, server="", nodes=tuple(nodes), **changes)
+
+
+def find(*args, **changes):
+    """Return the findings about nodes, and about the leader."""
+    parts = checks.results(snapshot(*args, **changes))
+    return checks.find(
+        each for each in parts if each.kind.code not in ("AgentsReady", "ManagerReady", "SchedulerReady")
+    )
 
 
 def broken(name, reason="SampleTooOld"):
@@ -36,14 +44,14 @@ def test_the_page_of_a_finding_exists(kind):
 
 
 def test_a_finding_names_node_cause_and_next_command():
-    (found,) = findings.find(snapshot([broken("worker-05", "NoPrediction")]))
+    (found,) = find([broken("worker-05", "NoPrediction")])
     assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
     assert found.fix == "koordctl explain node worker-05"
 
 
 def test_the_worst_comes_first_and_notes_are_left_out():
     nodes = [broken("a", "Shadow"), broken("b", "NoPrediction"), broken("c")]
-    assert [each.kind.severity for each in findings.find(snapshot(nodes))] == [Severity.ERROR, Severity.WARNING]
+    assert [each.kind.severity for each in find(nodes)] == [Severity.ERROR, Severity.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +65,13 @@ def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
 def test_a_lease_that_was_not_read_is_no_missing_leader():
     manager = {"koord-manager": wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
     installed = Installation("koordinator-system", workloads=manager)
-    assert [each.kind.code for each in findings.find(snapshot(installation=installed))] == ["Leader"]
+    assert [each.kind.code for each in find(installation=installed)] == ["Leader"]
     hidden = (Unread("leases/koord-manager", "403", is_right=True),)
-    assert findings.find(snapshot(installation=installed, unread=hidden)) == []
+    assert find(installation=installed, unread=hidden) == []
 
 
 def test_an_unknown_code_of_a_newer_manager_is_no_error():
-    assert findings.find(snapshot([broken("a", "SomethingNew")])) == []
+    assert find([broken("a", "SomethingNew")]) == []
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.code)

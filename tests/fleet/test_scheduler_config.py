@@ -26,11 +26,12 @@ PROFILE = {
 def of_plugin(document):
     """Return the same of the configuration that the plugin makes of a document. Raises InvalidConfiguration."""
     found = loader.parse(document)
-    limit = found.args["LoadAwareScheduling"].usage_thresholds.get("cpu") or None
+    thresholds = found.args["LoadAwareScheduling"].usage_thresholds
+    limits = {each: thresholds[each] for each in ("cpu", "memory") if thresholds.get(each)}
     quotas = found.args.get("MidGuard")
     return SchedulerConfig(
         Amounts(*quotas.quota()) if quotas else UNKNOWN,
-        limit if "LoadAwareScheduling" in found.filters else None,
+        limits if "LoadAwareScheduling" in found.filters else {},
         quotas.namespace_quotas if quotas else True,
     )
 
@@ -45,7 +46,7 @@ def of_plugin(document):
 )
 def test_it_is_what_the_plugin_reads(document):
     found = scheduler_config.read(yaml.safe_dump(document))
-    assert found == (Amounts(20_000, 64 * 2**30), 50, True)
+    assert found == (Amounts(20_000, 64 * 2**30), {"cpu": 50}, True)
     assert found == of_plugin(document)
 
 
@@ -74,8 +75,8 @@ def test_whether_annotations_count_is_what_the_plugin_reads(args, counts):
     ],
 )
 def test_the_limit_is_that_of_the_filter(text, limit):
-    assert scheduler_config.read(text).usage_limit_percent == limit
-    assert of_plugin(yaml.safe_load(text)).usage_limit_percent == limit
+    assert scheduler_config.read(text).usage_limits.get("cpu") == limit
+    assert of_plugin(yaml.safe_load(text)).usage_limits.get("cpu") == limit
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import yaml
 
 from api_types import names
 from api_types.kubernetes.pods import Pod
-from fleet import findings, pod_state, scheduler_config, wire
+from fleet import checks, findings, pod_state, scheduler_config, wire
 from fleet.findings import AGENT, MANAGER, SCHEDULER, FleetSnapshot, Installation
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import total
@@ -27,7 +27,9 @@ def codes(name, wanted, ready, version="1"):
     found = msgspec.convert(cluster.workload(name, version, wanted, ready), wire.WireWorkload)
     installed = Installation("suite", workloads={name: found}, leader="koord-manager-0")
     snapshot = FleetSnapshot(NOW, "https://x", (), installed)
-    return [(each.kind.code, each.detail) for each in findings.find(snapshot)]
+    code = {AGENT: "AgentsReady", MANAGER: "ManagerReady", SCHEDULER: "SchedulerReady"}[name]
+    found = checks.find(checks.results(snapshot))
+    return [(each.kind.code, each.detail) for each in found if each.kind.code == code]
 
 
 @pytest.mark.parametrize(
@@ -35,12 +37,12 @@ def codes(name, wanted, ready, version="1"):
     [
         (AGENT, 1, 1, []),
         (AGENT, 2, 2, []),
-        (AGENT, 2, 1, [("AgentsReady", "ready on 1 of 2 nodes")]),
-        (AGENT, 0, 0, [("AgentsReady", "ready on 0 of 0 nodes")]),
+        (AGENT, 2, 1, [("AgentsReady", "DaemonSet koordlet: ready on 1 of 2 nodes")]),
+        (AGENT, 0, 0, [("AgentsReady", "DaemonSet koordlet: ready on 0 of 0 nodes")]),
         (MANAGER, 2, 1, []),
-        (MANAGER, 2, 0, [("ManagerReady", "0 of 2 ready")]),
+        (MANAGER, 2, 0, [("ManagerReady", "Deployment koord-manager: 0 of 2 ready")]),
         (SCHEDULER, 1, 1, []),
-        (SCHEDULER, 1, 0, [("SchedulerReady", "0 of 1 ready")]),
+        (SCHEDULER, 1, 0, [("SchedulerReady", "Deployment koord-scheduler: 0 of 1 ready")]),
     ],
 )
 def test_a_workload_without_ready_pods_is_a_finding_and_of_the_agents_each_counts(name, wanted, ready, found):
@@ -50,7 +52,7 @@ def test_a_workload_without_ready_pods_is_a_finding_and_of_the_agents_each_count
 @pytest.mark.parametrize(("count", "about"), [(1, [1]), (3, [1, 1, 1]), (4, [4])])
 def test_up_to_three_nodes_with_one_fault_have_findings_of_their_own(count, about):
     nodes = [NodeState(f"n{number}", reason="SampleTooOld", detail=f"{number} m") for number in range(count)]
-    found = findings.fleet_findings(nodes)
+    found = findings.fleet_findings(FleetSnapshot(NOW, "https://x", tuple(nodes)))
     assert [len(each.objects) for each in found] == about
     assert [name for each in found for name in each.objects] == [node.name for node in nodes]
     assert [bool(each.detail) for each in found] == [each == 1 for each in about]
@@ -63,7 +65,7 @@ def test_the_findings_about_one_node():
             wire.WireCondition("Ready", "False", "Stopped", "no cgroups"), wire.WireCondition("Unheard", "True"),
         ),
     )  # fmt: skip
-    assert [(each.kind.code, each.objects, each.detail) for each in findings.node_findings(node)] == [
+    assert [(each.kind.code, each.objects, each.detail) for each in findings.node_findings(node, {})] == [
         ("NoPrediction", ("a",), "x"),
         ("SampleTooOld", ("a",), ""),
         ("NodeClockWrong", ("a",), "an hour ahead"),
@@ -79,7 +81,7 @@ def test_two_versions_are_a_skew(versions, detail):
     }
     installed = Installation("suite", workloads=found, leader="koord-manager-0")
     snapshot = FleetSnapshot(NOW, "https://x", (), installed)
-    skew = [each.detail for each in findings.find(snapshot) if each.kind.code == "VersionSkew"]
+    skew = [each.detail for each in checks.find(checks.results(snapshot)) if each.kind.code == "VersionSkew"]
     assert skew == ([detail] if detail else [])
 
 
@@ -103,7 +105,7 @@ def test_a_document_that_is_not_used_is_a_finding_and_a_good_one_none(text, code
 @pytest.mark.parametrize(("cpu", "limit"), [(-1, None), (0, None), (1, 1), (100, 100), (101, None), (0.5, 0.5)])
 def test_the_threshold_is_more_than_0_and_at_most_100_percent(cpu, limit):
     document = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": cpu}}}]}
-    assert scheduler_config.read(yaml.safe_dump(document)).usage_limit_percent == limit
+    assert scheduler_config.read(yaml.safe_dump(document)).usage_limits.get("cpu") == limit
 
 
 # sums

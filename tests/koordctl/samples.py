@@ -94,6 +94,10 @@ def routes():
     ]
     metrics = [cluster.metric("worker-1", pods=[cluster.usage_of()]), _busy(), _old()]
     config = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": json.dumps(_DOCUMENT)}}
+    rules = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/koord-suite-mid-limits"
+    classes = [
+        {"metadata": {"name": name}, "value": value} for name, value in (("koord-prod", 9000), ("koord-mid", 7000))
+    ]
     return healthy(
         nodes=cluster.listing(*nodes),
         metrics=cluster.listing(*metrics),
@@ -103,6 +107,10 @@ def routes():
         stored={"metadata": {"name": "koord-manager-last-good-config"}},
     ) | {
         "/api/v1/nodes/worker-1": nodes[0],
+        "/api/v1/events": cluster.listing(),
+        "/apis/scheduling.k8s.io/v1/priorityclasses": cluster.listing(*classes),
+        rules: {"webhooks": []},
+        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-admission": cluster.workload("koord-admission"),
         f"{METRICS}/worker-1": metrics[0],
         "/api/v1/namespaces/shop/pods/etl-0": _waiting(),
         f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler": {

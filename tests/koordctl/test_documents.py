@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from docs.generators import koordctl_documents, pages
+from fleet import checks
 from koordctl import commands
 from koordctl.backtest import report
 from koordctl.backtest.results import CandidateSummary, Row
@@ -72,7 +73,7 @@ def backtest():
 
 
 def check():
-    made = [results.passed("AgentsReady", "all are ready"), results.failed("SampleTooOld", "worker-3: 21 minutes")]
+    made = [checks.passed("AgentsReady", "all are ready"), checks.failed("SampleTooOld", "worker-3: 21 minutes")]
     return to_wire(results.answer(made, "koordinator-system", "error").data)
 
 

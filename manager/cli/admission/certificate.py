@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import logging
+import math
 import os
 import ssl
 from collections.abc import Callable, Mapping
@@ -133,6 +134,13 @@ class CertificateStore:
 
     def __post_init__(self) -> None:
         self._served: CertificatePair | None = None
+
+    @property
+    def end_seconds(self) -> float:
+        """Return the end of the certificate that is served, as a timestamp; NaN without one."""
+        if self._served is None:
+            return math.nan
+        return x509.load_pem_x509_certificate(self._served.certificate).not_valid_after_utc.timestamp()
 
     async def check(self) -> None:
         """Renew the certificate where that is due, and serve the one of the Secret. Raises errors.ApiServerError."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import kopf
 from aiohttp import web
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
 
 from api_types.mid_pods import template
 from apiserver_client import backoff, connection, errors, session
@@ -197,6 +197,12 @@ _DRAIN_SECONDS: Final = 5.0
 """Time from a signal to the end, in which the Service stops sending reviews here: one that is refused has no limits."""
 
 
+def certificate_gauge(registry: CollectorRegistry) -> Gauge:
+    """Return the metric of the certificate."""
+    text = "End of the certificate that this replica serves; it is renewed 90 days before."
+    return Gauge("koord_admission_certificate_end_timestamp_seconds", text, registry=registry)
+
+
 class AdmissionProgram:
     """One replica. Each of them serves."""
 
@@ -211,6 +217,7 @@ class AdmissionProgram:
         registry = CollectorRegistry()
         for collector in (PlatformCollector, ProcessCollector):
             collector(registry=registry)
+        self._certificate_end = certificate_gauge(registry)
         self._endpoint = http_endpoint.HttpEndpoint(
             settings.http_address, settings.http_port, health=self._health, ready=self._ready, registry=registry
         )
@@ -269,6 +276,7 @@ class AdmissionProgram:
                 log.warning("cannot check the certificate: %s; retrying in %.0f s", error, seconds)
             else:
                 attempt, self._problem = 0, ""
+                self._certificate_end.set(certificates.end_seconds)
                 has_certificate.set()
             self._checked_seconds = time.monotonic()
             await asyncio.sleep(seconds)

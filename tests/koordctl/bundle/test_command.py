@@ -84,7 +84,7 @@ def test_has_the_parts_and_no_planted_secret(tmp_path, capsys):
     assert {"nodes.jsonl", "nodemetrics.jsonl", "configmaps/slo-controller-config.json"} <= found.keys()
     assert {"logs/koord-manager-1-manager.log", "logs/koord-manager-1-manager-previous.log"} <= found.keys()
     assert json.loads(found["nodemetrics.jsonl"])["metadata"]["name"] == "worker-1"
-    assert not any(SECRET in content for content in found.values())
+    assert [name for name, content in found.items() if SECRET in content] == []
     assert not any("secrets" in path for path in asked)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     shown = capsys.readouterr()
@@ -235,13 +235,14 @@ def test_after_an_error_no_file_is_left(tmp_path):
 
 NAMESPACE = "koordinator-system"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-PARTS = ("koordlet", "koord-manager", "koord-scheduler")
+PARTS = ("koordlet", "koord-manager", "koord-scheduler", "koord-admission")
 
 
-def pod(name, *, ready=True, restarts=0, containers=("main",)):
-    statuses = [{"name": each, "restartCount": restarts} for each in containers]
+def pod(name, *, ready=True, restarts=0, sidecars=()):
+    sides, statuses = ([{"name": each, "restartCount": restarts} for each in names] for names in (sidecars, ["main"]))
     conditions = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": str(ready)}]
-    return {"metadata": {"name": name}, "status": {"containerStatuses": statuses, "conditions": conditions}}
+    return {"metadata": {"name": name}, "status": {"initContainerStatuses": sides, "containerStatuses": statuses,
+                                                "conditions": conditions}}  # fmt: skip
 
 
 def collected(tmp_path, *of_parts):
@@ -269,22 +270,24 @@ def test_each_part_has_its_pods_and_the_ports_of_its_pages(tmp_path):
     archive, files, requests, _ = collected(tmp_path, *([pod(f"{part}-1")] for part in PARTS))
     selectors = [each.query["labelSelector"] for each in requests if each.path == PODS]
     assert selectors == [f"app.kubernetes.io/name={part}" for part in PARTS]
-    assert [f"pods/{part}.json" in files for part in PARTS] == [True] * 3
+    assert [f"pods/{part}.json" in files for part in PARTS] == [True] * 4
     pages = [each.partition(":")[0] for each in archive.missing if each.startswith("pages of")]
     assert pages == [
         "pages of koordlet-1, port 9316", "pages of koord-manager-1, port 9317",
         "pages of koord-scheduler-1, port 10262", "pages of koord-scheduler-1, port 10263",
+        "pages of koord-admission-1, port 9318",
     ]  # fmt: skip
     assert files["missing.txt"].decode().splitlines() == archive.missing
     wanted = {"workloads/koordlet.json", "workloads/koord-manager.json", "workloads/koord-scheduler.json",
+              "workloads/koord-admission.json", "admission/mutatingwebhookconfigurations.jsonl",
               "leases/koord-manager.json", "leases/koord-scheduler.json", "configmaps/c.json", "events.jsonl",
               "nodes.jsonl", "nodemetrics.jsonl"}  # fmt: skip
     assert wanted <= {each.partition(":")[0] for each in archive.missing}
 
 
 def test_a_container_that_was_restarted_has_two_logs_without_secrets(tmp_path):
-    pods = [pod("m-1", restarts=2, containers=("main", "side")), pod("m-2")]
-    _, files, requests, _ = collected(tmp_path, [], pods, [])
+    pods = [pod("m-1", restarts=2, sidecars=("side",)), pod("m-2")]
+    _, files, requests, _ = collected(tmp_path, [], pods, [], [])
     logs = {name.removeprefix("logs/"): text.decode() for name, text in files.items() if name.startswith("logs/")}
     assert logs == {
         "m-1-main.log": "password=REMOVED\nof m-1\n", "m-1-main-previous.log": "password=REMOVED\nof m-1\n",
@@ -293,7 +296,7 @@ def test_a_container_that_was_restarted_has_two_logs_without_secrets(tmp_path):
     }  # fmt: skip
     asked = [each.query for each in requests if each.path.endswith("/log")]
     assert [(each["container"], each.get("previous")) for each in asked] == [
-        ("main", None), ("main", "true"), ("side", None), ("side", "true"), ("main", None),
+        ("side", None), ("side", "true"), ("main", None), ("main", "true"), ("main", None),
     ]  # fmt: skip
     assert {each["timestamps"] for each in asked} == {"true"}
     assert all(int(each["tailLines"]) > 0 and int(each["limitBytes"]) > 0 for each in asked)
@@ -303,7 +306,7 @@ def test_a_container_that_was_restarted_has_two_logs_without_secrets(tmp_path):
 @pytest.mark.parametrize("more", [0, 2])
 def test_of_many_pods_those_that_are_not_ready_are_read_first(tmp_path, part, most, more):
     pods = [pod(f"p-{number}", ready=number < most + more - 1) for number in range(most + more)]
-    archive, files, _, _ = collected(tmp_path, *(pods if number == part else [] for number in range(3)))
+    archive, files, _, _ = collected(tmp_path, *(pods if number == part else [] for number in range(len(PARTS))))
     logs = [name.removeprefix("logs/").removesuffix("-main.log") for name in files if name.startswith("logs/")]
     assert logs == [f"p-{most + more - 1}", *(f"p-{number}" for number in range(most - 1))]
     named = [each for each in archive.missing if each.startswith("logs and metrics of")]
@@ -312,7 +315,7 @@ def test_of_many_pods_those_that_are_not_ready_are_read_first(tmp_path, part, mo
 
 def test_the_decision_records_of_a_scheduler_are_pages_of_their_own(tmp_path, monkeypatch):
     fake_kubectl.install(tmp_path, monkeypatch, fake_kubectl.SERVES)
-    _, files, _, _ = collected(tmp_path, [], [], [pod("s-1")])
+    _, files, _, _ = collected(tmp_path, [], [], [pod("s-1")], [])
     pages = {name.removeprefix("pages/s-1"): text.decode() for name, text in files.items() if name.startswith("pages/")}
     assert pages == {
         "-metrics.txt": "/metrics", "-debug-pods.txt": "/debug/pods/", "-debug-nodes.txt": "/debug/nodes/",

@@ -3,16 +3,16 @@
 import click
 import pytest
 
+from fleet.checks import CheckVerdict, Verdict
 from fleet.finding_kinds import KINDS
-from fleet.findings import AGENT, MANAGER
+from fleet.findings import AGENT, MANAGER, Finding
 from koordctl.check import reading, results
 from koordctl.check.reading import Right
-from koordctl.check.results import CheckVerdict, Verdict
 from tests.koordctl.parsing import parsed
 
 
 def result(verdict, code="Leader", text="x", fix=""):
-    return CheckVerdict(KINDS[code], verdict, text, fix)
+    return CheckVerdict(KINDS[code], verdict, text, Finding(KINDS[code], remedy=fix))
 
 
 @pytest.mark.parametrize(

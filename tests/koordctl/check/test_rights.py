@@ -12,7 +12,8 @@ NAMESPACE = "koordinator-system"
 
 
 CLUSTER_WIDE = {
-    "clusterrolebindings", "clusterroles", "customresourcedefinitions", "namespaces", "nodemetrics", "nodes",
+    "clusterrolebindings", "clusterroles", "customresourcedefinitions", "events", "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations", "namespaces", "nodemetrics", "nodes",
     "priorityclasses", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 }  # fmt: skip
 

@@ -1,12 +1,13 @@
 """Parts of `koordctl status` that are not all there, and its findings."""
 
+import dataclasses
 import datetime as dt
 import io
 
 import pytest
 
 from console.pages import health
-from fleet import findings, wire
+from fleet import checks, wire
 from fleet.findings import FleetSnapshot, Installation
 from fleet.node_state import Amounts, NodeState
 from koordctl.cli import output, status
@@ -77,7 +78,7 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
     nodes = (node("a", 1, has_report=False, reason="NeverReported"),)
     parts = {"koordlet": part(2, 1), "koord-scheduler": part(1, 1, "0.1.0")}
     given = snapshot(nodes, workloads=parts, leader="")
-    wanted, made = findings.find(given), status.answer(given)
+    wanted, made = checks.find(checks.results(given)), status.answer(given)
     assert len({each.kind.severity for each in wanted}) == 2
     table = made.tables[2]
     assert [column.title for column in table.columns] == ["SEVERITY", "CODE", "FINDING, AND WHAT TO DO"]
@@ -91,14 +92,19 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
         assert (found.objects, found.fix, found.page) == (list(each.objects), fix, each.kind.page)
     assert table.styles == [style for each in wanted for style in (each.kind.severity.value, "")]
     assert made.names == [f"finding/{each.kind.code}" for each in wanted]
-    assert (made.exit_code, list(made.tail)) == (0, [])
+    assert (made.exit_code, "; ".join(made.tail[1:])) == (0, made.data.checks)
+    assert made.data.checks.startswith("10 checks, 3 failed, 1 warning; not made: ")
     assert "NAMESPACE" not in str(made.data.findings)
 
 
-def test_without_a_finding_it_is_stated_that_nothing_is_wrong():
-    made = status.answer(snapshot((node("a", 1),)), ["not read: pods: no"])
+def test_without_a_finding_it_is_stated_what_was_looked_at():
+    fresh = node("a", 1, sample_age_seconds=9.0)
+    made = status.answer(snapshot((fresh, dataclasses.replace(fresh, name="b"))), ["not read: pods: no"])
     assert len(made.tables) == 2
     text = io.StringIO()
     assert output.show(made, "table", to=text) == 0
-    assert text.getvalue().endswith("\n\nnothing is wrong in what was read\n")
+    assert text.getvalue().endswith(
+        "\n\n13 checks, none failed\nnot made: AdmissionReady, PriorityClasses, NodesAboveThreshold, MidPodsWait, "
+        "MidPodsRefused\n"
+    )
     assert list(made.notes) == ["not read: pods: no"]

@@ -103,7 +103,7 @@ def test_it_answers_reviews_until_a_signal_and_returns_0(served, webhook, pair, 
         seen.update(metrics=page(webhook, "/metrics")[1], frozen=gc.get_freeze_count(), threshold=gc.get_threshold())
 
     assert run(webhook.run, script, stop) == 0
-    for name in ("process_resident_memory_bytes", "python_info"):
+    for name in ("process_resident_memory_bytes", "koord_admission_certificate_end_timestamp_seconds"):
         assert re.search(rf"^{name}\b.* \S+$", seen["metrics"], re.MULTILINE)
     assert seen["frozen"] > 0, "a full collection leaves out what the imports made"
     assert seen["threshold"][0] == process._COLLECT_AFTER_OBJECTS, "no collection delays a pod"

@@ -1,0 +1,318 @@
+"""The checks of an installation and its nodes, from one snapshot. Pure.
+
+`koordctl status` and `check`, the console and the bundle show what these find; `check` adds what takes longer to read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from api_types.kubernetes import pods, times
+from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass, priority_class
+from fleet import findings
+from fleet.finding_kinds import KINDS, FindingKind, Severity
+from fleet.findings import ADMISSION, AGENT, MANAGER, MID_LIMITS, SCHEDULER, Finding, FleetSnapshot, Installation
+from fleet.node_state import NodeState
+from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason
+from manager.slo_config import evaluation
+
+OLDEST_KUBERNETES: Final = (1, 34)
+FRESH_SECONDS: Final = 180.0  # after which the scheduler by default treats a report as expired
+FRESH_INTERVALS: Final = 3.0  # of reports, for nodes that report seldom
+LEAST_VALID: Final = dt.timedelta(days=30)
+"""Of the certificate of the webhook, which is renewed 90 days before its end."""
+_KINDS: Final = {AGENT: "DaemonSet", MANAGER: "Deployment", SCHEDULER: "Deployment"}
+_CODES: Final = {AGENT: "AgentsReady", MANAGER: "ManagerReady", SCHEDULER: "SchedulerReady"}
+_MOST_NAMED: Final = 3
+_LONGEST_MESSAGE: Final = 300
+_SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
+"""Where every agent reports, such a node has none, as a virtual node: no fault of the installation."""
+_CHECK_OF: Final = {
+    "NodeStrategyAdvice": "NodeStrategyIgnored",
+    RESERVATION_IGNORED: "NodeStrategyIgnored",
+    **{code: code for code in ("NodeStrategyIgnored", "ColocationOffWithMidPods", "NodesAboveThreshold", "MidShort")},
+}
+"""Check that a finding about a node belongs to; that of the others is NotReady."""
+
+
+class Verdict(enum.StrEnum):
+    """Result of a check."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    """Not installed, or not to be read by the caller."""
+
+
+_OF_SEVERITY: Final = {Severity.ERROR: Verdict.FAILED, Severity.WARNING: Verdict.WARNING, Severity.NOTE: Verdict.PASSED}
+
+
+@dataclass(frozen=True)
+class CheckVerdict:
+    """Result of one check."""
+
+    kind: FindingKind
+    verdict: Verdict
+    text: str
+    finding: Finding | None = None
+    """What was found where it did not pass."""
+
+    @property
+    def fix(self) -> str:
+        """Return what to do; empty where it passed."""
+        return self.finding.fix if self.finding else ""
+
+    def is_bad(self, fail_on: str) -> bool:
+        """Check whether it failed, or with `fail_on` warning whether it warns."""
+        return self.verdict is Verdict.FAILED or (fail_on == "warning" and self.verdict is Verdict.WARNING)
+
+
+def passed(code: str, text: str) -> CheckVerdict:
+    """Return the result of a check that passes."""
+    return CheckVerdict(KINDS[code], Verdict.PASSED, text)
+
+
+def skipped(code: str, text: str) -> CheckVerdict:
+    """Return the result of a check that was not made."""
+    return CheckVerdict(KINDS[code], Verdict.SKIPPED, text)
+
+
+def failed(code: str, text: str, remedy: str = "") -> CheckVerdict:
+    """Return the result of a check that finds what its kind states."""
+    return _as_verdict(Finding(KINDS[code], detail=text, remedy=remedy), text)
+
+
+def _as_verdict(finding: Finding, text: str = "") -> CheckVerdict:
+    return CheckVerdict(finding.kind, _OF_SEVERITY[finding.kind.severity], text or finding.sentence, finding)
+
+
+def find(results: Iterable[CheckVerdict]) -> list[Finding]:
+    """Return what the checks found, the worst first."""
+    bad = (result for result in results if result.verdict is not Verdict.PASSED)
+    return findings.by_severity(result.finding for result in bad if result.finding)
+
+
+def summary(results: Sequence[CheckVerdict]) -> str:
+    """Return how many checks were made and how they ended, in words; those that were not made are named."""
+    by_verdict: dict[Verdict, dict[str, None]] = defaultdict(dict)
+    for result in results:
+        by_verdict[result.verdict][_CHECK_OF.get(result.kind.code, result.kind.code)] = None
+    bad = Counter({verdict.value: len(by_verdict[verdict]) for verdict in (Verdict.FAILED, Verdict.WARNING)})
+    made = len({code for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.WARNING) for code in by_verdict[verdict]})
+    ended = ", ".join(f"{count} {verdict}" for verdict, count in bad.items() if count) or "none failed"
+    left_out = ", ".join(by_verdict[Verdict.SKIPPED])
+    return f"{made} checks, {ended}" + (f"; not made: {left_out}" if left_out else "")
+
+
+def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator[CheckVerdict]:
+    """Yield the results of all checks; `required` are the workloads that have to be installed."""
+    installed = snapshot.installation or Installation("")
+    yield kubernetes(installed.kubernetes)
+    yield from _workloads(snapshot, installed, required)
+    yield _admission(snapshot, installed)
+    if MANAGER in installed.workloads or snapshot.is_unread(f"leases/{MANAGER}"):
+        yield _leader(snapshot, installed)
+    yield from _versions(installed)
+    yield _priority_classes(snapshot)
+    yield from _configuration(snapshot, installed)
+    yield from _reports(snapshot, installed)
+    yield _waiting(snapshot)
+    yield _refused(snapshot)
+
+
+def kubernetes(version: str) -> CheckVerdict:
+    """Check the version of the cluster."""
+    oldest = ".".join(map(str, OLDEST_KUBERNETES))
+    numbers = version.split(".")[:2]
+    if not all(number.isdigit() for number in numbers) or len(numbers) < 2:
+        return skipped("KubernetesVersion", "not read")
+    if tuple(map(int, numbers)) < OLDEST_KUBERNETES:
+        return failed("KubernetesVersion", f"Kubernetes {version}, want {oldest} or newer")
+    return passed("KubernetesVersion", f"Kubernetes {version} is {oldest} or newer")
+
+
+def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[CheckVerdict]:
+    """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
+    is_right = {unread.what.partition("/")[2] for unread in snapshot.unread if unread.is_right}
+    is_empty = not installed.workloads and not is_right & set(_CODES)
+    for name, code in _CODES.items():
+        workload, what = installed.workloads.get(name), f"{_KINDS[name]} {name}"
+        if workload is None:
+            absent = f"{what} is not in namespace {installed.namespace}"
+            lacks = (unread for unread in snapshot.unread if unread.is_right)
+            why = next((unread.why for unread in lacks if unread.what.endswith(f"/{name}")), "")
+            if name in required or is_empty:
+                yield failed(code, why or absent)
+            else:
+                yield skipped(code, why or f"{absent} (optional)")
+            continue
+        ready, replicas = workload.ready, workload.wanted
+        text = (
+            f"{what}: ready on {ready} of {replicas} nodes" if name == AGENT else f"{what}: {ready} of {replicas} ready"
+        )
+        works = 0 < replicas == ready if name == AGENT else ready > 0
+        yield passed(code, text) if works else failed(code, text)
+
+
+def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
+    """Check what sets limits and scheduler of new Mid pods."""
+    rules, workload = installed.admission, installed.workloads.get(ADMISSION)
+    if rules is None or (workload is None and snapshot.is_right_missing(f"deployments/{ADMISSION}")):
+        return skipped("AdmissionReady", "not read")
+    if rules.mode == "policy":
+        return passed("AdmissionReady", f"policy: MutatingAdmissionPolicy {MID_LIMITS} is bound")
+    if not rules.mode:
+        if workload is None:
+            return skipped("AdmissionReady", "the mode is none: authors of Mid pods write limits and scheduler")
+        return failed("AdmissionReady", f"MutatingWebhookConfiguration {MID_LIMITS} is missing")
+    ready = f"{workload.ready} of {workload.wanted} ready" if workload else "it is missing"
+    text = f"webhook: Deployment {ADMISSION}: {ready}"
+    ends = f"{rules.valid_until:%Y-%m-%d}" if rules.valid_until else "-: caBundle is empty"
+    if workload and workload.ready and rules.valid_until and snapshot.time + LEAST_VALID < rules.valid_until:
+        return passed("AdmissionReady", f"{text}, certificate until {ends}")
+    return failed("AdmissionReady", f"{text}, certificate until {ends}")
+
+
+def _leader(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
+    if why := snapshot.why_unread(f"leases/{MANAGER}"):
+        return skipped("Leader", why)
+    if not installed.leader:
+        return failed("Leader", f"the Lease {MANAGER} has no holder")
+    return passed("Leader", f"{installed.leader} holds the Lease {MANAGER}")
+
+
+def _versions(installed: Installation) -> Iterator[CheckVerdict]:
+    if installed.skew():
+        yield failed("VersionSkew", installed.skew())
+    elif versions := installed.versions():
+        yield passed("VersionSkew", f"all parts are of version {next(iter(versions.values()))}")
+
+
+def _priority_classes(snapshot: FleetSnapshot) -> CheckVerdict:
+    if snapshot.priority_classes is None:
+        return skipped("PriorityClasses", snapshot.why_unread("priorityclasses"))
+    values = {priority_class.metadata.name: priority_class.value for priority_class in snapshot.priority_classes}
+    wrong = []
+    for band in (PriorityClass.PROD, PriorityClass.MID):
+        low, high = BANDS[band]
+        if band.value not in values:
+            wrong.append(f"{band.value} is missing")
+        elif not low <= values[band.value] <= high:
+            wrong.append(f"{band.value} is {values[band.value]}, want {low} to {high}")
+    if wrong:
+        return failed("PriorityClasses", "; ".join(wrong))
+    shown = ", ".join(f"{band.value} {values[band.value]}" for band in (PriorityClass.PROD, PriorityClass.MID))
+    return passed("PriorityClasses", shown)
+
+
+def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
+    if installed.outcome is None:
+        yield skipped(evaluation.APPLIED, "not read")
+        return
+    bad = list(findings.configuration_findings(installed.outcome, snapshot.nodes or ()))
+    if not bad:
+        yield passed(evaluation.APPLIED, evaluation.summary(installed.outcome, kept_in=installed.kept_in))
+    yield from map(_as_verdict, bad)
+
+
+def _reports(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
+    """Yield the results about nodes: as many report as have a ready agent, then what is wrong with single ones."""
+    nodes = snapshot.nodes
+    if nodes is None:
+        yield skipped("Reports", snapshot.why_unread("nodemetrics") or "not read")
+        return
+    agent = installed.workloads.get(AGENT)
+    fresh = [node for node in nodes if is_fresh(node)]
+    expected = max(agent.status.number_ready, 1) if agent else 0
+    limit = max(map(fresh_seconds, nodes), default=FRESH_SECONDS)
+    agents = f", {agent.status.number_ready} agents ready" if agent else ""
+    text = f"{len(fresh)} of {len(nodes)} nodes measured within {limit:g} s{agents}"
+    if len(fresh) < expected:
+        yield failed("Reports", f"{text}{_oldest(nodes)}")
+    elif agent or fresh:
+        yield passed("Reports", text)
+    else:
+        yield skipped("Reports", "no agent is installed")
+    yield from _about_nodes(snapshot, nodes, is_complete=agent is not None and len(fresh) >= expected)
+    predicted = sum(node.prod_peak.cpu is not None for node in fresh)
+    if fresh and predicted == len(fresh):
+        yield passed("NoPrediction", f"the reports of all {predicted} measured nodes carry a prediction")
+
+
+def _about_nodes(snapshot: FleetSnapshot, nodes: Sequence[NodeState], *, is_complete: bool) -> Iterator[CheckVerdict]:
+    """Yield the findings about nodes, or what was checked; with `is_complete` every agent reports."""
+    limits = snapshot.usage_limits
+    shown = ", ".join(f"{limit:g}% {resource}" for resource, limit in limits.items())
+    fine = {
+        "NodeStrategyIgnored": f"no annotation or label of {len(nodes)} nodes is refused",
+        "ColocationOffWithMidPods": "no Mid pod is on a node without colocation",
+        "NotReady": "no agent reports a fault of its node",
+        "MidShort": "no node is short of Mid resources for more than 5 minutes",
+        "NodesAboveThreshold": f"no node is above the thresholds of {SCHEDULER}: {shown}",
+    }
+    if not limits:
+        yield skipped("NodesAboveThreshold", f"{SCHEDULER} has no usage thresholds, or they were not read")
+        del fine["NodesAboveThreshold"]
+    for finding in findings.fleet_findings(snapshot):
+        if finding.kind.severity is Severity.NOTE:
+            continue
+        fine.pop(_CHECK_OF.get(finding.kind.code, "NotReady"), None)
+        has_no_agent = finding.kind.code in _SILENT and is_complete
+        yield _as_verdict(finding.milder() if has_no_agent else finding)
+    for code, text in fine.items():
+        yield passed(code, text)
+
+
+def fresh_seconds(node: NodeState) -> float:
+    """Return the age up to which the last sample of a working agent is normal, by the interval of its reports."""
+    return max(FRESH_SECONDS, FRESH_INTERVALS * (node.report_interval_seconds or 0.0))
+
+
+def is_fresh(node: NodeState) -> bool:
+    """Check whether the report of a node is as new as that of a working agent."""
+    return node.sample_age_seconds is not None and node.sample_age_seconds <= fresh_seconds(node)
+
+
+def _oldest(nodes: Sequence[NodeState]) -> str:
+    old = sorted((node for node in nodes if not is_fresh(node)), key=lambda node: -(node.sample_age_seconds or 0.0))
+    named = [f"{node.name} {times.short_age(node.sample_age_seconds or 0.0)}" for node in old[:_MOST_NAMED]]
+    return f"; not: {', '.join(named)}" + (f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else "")
+
+
+def _waiting(snapshot: FleetSnapshot) -> CheckVerdict:
+    if snapshot.pending_pods is None:
+        return skipped("MidPodsWait", snapshot.why_unread("pods"))
+    long = [pod for pod in snapshot.pending_pods if _waits_long(pod, snapshot.time)]
+    if not long:
+        return passed("MidPodsWait", "no Mid pod waits for a node for more than 5 minutes")
+    keys = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in long]
+    return failed("MidPodsWait", _listed("Mid pod", keys), f"koordctl explain pod {keys[0]}")
+
+
+def _listed(what: str, named: Sequence[str]) -> str:
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return f"{len(named)} {what}{'s' if len(named) > 1 else ''}: {', '.join(named[:_MOST_NAMED])}{more}"
+
+
+def _waits_long(pod: pods.Pod, now: dt.datetime) -> bool:
+    created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
+    is_waiting = not pod.spec.node_name and priority_class(pod) is PriorityClass.MID
+    return is_waiting and created is not None and now - created > findings.LONG
+
+
+def _refused(snapshot: FleetSnapshot) -> CheckVerdict:
+    if snapshot.refused_pods is None:
+        return skipped("MidPodsRefused", snapshot.why_unread("events"))
+    if not snapshot.refused_pods:
+        return passed("MidPodsRefused", "no rule of the suite refused the pod of a controller lately")
+    keys = [f"{event.involved_object.kind} {event.key}" for event in snapshot.refused_pods]
+    newest = snapshot.refused_pods[0]
+    cause = newest.message.rpartition("denied request: ")[2][:_LONGEST_MESSAGE]
+    seen = times.short_age((snapshot.time - newest.time).total_seconds()) if newest.time else "-"
+    return failed("MidPodsRefused", f"{_listed('controller', keys)}: {seen} ago: {cause}")

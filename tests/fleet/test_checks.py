@@ -1,0 +1,147 @@
+"""What `koordctl status`, `check`, the console and the bundle find, each fault made in a cluster that works."""
+
+import base64
+import datetime as dt
+import json
+
+import pytest
+
+from api_types.kubernetes import times
+from fleet import checks
+from fleet.checks import Verdict
+from fleet.reading import Reader
+from manager.cli.admission import certificate
+from tests.fakes import apiserver
+from tests.fleet import cluster
+from tests.koordctl.serving import KNOWN, SUITE, healthy
+
+NOW = times.parse_rfc3339(cluster.NOW)
+RULES = "/apis/admissionregistration.k8s.io"
+WEBHOOK = f"{RULES}/v1/mutatingwebhookconfigurations/koord-suite-mid-limits"
+BINDING = f"{RULES}/v1beta1/mutatingadmissionpolicybindings/koord-suite-mid-limits"
+ADMISSION = f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-admission"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+EVENTS = "/api/v1/events"
+SCHEDULER = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
+
+
+def webhook(made=NOW):
+    bundle = base64.b64encode(certificate.make("koord-admission", made).bundle).decode()
+    return {"metadata": {"name": "koord-suite-mid-limits"}, "webhooks": [{"clientConfig": {"caBundle": bundle}}]}
+
+
+def refusal(message, name="etl", seconds_ago=60):
+    stamp = times.format_rfc3339(NOW - dt.timedelta(seconds=seconds_ago))
+    return {"metadata": {"name": "e", "namespace": "shop"}, "involvedObject": {"kind": "Job", "name": name},
+            "reason": "FailedCreate", "message": message, "lastTimestamp": stamp}  # fmt: skip
+
+
+DENIED = "pods \"etl-\" is forbidden: ValidatingAdmissionPolicy 'koord-suite-mid-schedulers' denied request: set x"
+WORKS = {
+    WEBHOOK: webhook(), ADMISSION: cluster.workload("koord-admission"), EVENTS: cluster.listing(),
+    CLASSES: cluster.listing(*({"metadata": {"name": f"koord-{name}"}, "value": value}
+                               for name, value in (("prod", 9000), ("mid", 7000)))),
+    SCHEDULER: {"metadata": {}, "data": {"scheduler-plugin.yaml": "plugins: {}"}},
+}  # fmt: skip
+
+
+async def checked(**changes):
+    """Return the results in a cluster that works, with objects changed by path or name; None removes one."""
+    routes = {"agent": cluster.workload("koordlet", replicas=1, ready=1), **WORKS, **changes}
+    async with apiserver.running() as server, server.session() as api:
+        for name, document in healthy(**routes).items():
+            path = next((path for path, known in KNOWN.items() if known == name), name)
+            status = document.get("code", 200) if document.get("kind") == "Status" else 200
+            server.on("GET", path, apiserver.Answer(document, status))
+        return list(checks.results(await Reader(api, NOW).snapshot(SUITE)))
+
+
+def node(annotations=None, **terms):
+    written = cluster.mid_status(**terms)
+    return cluster.listing(cluster.node(annotations=written | (annotations or {})))
+
+
+def short(minutes):
+    """Return a node of which Mid pods request 1.2 cores more than is calculated, for so long."""
+    status = json.loads(cluster.mid_status(calculated=6_000)["koordinator.sh/mid-resource-status"])
+    status["floorBefore"] = times.format_rfc3339(NOW - dt.timedelta(minutes=minutes))
+    return cluster.listing(cluster.node(annotations={"koordinator.sh/mid-resource-status": json.dumps(status)}))
+
+
+def usage(cpu):
+    return cluster.listing(cluster.metric(nodeMetric={"nodeUsage": {"resources": {"cpu": cpu, "memory": "26Gi"}}}))
+
+
+async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
+    results = await checked()
+    assert {each.kind.code: each.text for each in results if each.verdict is not Verdict.PASSED} == {}
+    assert checks.summary(results) == "18 checks, none failed"
+    (admission,) = (each.text for each in results if each.kind.code == "AdmissionReady")
+    assert admission == "webhook: Deployment koord-admission: 2 of 2 ready, certificate until 2027-11-21"
+
+
+OFF = json.dumps({"enable": False})
+OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0}}'}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "text"),
+    [
+        ({ADMISSION: cluster.workload("koord-admission", ready=0)}, "AdmissionReady", "koord-admission: 0 of 2 ready"),
+        ({ADMISSION: None}, "AdmissionReady", "it is missing"),
+        ({WEBHOOK: None}, "AdmissionReady", "MutatingWebhookConfiguration koord-suite-mid-limits is missing"),
+        ({WEBHOOK: {"webhooks": [{"clientConfig": {}}]}}, "AdmissionReady", "caBundle is empty"),
+        ({WEBHOOK: {"webhooks": [{"clientConfig": {"caBundle": "eA=="}}]}}, "AdmissionReady", "caBundle is empty"),
+        ({WEBHOOK: webhook(NOW - dt.timedelta(days=340))}, "AdmissionReady", "until 2026-12-16"),
+        ({"metrics": usage("15")}, "NodesAboveThreshold", "worker-1: usage is above the threshold"),
+        ({"metrics": usage("15")}, "NodesAboveThreshold", "cpu 94 %, limit 65 %"),
+        ({"nodes": short(64)}, "MidShort", "worker-1: Mid pods request more than is calculated for them: 1.2 cores"),
+        ({"nodes": short(64)}, "MidShort", "kubernetes.io/mid-cpu for 64m"),
+        ({"nodes": node({"node.koordinator.sh/colocation-strategy": "{"})}, "NodeStrategyIgnored", "worker-1"),
+        ({"nodes": node({"node.koordinator.sh/reservation": "lots"})}, "ReservationIgnored", "worker-1"),
+        ({EVENTS: cluster.listing(refusal(DENIED))}, "MidPodsRefused", "1 controller: Job shop/etl: 60s ago: set x"),
+        ({"metrics": cluster.listing(cluster.metric(policy={"enable": False}))}, "ColocationOffWithMidPods", "worker"),
+        ({CLASSES: cluster.listing()}, "PriorityClasses", "koord-mid is missing"),
+    ],
+)  # fmt: skip
+async def test_a_fault_is_a_finding(changes, code, text):
+    results = await checked(**changes)
+    found = checks.find(results)
+    assert [each.kind.code for each in found] == [code]
+    assert text in found[0].sentence
+    assert checks.summary(results).endswith(("checks, 1 failed", "checks, 1 warning"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "text"),
+    [
+        ({WEBHOOK: None, ADMISSION: None, BINDING: {"metadata": {}}}, "AdmissionReady", "policy: Mutating"),
+        ({"nodes": node(OWN_LIMIT), "metrics": usage("15")}, "NodesAboveThreshold", "no node is above"),
+        ({"nodes": short(4)}, "MidShort", "no node is short"),
+        ({EVENTS: cluster.listing(refusal(DENIED, seconds_ago=1_300))}, "MidPodsRefused", "no rule of the suite"),
+        ({EVENTS: cluster.listing(refusal("exceeded quota"))}, "MidPodsRefused", "no rule of the suite"),
+    ],
+)  # fmt: skip
+async def test_what_is_as_it_should_be_passes(changes, code, text):
+    results = await checked(**changes)
+    assert checks.find(results) == []
+    (passed,) = (each for each in results if each.kind.code == code)
+    assert (passed.verdict, text in passed.text) == (Verdict.PASSED, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({WEBHOOK: None, ADMISSION: None}, "AdmissionReady"),
+        ({WEBHOOK: cluster.forbidden("it")}, "AdmissionReady"),
+        ({SCHEDULER: cluster.forbidden("it")}, "NodesAboveThreshold"),
+        ({EVENTS: cluster.forbidden("them")}, "MidPodsRefused"),
+        ({CLASSES: cluster.forbidden("them")}, "PriorityClasses"),
+        ({"pods": cluster.forbidden("them")}, "MidPodsWait"),
+        ({"config": cluster.forbidden("it")}, "ColocationConfigApplied"),
+    ],
+)
+async def test_what_was_not_read_is_named_as_not_made(changes, code):
+    results = await checked(**changes)
+    assert checks.find(results) == []
+    assert checks.summary(results) == f"17 checks, none failed; not made: {code}"
