@@ -27,20 +27,22 @@ def decoded(**overrides):
 
 MID = decoded()
 BY_LABEL = decoded(metadata={"labels": {"koordinator.sh/priority-class": "koord-mid"}}, spec={"priority": 0})
+LABEL_REMOVED = decoded(spec={"priority": None})
+CALLS_ITSELF_PROD = decoded(metadata={"labels": {"koordinator.sh/priority-class": "koord-prod"}})
 BATCH_LABEL = decoded(metadata={"labels": {"koordinator.sh/qosClass": "BE"}})
 MID_CLASS = factories.limited_mid_pod()["spec"]["priorityClassName"]
 SAYS_GUARANTEED = decoded(status={"qosClass": "Guaranteed"})
 
 
-@pytest.mark.parametrize("pod", [MID, BY_LABEL, BATCH_LABEL, SAYS_GUARANTEED])
+@pytest.mark.parametrize("pod", [MID, BY_LABEL, LABEL_REMOVED, CALLS_ITSELF_PROD, BATCH_LABEL, SAYS_GUARANTEED])
 def test_its_class_follows_priority_and_not_the_qos_class(pod):
     assert pq.kube_qos(MID) is pq.KubeQoS.BURSTABLE
     assert pq.priority_class(pod) is pq.PriorityClass.MID
 
 
-def test_without_a_priority_the_same_pod_is_prod():
+def test_of_a_prod_priority_the_same_pod_is_prod():
     """Control: only the priority makes the difference."""
-    assert pq.priority_class(decoded(spec={"priority": None})) is pq.PriorityClass.PROD
+    assert pq.priority_class(decoded(spec={"priority": 9000})) is pq.PriorityClass.PROD
 
 
 def observed(tmp_path, version, *bound):
@@ -66,9 +68,10 @@ def test_the_agent_counts_its_usage_and_requests_as_mid(tmp_path, version):
     assert entry["priority"] == "koord-mid"
 
 
-def test_the_agent_predicts_the_same_prod_peak_with_and_without_it(tmp_path):
+@pytest.mark.parametrize("pod", [MID, LABEL_REMOVED, CALLS_ITSELF_PROD])
+def test_the_agent_predicts_the_same_prod_peak_with_and_without_it(tmp_path, pod):
     alone = observed(tmp_path / "alone", V2)
-    beside = observed(tmp_path / "beside", V2, pods_on_node.describe(MID))
+    beside = observed(tmp_path / "beside", V2, pods_on_node.describe(pod))
     assert beside["prodPeakMetric"] == alone["prodPeakMetric"]
     assert beside["prodReclaimableMetric"] == alone["prodReclaimableMetric"]
 
@@ -81,8 +84,9 @@ def test_it_is_throttled_by_design_and_no_condition_names_it(tmp_path):
     assert builder.throttled_prod_pods([collector], {mid.uid: mid}) == []
 
 
-def test_the_manager_counts_its_mid_requests_and_none_for_prod():
-    summed = target.summed([MID])
+@pytest.mark.parametrize("pod", [MID, LABEL_REMOVED, CALLS_ITSELF_PROD])
+def test_the_manager_counts_its_mid_requests_and_none_for_prod(pod):
+    summed = target.summed([pod])
     assert summed.prod == {}
     assert summed.requests().mid == {"kubernetes.io/mid-cpu": 500, "kubernetes.io/mid-memory": MID_MEMORY}
 

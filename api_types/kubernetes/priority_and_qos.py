@@ -1,7 +1,8 @@
-"""Determine the priority class and the QoS class of a pod, by Koordinator's rules.
+"""Determine the priority class and the QoS class of a pod.
 
-"Raw" is the class that the pod states. "With default" fills the gap from the QoS class of Kubernetes, so that every pod
-has a class: BestEffort pods are Batch, all others Prod. `spec.priorityClassName` is never read.
+Nothing that an author may change in a running pod has a part in its class. The label of Koordinator for the class
+counts at the creation alone, where the rules of `mid_pods` turn requests into Mid resources; then those tell.
+`spec.priorityClassName` is never read.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import enum
 from typing import Final, NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, quantities
 
 
 class PriorityClass(enum.StrEnum):
-    """Koordinator's priority class; NONE for a pod without a class label whose priority is in no band."""
+    """Koordinator's priority class; NONE for a priority in no band."""
 
     __hash__ = str.__hash__  # that of an enum is a call of Python, for each pod and tick
 
@@ -75,17 +76,6 @@ def class_of_priority(priority: int | None) -> PriorityClass:
     return PriorityClass.NONE
 
 
-def raw_priority_class(pod: pods.Pod) -> PriorityClass:
-    """Return the class of the label, NONE for an unknown one; without a label the class of the numeric priority."""
-    label = pods.label_map(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
-    if label is None:
-        return class_of_priority(pod.spec.priority)
-    try:
-        return PriorityClass(label)
-    except ValueError:
-        return PriorityClass.NONE
-
-
 def raw_qos_class(pod: pods.Pod) -> QoSClass:
     """Return the QoS class of the pod's label; NONE for a missing or unknown label."""
     try:
@@ -125,11 +115,24 @@ def qos_class(pod: pods.Pod) -> QoSClass:
 
 
 def priority_class(pod: pods.Pod) -> PriorityClass:
-    """Return the priority class with default: as stated, else BE -> Batch and every other pod -> Prod."""
-    stated = raw_priority_class(pod)
-    if stated:
-        return stated
-    return PriorityClass.BATCH if qos_class(pod) is QoSClass.BE else PriorityClass.PROD
+    """Return the class of the priority, Prod for one above Mid in no band, as those of system-critical pods are.
+
+    Below, a pod that requests Mid resources is Mid, a BestEffort one Batch, and every other one Prod.
+    """
+    stated = class_of_priority(pod.spec.priority)
+    if stated or (pod.spec.priority or 0) > BANDS[PriorityClass.MID].highest:
+        return stated or PriorityClass.PROD
+    if _requests_mid(pod.spec):
+        return PriorityClass.MID
+    return PriorityClass.BATCH if kube_qos(pod) is KubeQoS.BEST_EFFORT else PriorityClass.PROD
+
+
+def _requests_mid(spec: pods.PodSpec) -> bool:
+    try:
+        requests = pods.requests(spec)
+    except quantities.InvalidQuantity:
+        return False
+    return any(requests.get(name, 0) > 0 for name in names.MID_RESOURCES)
 
 
 def translated_resource(priority_class: PriorityClass, resource: str) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods
 
-_READ_LABELS: Final = (names.LABEL_PRIORITY_CLASS, names.LABEL_QOS, names.LABEL_SKIP_LOAD_AWARE)
+_READ_LABELS: Final = (names.LABEL_SKIP_LOAD_AWARE,)
 _READ_ANNOTATIONS: Final = (
     names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS,
     names.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,

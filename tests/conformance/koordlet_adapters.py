@@ -406,7 +406,7 @@ ADAPTERS = {
     "memory.stat v1": _memory_stat(lambda text: cgroup_files.memory_stat(text, cgroup_files.CgroupVersion.V1)),
     "memory.stat v2": _memory_stat(lambda text: cgroup_files.memory_stat(text, cgroup_files.CgroupVersion.V2)),
     "system resource collector": system_collector,
-    "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(pod_of(case["pod"]))},
+    "priority class (raw)": lambda case: {"priority_class": pq.class_of_priority(pod_of(case["pod"]).spec.priority)},
     "priority class with default (cpu in milli)": lambda case: {
         "priority_class": pq.priority_class(pod_of(case["pod"]))
     },

@@ -368,7 +368,7 @@ ADAPTERS = {
     "vectorizer": lambda inputs: {"resources": list(_args(inputs).resources())},
     "priority_class": lambda inputs: {"priorityClass": priority_and_qos.priority_class(_pod(inputs["pod"])).value},
     "priority_class_raw": lambda inputs: {
-        "priorityClass": priority_and_qos.raw_priority_class(_pod(inputs["pod"])).value
+        "priorityClass": priority_and_qos.class_of_priority(_pod(inputs["pod"]).spec.priority).value
     },
     "qos_class": lambda inputs: {"qosClass": priority_and_qos.qos_class(_pod(inputs["pod"])).value},
     "qos_class_raw": lambda inputs: {"qosClass": priority_and_qos.raw_qos_class(_pod(inputs["pod"])).value},

@@ -102,6 +102,14 @@ def _has_namesakes(case: Mapping[str, Any]) -> bool:
     return False
 
 
+def _has_class_label(case: Mapping[str, Any]) -> bool:
+    pod = case["input"].get("pod") or {}
+    pods = [pod, *((event.get("pod") or {}) for event in case["input"].get("events") or ())]
+    labels = (each["metadata"].get("labels") or {} for each in pods if each)
+    return any(label in given for given in labels for label in (names.LABEL_PRIORITY_CLASS, names.LABEL_QOS))
+
+
+_CLASS_BY_PRIORITY = "a pod is of the class of its priority and requests: labels may change while it runs"
 _ONE_OF_A_NAME = "decision 21: a name belongs to one pod at a time, a new pod of that name replaces the old one"
 _MISSING_WINDOW = "decision 21: a configured window that is missing falls back to the newest usage"
 _UNKNOWN_NODE = "decision 21: a node that the watch does not show yet passes with score 0"
@@ -118,6 +126,8 @@ DIFFERENT_ON_PURPOSE = [
     ("score", _scores_missing_window, _MISSING_WINDOW),
     ("aggregated_usage", _reads_missing_window, _MISSING_WINDOW),
     ("assign_cache", _looks_up_missing_window, _MISSING_WINDOW),
+    ("assign_cache", _has_class_label, _CLASS_BY_PRIORITY),
+    ("priority_class", _has_class_label, _CLASS_BY_PRIORITY),
     ("assign_cache", _has_namesakes, _ONE_OF_A_NAME),
     ("query_node", _has_namesakes, _ONE_OF_A_NAME),
 ]

@@ -89,7 +89,7 @@ async def test_the_sums_of_what_is_read_are_those_of_the_pods(tmp_path):
 
 CORE = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
 RUNNING, WAITING = ("running", "worker-1", 7000, CORE), ("waiting", "", 7000, CORE)
-WITHOUT_CLASS, WEB = ("without-class", "worker-1", 0, CORE), ("web", "worker-1", 9000, {"cpu": "4"})
+OF_ANOTHER, WEB = ("of-another", "worker-1", 8000, CORE), ("web", "worker-1", 9000, {"cpu": "4"})
 
 
 def pods_of(*specs):
@@ -113,7 +113,7 @@ async def read(pods, config=None, annotation=None):
 
 
 async def test_held_are_the_mid_requests_of_pods_with_a_node_whatever_their_class_as_the_mid_guard_counts():
-    pods = pods_of(*[RUNNING] * 5, *[WAITING] * 100, *[WITHOUT_CLASS] * 15, WEB, RUNNING)
+    pods = pods_of(*[RUNNING] * 5, *[WAITING] * 100, *[OF_ANOTHER] * 15, WEB, RUNNING)
     found = await read(pods)
     assert found.mid_requests == Amounts(105_000, 105 * GIB)
     assert found.mid_held == Amounts(20_000, 20 * GIB)

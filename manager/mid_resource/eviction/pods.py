@@ -1,7 +1,6 @@
 """The pods of a node for the eviction of Mid pods: which may go, what each holds, whether only Mid pods keep it. Pure.
 
-Mid pods are recognised by priority: a label cannot protect a pod of the Mid band, and cannot expose one of Prod. A pod
-of no known class is never evicted. What a tenant writes (annotations, labels, owners) never protects more than that
+A label cannot protect a pod of the Mid band, and cannot expose one of Prod. What a tenant writes (annotations, labels, owners) never protects more than that
 tenant's own pods, see `planning`.
 
 The manager watches no pods. A node that may be emptied is listed when its reports show that Prod requests less there,
@@ -19,7 +18,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
-from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Case
 from manager.mid_resource.eviction.shortage import WHOLE_NODE, Trigger
@@ -133,7 +132,7 @@ def _candidate(
     except quantities.InvalidQuantity:
         return None
     mid_requests = {mid: requested[mid] for mid in names.MID_RESOURCES if requested.get(mid, 0) > 0}
-    if not mid_requests and _class(pod) is not PriorityClass.MID:
+    if not mid_requests and priority_and_qos.priority_class(pod) is not PriorityClass.MID:
         return None
     meta, priority = pod.metadata, pod.spec.priority or 0
     annotations = pods.annotation_map(meta)
@@ -154,16 +153,8 @@ def _leaving_since(meta: EvictableMetadata) -> dt.datetime | None:
     return ends - dt.timedelta(seconds=grace)
 
 
-def _class(pod: EvictablePod) -> PriorityClass:
-    """Return the class by priority; the label decides only where the priority is below all of Prod and in no band."""
-    by_priority = priority_and_qos.class_of_priority(pod.spec.priority)
-    if by_priority or (pod.spec.priority or 0) >= BANDS[PriorityClass.MID].highest:
-        return by_priority
-    return priority_and_qos.raw_priority_class(pod)
-
-
 def _protection(pod: EvictablePod, node_uid: str, triggers: Collection[Trigger]) -> str:
-    if _class(pod) not in _EVICTABLE:
+    if priority_and_qos.priority_class(pod) not in _EVICTABLE:
         return f"priority {pod.spec.priority or 0} is in no class below Prod"
     if _is_static(pod, node_uid):
         return "a static pod: its kubelet starts it again"

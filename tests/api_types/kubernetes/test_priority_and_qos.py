@@ -35,11 +35,36 @@ def test_a_band_has_both_of_its_ends(name, lowest):
     assert found == ["", f"koord-{name}", f"koord-{name}", ""]
 
 
-def test_a_class_label_decides_alone_even_where_it_names_no_class():
-    assert (
-        pq.raw_priority_class(pod(labels={"koordinator.sh/priority-class": "koord-mid"}, priority=9000)) == "koord-mid"
-    )
-    assert pq.raw_priority_class(pod(labels={"koordinator.sh/priority-class": "gold"}, priority=9000)) == ""
+MID = {"kubernetes.io/mid-cpu": "1000"}
+LIMITED_MID = container({**MID, "cpu": "0"}, {**MID, "cpu": "1"})
+
+
+@pytest.mark.parametrize("qos", [None, "LSE", "LSR", "LS", "BE", "SYSTEM"])
+@pytest.mark.parametrize("label", [None, "koord-prod", "koord-mid", "koord-batch", "koord-free", "gold", ""])
+@pytest.mark.parametrize(
+    ("priority", "resources", "wanted"),
+    [
+        (9000, container(FULL), "koord-prod"),
+        (9999, container(), "koord-prod"),
+        (7000, LIMITED_MID, "koord-mid"),
+        (7999, container(FULL), "koord-mid"),
+        (5000, LIMITED_MID, "koord-batch"),
+        (3000, container(FULL), "koord-free"),
+        (2_000_001_000, container(), "koord-prod"),  # kube-proxy of kubeadm
+        (1_000_000, container(), "koord-prod"),
+        (8000, LIMITED_MID, "koord-prod"),
+        (None, LIMITED_MID, "koord-mid"),  # Mid by a label at its creation
+        (0, container(MID), "koord-mid"),
+        (-5, LIMITED_MID, "koord-mid"),
+        (0, container(FULL), "koord-prod"),
+        (6999, container(FULL | {"kubernetes.io/mid-cpu": "0"}), "koord-prod"),
+        (None, container(), "koord-batch"),
+    ],
+)
+def test_no_label_moves_a_pod_into_another_class(priority, resources, wanted, label, qos):
+    stated = {"koordinator.sh/priority-class": label, "koordinator.sh/qosClass": qos}
+    labels = {name: value for name, value in stated.items() if value is not None}
+    assert pq.priority_class(pod(labels=labels, priority=priority, containers=[resources])) == wanted
 
 
 @pytest.mark.parametrize(
@@ -50,10 +75,10 @@ def test_a_class_label_decides_alone_even_where_it_names_no_class():
         (pod(containers=[container(FULL, FULL)]), "koord-prod", "LSR"),
         (pod(containers=[container(FULL, FULL)], init=[container({"cpu": "1"})]), "koord-prod", "LS"),
         (pod(containers=[container({"kubernetes.io/batch-cpu": "1000"})]), "koord-batch", "BE"),
-        (pod(containers=[container({"kubernetes.io/mid-cpu": "1000"})]), "koord-batch", "BE"),
-        (pod(containers=[container({"kubernetes.io/mid-cpu": "1000"})], priority=7000), "koord-mid", "BE"),
+        (pod(containers=[container(MID)]), "koord-mid", "BE"),
+        (pod(containers=[container(MID)], priority=7000), "koord-mid", "BE"),
         (pod(containers=[container()], qos="Guaranteed"), "koord-prod", "LSR"),
-        (pod(containers=[container()], labels={"koordinator.sh/qosClass": "SYSTEM"}), "koord-prod", "SYSTEM"),
+        (pod(containers=[container()], labels={"koordinator.sh/qosClass": "SYSTEM"}), "koord-batch", "SYSTEM"),
         (pod(containers=[container({"cpu": "0"})]), "koord-batch", "BE"),
         (pod(containers=[container(FULL)], priority=2_000_001_000), "koord-prod", "LS"),
     ],

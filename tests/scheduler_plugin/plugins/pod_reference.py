@@ -8,7 +8,6 @@ import math
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
-PRIORITY_LABEL, QOS_LABEL = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
 ESTIMATION = "scheduling.koordinator.sh/load-estimated-"
 BANDS = {9: "koord-prod", 7: "koord-mid", 5: "koord-batch", 3: "koord-free"}
 SUFFIXES = {"": 1, "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "k": 1000, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
@@ -58,19 +57,13 @@ def kubernetes_qos(pod):
 
 
 def priority_class(pod):
-    """Return the class: by label, else by priority, else by QoS."""
-    labels = pod["metadata"].get("labels") or {}
-    stated = None
-    if PRIORITY_LABEL in labels:
-        stated = labels[PRIORITY_LABEL] if labels[PRIORITY_LABEL] in BANDS.values() else None
-    elif pod["spec"].get("priority") is not None:
-        stated = BANDS.get(pod["spec"]["priority"] // 1000)
-    if stated:
-        return stated
-    qos = labels.get(QOS_LABEL)
-    if qos not in ("LSE", "LSR", "LS", "BE", "SYSTEM"):
-        qos = "BE" if kubernetes_qos(pod) == "BestEffort" else "LS"
-    return "koord-batch" if qos == "BE" else "koord-prod"
+    """Return the class: by priority, else by what it requests."""
+    thousands = (pod["spec"].get("priority") or 0) // 1000
+    if thousands in BANDS or thousands >= 8:
+        return BANDS.get(thousands, "koord-prod")
+    if any(totals(pod, "requests").get(f"kubernetes.io/mid-{kind}", 0) > 0 for kind in ("cpu", "memory")):
+        return "koord-mid"
+    return "koord-batch" if kubernetes_qos(pod) == "BestEffort" else "koord-prod"
 
 
 def requested_name(of_class, resource):

@@ -152,7 +152,7 @@ def seen(triggers=(Trigger.MID_CPU,), *, node_uid="node-uid", evicted=(), usage=
         ({"priority": 9000}, {"koordinator.sh/priority-class": "koord-mid"}, False),  # and exposes nothing
         ({"priority": 2_000_000_000}, {"koordinator.sh/priority-class": "koord-mid"}, False),
         ({"priority": 8500}, {"koordinator.sh/priority-class": "koord-mid"}, False),
-        ({"priority": None}, {}, False),
+        ({"priority": None}, {}, True),  # it holds Mid resources
         ({"priority": 0}, {"koordinator.sh/priority-class": "koord-mid"}, True),
     ],
 )
