@@ -18,7 +18,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from api_types.kubernetes.priority_and_qos import KubeQoS, PriorityClass, class_of_priority, kube_qos
+from api_types.kubernetes.priority_and_qos import KubeQoS, PriorityClass, kube_qos, priority_class
 
 FIELD_MANAGER: Final = "koordlet"
 LEAST_LIMIT_MILLIS: Final = 10
@@ -138,11 +138,8 @@ class ResizablePod:
 
 
 def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
-    """Return what may be resized; None for a pod whose priority is not Mid. Raises quantities.InvalidQuantity.
-
-    Labels do not count: their author may change them while the pod runs.
-    """
-    if class_of_priority(pod.spec.priority) is not PriorityClass.MID:
+    """Return what may be resized; None for a pod that is not Mid. Raises quantities.InvalidQuantity."""
+    if priority_class(pod) is not PriorityClass.MID:
         return None
     unlimited = _unlimited(pod)
     resizable = pods.is_admitted(pod) and not unlimited

@@ -23,12 +23,17 @@ VERSIONS: Final = ("v1", "v1beta1")
 _MID: Final = PriorityClass.MID.value
 _LABEL: Final = names.LABEL_PRIORITY_CLASS
 _BAND: Final = BANDS[PriorityClass.MID]
+_THOUSANDS: Final = [band.lowest // 1000 for band in BANDS.values()]
+_PRIORITY: Final = "t.spec.?priority.orValue(0)"
 
 IS_MID: Final = (
-    f"'{_LABEL}' in object.metadata.?labels.orValue({{}}) ? object.metadata.labels['{_LABEL}'] == '{_MID}'"
-    f" : has(object.spec.priority) ? object.spec.priority >= {_BAND.lowest} && object.spec.priority <= {_BAND.highest}"
-    f" : object.spec.?priorityClassName.orValue('') == '{_MID}'"
+    f"[object].all(t, {_PRIORITY} > {_BAND.highest} || {_PRIORITY} / 1000 in {_THOUSANDS}"
+    f" ? {_PRIORITY} / 1000 == {_BAND.lowest // 1000}"
+    f" : !has(t.spec.priority) && t.spec.?priorityClassName.orValue('') == '{_MID}'"
+    f" || t.?metadata.?labels[?'{_LABEL}'].orValue('') == '{_MID}'"
+    " && (has(t.spec.priority) || t.spec.?priorityClassName.orValue('') == ''))"
 )
+"""Condition of `template.is_mid`; the chart puts a template in place of `[object]`."""
 _WITHOUT_POD_LEVEL: Final = (
     "dyn(object.spec).?resources.?requests.orValue({}).size() == 0"
     " && dyn(object.spec).?resources.?limits.orValue({}).size() == 0"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.kubernetes.priority_and_qos import PriorityClass, class_of_priority
+from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass, class_of_priority
 from api_types.mid_pods import profile as profiles
 from api_types.mid_pods import resources
 from api_types.mid_pods.profile import Profile
@@ -28,20 +28,23 @@ MID_CLASSES: Final = (PriorityClass.MID.value,)
 
 
 def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASSES) -> bool:
-    """Return whether a pod is Mid: by the label of its class, else by its priority, else by its PriorityClass.
+    """Return whether a pod is Mid: by its priority, else by its PriorityClass, and by its label where that says nothing.
 
-    The priority is absent in manifests: the API server adds it. Raises RulesRefused.
+    The priority is absent in manifests: the API server adds it. A label only lowers the class: it counts where the
+    priority is in no band and not above Mid, or no class is given. Raises RulesRefused.
     """
     labels = mapping(_metadata(template).get("labels"), "metadata.labels")
     spec = _spec(template)
-    if names.LABEL_PRIORITY_CLASS in labels:
-        return bool(labels[names.LABEL_PRIORITY_CLASS] == PriorityClass.MID.value)
+    is_labelled = bool(labels.get(names.LABEL_PRIORITY_CLASS) == PriorityClass.MID.value)
     priority = spec.get("priority")
     if priority is not None:
         if type(priority) is not int:
             raise RulesRefused(f"spec.priority: seen {priority!r}, want an integer")
-        return class_of_priority(priority) is PriorityClass.MID
-    return text(spec.get("priorityClassName"), "spec.priorityClassName") in mid_classes
+        if (stated := class_of_priority(priority)) or priority > BANDS[PriorityClass.MID].highest:
+            return stated is PriorityClass.MID
+        return is_labelled
+    class_name = text(spec.get("priorityClassName"), "spec.priorityClassName")
+    return class_name in mid_classes or (is_labelled and not class_name)
 
 
 def limited(

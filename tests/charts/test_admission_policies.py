@@ -81,7 +81,7 @@ def test_the_limit_of_authors_resizes_leaves_out_other_pods_and_the_suite_and_an
     (rule,) = spec["matchConstraints"]["resourceRules"]
     assert (rule["operations"], rule["resources"]) == (["UPDATE"], ["pods/resize"])
     priority, user = (each["expression"] for each in spec["matchConditions"])
-    assert re.findall("[0-9]{4}", priority) == ["7000", "7999"]
+    assert priority == "[oldObject.spec.?priority.orValue(0)].all(p, p <= 7999 && !(p / 1000 in [3, 5]))"
     left_out = set(re.findall("system:serviceaccount:elsewhere:([a-z-]+)", user))
     assert left_out == {"koordlet", "koord-suite-uninstall", "koord-suite-restore-limits"}
 
@@ -92,14 +92,14 @@ NODE_NAMES = "koord-suite-mid-node-names"
 QUOTA = "koord-suite-mid-quota"
 
 
-SCHEDULERS = "koord-suite-mid-schedulers"
+SCHEDULERS, CLASS = "koord-suite-mid-schedulers", "koord-suite-mid-class"
 
 
 def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_that_may_evade_the_schedulers_of_mid():
     policies = chart.render().of_kind("ValidatingAdmissionPolicy")
     for name, item in policies.items():
         assert item["spec"]["failurePolicy"] == (
-            "Fail" if name in {*LIMITED, NODE_NAMES, QUOTA, SCHEDULERS} else "Ignore"
+            "Fail" if name in {*LIMITED, NODE_NAMES, QUOTA, SCHEDULERS, CLASS} else "Ignore"
         )
     first = policies[NODE_NAMES]["spec"]["matchConditions"][0]["expression"]
     assert first == "object.spec.?nodeName.orValue('') != ''"
@@ -117,6 +117,18 @@ def test_the_policy_of_quotas_has_the_pattern_of_the_product_and_may_name_users_
     ]
     assert '["ann"]' in who["expression"]
     assert '["ops"]' in who["expression"]
+
+
+@pytest.mark.parametrize(("values", "action"), [((), "Deny"), (("admissionPolicies.midClass=Warn",), "Warn")])
+def test_mid_resources_of_another_class_are_refused_for_pods_and_warned_of_for_templates(values, action):
+    bindings = chart.render(*values).of_kind("ValidatingAdmissionPolicyBinding").values()
+    found = {
+        tuple(rule["apiGroups"]): each["spec"]["validationActions"]
+        for each in bindings
+        if each["spec"]["policyName"] == CLASS
+        for rule in each["spec"]["matchResources"]["resourceRules"]
+    }
+    assert found == {("",): [action], ("apps", "batch"): ["Warn"]}
 
 
 def test_users_that_may_name_nodes_are_a_value():

@@ -340,6 +340,26 @@ resourceRules:
   apiVersions: [v1]
   operations: [CREATE]
   resources: [jobs]
+- apiGroups: [batch]
+  apiVersions: [v1]
+  operations: [CREATE, UPDATE]
+  resources: [cronjobs]
+{{- end }}
+
+{{/* The pod or the template of one in an object of podsAndTemplates. */}}
+{{- define "koord-suite.template" -}}
+(object.kind == 'Pod' ? object : object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template : object.spec.template)
+{{- end }}
+
+{{/* Whether it is of a Mid pod, by the rule of the policy for limits. */}}
+{{- define "koord-suite.isMid" -}}
+{{- $condition := index (.Files.Get "files/mid-limits-conditions.yaml" | fromYamlArray) 0 -}}
+{{- $condition.expression | replace "[object]" (printf "[%s]" (include "koord-suite.template" .)) -}}
+{{- end }}
+
+{{/* Whether a running pod is Mid if it has Mid limits: without a class of its own it was Mid by a label. */}}
+{{- define "koord-suite.mayBeMid" -}}
+"[oldObject.spec.?priority.orValue(0)].all(p, p <= 7999 && !(p / 1000 in [3, 5]))"
 {{- end }}
 
 {{/* Conditions of advice for the author of a pod or of a template. */}}
@@ -356,10 +376,7 @@ resourceRules:
 {{- define "koord-suite.midPodConditions" -}}
 {{ include "koord-suite.authorConditions" . }}
 - name: a-mid-pod
-  expression: >-
-    (object.kind == 'Pod' ? object.spec : object.spec.template.spec).?priorityClassName.orValue('') == 'koord-mid'
-    || (object.kind == 'Pod' ? object.metadata : object.spec.template.?metadata.orValue({}))
-    .?labels[?'koordinator.sh/priority-class'].orValue('') == 'koord-mid'
+  expression: {{ include "koord-suite.isMid" . | quote }}
 {{- end }}
 
 {{/* Non-empty if this upgrade takes the right to resize pods from the agents: limits that they lowered are restored. */}}

@@ -112,6 +112,24 @@ def _deployment(pod: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
 
 
+def _job(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": {"restartPolicy": "Never", **pod["spec"]}}
+    spec = {"template": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+
+
+def _cron_job(job: dict[str, Any]) -> dict[str, Any]:
+    spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": job["spec"]}}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"}, "spec": spec}
+
+
+def _limited(cpu: int = 500, memory: int = 64 << 20) -> dict[str, Any]:
+    """Return a Mid pod with every limit."""
+    mid = {MID_CPU: str(cpu), "kubernetes.io/mid-memory": str(memory)}
+    native = {"cpu": f"{cpu}m", "memory": str(memory)}
+    return examples.pod(container("c", {"cpu": "0", "memory": "0", **mid}, {**native, **mid}), **MID_POD)
+
+
 def _resources(kubectl: Kubectl, pod: dict[str, Any], namespace: str = "default") -> tuple[Any, str]:
     done = kubectl("create", "--dry-run=server", "--output=yaml", namespace=namespace, stdin=[pod])
     assert done.returncode == 0, done.stderr
@@ -144,6 +162,10 @@ def test_the_policy_limits_mid_pods_and_names_their_scheduler(kubectl: Kubectl, 
             {"none": "resources of the pod as a whole", "policy": "resources of the pod as a whole"},
         ),
         (examples.pod(priorityClassName="koord-prod", resources={"limits": PLAIN}), {}),
+        (_limited(cpu=9), {"none": "mid-cpu below 10", "policy": "mid-cpu below 10"}),
+        (_limited(cpu=10), {}),
+        (_limited(memory=(4 << 20) - 1), {"none": "mid-memory below 4 MiB", "policy": "mid-memory below 4 MiB"}),
+        (_limited(memory=4 << 20), {}),
     ],
 )
 def test_a_warning_names_what_keeps_a_mid_pod_from_its_limits(
@@ -154,7 +176,7 @@ def test_a_warning_names_what_keeps_a_mid_pod_from_its_limits(
         assert by_mode[mode] in warnings if mode in by_mode else warnings == "", made["kind"]
 
 
-NO_CLASS = "is of no priority class below Prod"
+NO_CLASS = "is not of the Mid class"
 
 
 @pytest.mark.parametrize(
@@ -164,25 +186,64 @@ NO_CLASS = "is of no priority class below Prod"
         examples.pod(container("c", None, {MID_CPU: "1"})),
         examples.pod(initContainers=[container("early", MID, MID)]),
         examples.pod(container("c", MID, MID), priorityClassName="koord-prod"),
+        examples.pod(container("c", MID, MID), priorityClassName="koord-prod", labels={examples.LABEL: "koord-mid"}),
+        examples.pod(container("c", MID, MID), priorityClassName="koord-free"),
         examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-prod"}),
+        examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-batch"}),
     ],
 )
-def test_a_pod_with_mid_resources_and_no_class_below_prod_is_warned_of(kubectl: Kubectl, pod: dict[str, Any]) -> None:
-    for made in (pod, _deployment(pod)):
-        assert NO_CLASS in _tried(kubectl, made), made["kind"]
+def test_a_pod_with_mid_resources_of_another_class_is_refused_and_its_template_is_warned_of(
+    kubectl: Kubectl, pod: dict[str, Any]
+) -> None:
+    refused = _tried(kubectl, pod)
+    assert "denied request" in refused
+    assert NO_CLASS in refused
+    for made in (_deployment(pod), _job(pod), _cron_job(_job(pod))):
+        warned = _tried(kubectl, made)
+        assert NO_CLASS in warned, made["kind"]
+        assert "denied" not in warned
 
 
-def test_a_pod_of_a_class_below_prod_or_without_mid_resources_is_not(kubectl: Kubectl) -> None:
-    below = [
-        examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-batch"}),
-        examples.pod(container("c", MID, MID), priorityClassName="low-mid"),
+def test_a_pod_of_a_controller_is_refused_too(kubectl: Kubectl) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": "a", "controller": True}
+    pod = examples.pod(container("c", MID, MID), priorityClassName="koord-prod")
+    assert "denied request" in _tried(kubectl, {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}})
+
+
+def test_a_pod_of_the_mid_class_or_without_mid_resources_is_not(kubectl: Kubectl) -> None:
+    fine = [
+        examples.pod(container("c", MID, MID), labels={examples.LABEL: "koord-mid"}),
+        examples.pod(container("c", MID, MID), priorityClassName="low-mid", labels={examples.LABEL: "koord-prod"}),
         examples.pod(container("c", LIMITED["requests"], LIMITED["limits"]), **MID_POD),
         examples.pod(),
         examples.pod(container("c")),
     ]
-    done = kubectl("create", "--dry-run=server", stdin=[*below, *map(_deployment, below)])
+    done = kubectl("create", "--dry-run=server", stdin=[*fine, *map(_deployment, fine)])
     assert done.returncode == 0, done.stderr
     assert NO_CLASS not in done.stderr
+
+
+def test_a_job_of_mid_pods_that_counts_evictions_as_failures_is_warned_of(kubectl: Kubectl) -> None:
+    conditions = [{"type": "DisruptionTarget", "status": "True"}]
+    survives = _job(_limited(), podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": conditions}]})
+    fails, other = _job(_limited()), _job(examples.pod(priorityClassName="koord-prod"))
+    for made in (fails, _cron_job(fails)):
+        assert "an eviction counts as a failure" in _tried(kubectl, made), made["kind"]
+    for made in (survives, _cron_job(survives), other, _cron_job(other)):
+        assert _tried(kubectl, made) == "", made["kind"]
+
+
+def test_a_default_of_a_limit_range_that_becomes_a_lower_limit_is_warned_of(kubectl: Kubectl, mode: str) -> None:
+    text = "LimitRange own has a default of cpu or memory below the Mid resources"
+    of_seed = examples.pod(container("c", MID, MID), **MID_POD)  # states Mid resources alone
+    for made in (of_seed, _deployment(of_seed), _job(of_seed)):
+        assert text in _tried(kubectl, made, WITH_DEFAULTS), made["kind"]
+        assert text not in _tried(kubectl, made), made["kind"]
+    small = examples.pod(container("c", {MID_CPU: "200"}, {MID_CPU: "200"}), **MID_POD)
+    for made in (_limited(), small):
+        assert text not in _tried(kubectl, made, WITH_DEFAULTS)
+    if mode == "policy":
+        assert _resources(kubectl, of_seed, WITH_DEFAULTS)[0]["limits"]["cpu"] == "200m"
 
 
 def test_a_limit_range_with_a_minimum_causes_a_warning_and_refuses_the_pod(kubectl: Kubectl) -> None:

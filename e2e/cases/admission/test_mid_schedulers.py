@@ -40,7 +40,10 @@ class Server(NamedTuple):
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     mode, served = request.param
     with agreement.running([], **served.flags) as (plane, api):
-        values = {"admission": {"mode": mode, "policyVersion": served.version}}
+        values = {
+            "admission": {"mode": mode, "policyVersion": served.version},
+            "admissionPolicies": {"midClass": "Warn"},  # test_chart_admission.py
+        }
         for each in chart_rendering.rendered(plane.binaries, values, *TEMPLATES[0 if mode == "policy" else 1 :]):
             _create(api, each)
         overhead = {**OVERHEAD, "overhead": {"podFixed": {MID_CPU: "1"}}}

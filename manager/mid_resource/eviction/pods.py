@@ -1,7 +1,7 @@
 """The pods of a node for the eviction of Mid pods: which may go, what each holds, whether only Mid pods keep it. Pure.
 
-A label cannot protect a pod of the Mid band, and cannot expose one of Prod. What a tenant writes (annotations, labels, owners) never protects more than that
-tenant's own pods, see `planning`.
+A label cannot protect a pod of the Mid band, and cannot expose one of Prod. What a tenant writes (annotations, labels,
+owners) never protects more than that tenant's own pods, see `planning`.
 
 The manager watches no pods. A node that may be emptied is listed when its reports show that Prod requests less there,
 before it is closed, and rarely otherwise.

@@ -30,14 +30,17 @@ def pod(labels=None, containers=({"name": "c", "resources": {"requests": PLAIN, 
         (pod(priority=8000, priorityClassName="koord-mid"), False),
         (pod(priority=0, priorityClassName="koord-mid"), False),
         (pod({LABEL: "koord-mid"}), True),
-        (pod({LABEL: "koord-mid"}, priority=9500), True),
-        (pod({LABEL: "koord-prod"}, priorityClassName="koord-mid"), False),
-        (pod({LABEL: "nonsense"}, priority=7000), False),
+        (pod({LABEL: "koord-mid"}, priority=0), True),
+        (pod({LABEL: "koord-mid"}, priority=6999, priorityClassName="mine"), True),
+        *((pod({LABEL: "koord-mid"}, priority=priority), False) for priority in (3000, 5999, 8000, 9500, 2 * 10**9)),
+        (pod({LABEL: "koord-mid"}, priorityClassName="koord-prod"), False),
+        *((pod({LABEL: label}, priorityClassName="koord-mid"), True) for label in ("koord-prod", "koord-mid", "x", "")),
+        *((pod({LABEL: label}, priority=7000), True) for label in ("koord-prod", "koord-batch", "x", "")),
         ({}, False),
         ({"metadata": None, "spec": None}, False),
     ],
 )
-def test_the_label_decides_then_the_priority_then_the_name_of_the_class(subject, expected):
+def test_the_priority_decides_then_the_name_of_the_class_and_a_label_where_none_is_given(subject, expected):
     assert template.is_mid(subject) is expected
 
 
