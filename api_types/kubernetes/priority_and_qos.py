@@ -1,7 +1,7 @@
 """Determine the priority class and the QoS class of a pod.
 
 Nothing that an author may change in a running pod has a part in its class. The label of Koordinator for the class
-counts at the creation alone, where the rules of `mid_pods` turn requests into Mid resources; then those tell.
+counts at the creation alone, where the rules of `mid_pods` turn requests into Mid resources; then those count.
 `spec.priorityClassName` is never read.
 """
 

@@ -18,7 +18,7 @@ pod stays BestEffort.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -73,6 +73,10 @@ class ResourcePair(NamedTuple):
 
 PAIRS: Final = (ResourcePair(names.CPU, names.MID_CPU), ResourcePair(names.MEMORY, names.MID_MEMORY))
 _NONE: Final = "0"
+_LEAST: Final = (
+    (names.MID_CPU, 10, 'less than a hundredth of a core: it is counted in milli-cores, "1000" is one core'),
+    (names.MID_MEMORY, 4 << 20, 'less than 4 MiB: it is counted in bytes, such as "256Mi"'),
+)
 
 
 def limited(resources: object, place: str, *, native_limits: bool = True) -> dict[str, Any]:
@@ -93,6 +97,14 @@ def states_an_amount(resources: object, pair: ResourcePair) -> bool:
     """Return whether a container has a limit above 0 after the rules, of this resource. Raises RulesRefused."""
     limits = mapping(mapping(resources, "resources").get(LIMITS), "resources.limits")
     return pair.mid in limits and _amount(limits[pair.mid], pair.mid) > 0
+
+
+def smallest_amounts(resources: object) -> Iterator[str]:
+    """Yield each Mid limit that is so small that its unit is probably a mistake, and its unit. Raises RulesRefused."""
+    limits = mapping(mapping(resources, "resources").get(LIMITS), "resources.limits")
+    for name, least, unit in _LEAST:
+        if 0 < _amount(limits.get(name, _NONE), name) < least:
+            yield f"{name}: {limits[name]}, which is {unit}"
 
 
 def _limit(

@@ -28,7 +28,7 @@ MID_CLASSES: Final = (PriorityClass.MID.value,)
 
 
 def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASSES) -> bool:
-    """Return whether a pod is Mid: by its priority, else by its PriorityClass, and by its label where that says nothing.
+    """Return whether a pod is Mid: by its priority, else by its PriorityClass, and by its label where both are silent.
 
     The priority is absent in manifests: the API server adds it. A label only lowers the class: it counts where the
     priority is in no band and not above Mid, or no class is given. Raises RulesRefused.
@@ -77,7 +77,7 @@ def limited(
 
 
 def advice(template: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what remains without a limit in a Mid pod under the rules, and how to limit it. Raises RulesRefused."""
+    """Yield what of a Mid pod under the rules is probably a mistake, and the fix. Raises RulesRefused."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(sequence(_spec(template).get(field), f"spec.{field}")):
             document = mapping(container, f"spec.{field}[{index}]")
@@ -90,6 +90,8 @@ def advice(template: Mapping[str, Any]) -> Iterator[str]:
                     f"container {document.get('name', index)} has no limit of {native}, so the pod has none: "
                     f"set requests and limits of {mid}"
                 )
+            for small in resources.smallest_amounts(document.get("resources")):
+                yield f"container {document.get('name', index)} has {small}"
 
 
 def _limited_container(container: object, place: str, *, native_limits: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,10 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
 """Path of the pod or its template, by kind."""
+_JOBS: Final = ("Job", "CronJob")
 _NATIVE: Final = (names.CPU, names.MEMORY)
+_DISRUPTION: Final = "DisruptionTarget"
+"""Condition of a pod that is evicted."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,26 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
                 policy.profile_objects(profile.read(value), options.scheduler_name, options.policy_version)
             )
         if kind not in _TEMPLATES:
-            return Converted([value])
+            text = (
+                f"{name(value)}: names a Mid class and stays as it is: admission limits its pods when they are created"
+            )
+            return Converted([value], advice=[text] if _names_class(value, options.mid_classes) else [])
         path = _TEMPLATES[kind]
         before = _at(value, path)
         if not template.is_mid(before, options.mid_classes):
             return Converted([value])
         after = template.limited(before, options.scheduler_name, options.mid_classes)
         advice = [*template.advice(after), *_effects(_workload(value), around)]
-        return Converted([_with(value, path, after)], advice=[f"{name(value)}: {text}" for text in advice])
+        converted = _with(value, path, after)
+        if kind in _JOBS and not _survives_evictions(job := _at(value, path[:-1])):
+            if after["spec"].get("restartPolicy") == "Never":
+                converted = _with(converted, path[:-1], _surviving({**job, "template": after}))
+            else:
+                advice.append(
+                    "an eviction counts as a failure, because only pods with the restartPolicy Never may have a "
+                    f"podFailurePolicy: seen {after['spec'].get('restartPolicy')}, want Never"
+                )
+        return Converted([converted], advice=[f"{name(value)}: {text}" for text in advice])
     except RulesRefused as refused:
         return Converted([value], refusals=[f"{name(value)}: {refused}"])
 
@@ -114,6 +129,17 @@ def _workload(value: Any) -> WorkloadKind:
     )
 
 
+def _names_class(value: Any, classes: Collection[str]) -> bool:
+    """Return whether an object of another kind has a pod, or a setting of pods, of one of these PriorityClasses."""
+    if isinstance(value, list):
+        return any(_names_class(item, classes) for item in value)
+    return isinstance(value, dict) and any(
+        (key.lower().endswith("priorityclassname") and inner in classes) or _names_class(inner, classes)
+        for key, inner in value.items()
+        if isinstance(key, str)
+    )
+
+
 def _at(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
     for index, key in enumerate(path):
         value = mapping(value.get(key), ".".join(path[: index + 1]))
@@ -124,6 +150,28 @@ def _with(value: Mapping[str, Any], path: Sequence[str], inner: dict[str, Any]) 
     if not path:
         return inner
     return {**value, path[0]: _with(value[path[0]], path[1:], inner)}
+
+
+def _survives_evictions(job: Mapping[str, Any]) -> bool:
+    """Return whether a rule of a Job is about evictions of its pods. Raises RulesRefused."""
+    conditions = [
+        mapping(condition, "podFailurePolicy.rules.onPodConditions")
+        for rule in _failure_rules(job)
+        for condition in sequence(mapping(rule, "podFailurePolicy.rules").get("onPodConditions"), "onPodConditions")
+    ]
+    return any(condition.get("type") == _DISRUPTION for condition in conditions)
+
+
+def _surviving(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a Job whose first rule takes no eviction for a failure of the pod."""
+    ignore = {"action": "Ignore", "onPodConditions": [{"type": _DISRUPTION, "status": "True"}]}
+    policy = mapping(job.get("podFailurePolicy"), "podFailurePolicy")
+    return {**job, "podFailurePolicy": {**policy, "rules": [ignore, *_failure_rules(job)]}}
+
+
+def _failure_rules(job: Mapping[str, Any]) -> Sequence[Any]:
+    policy = mapping(job.get("podFailurePolicy"), "podFailurePolicy")
+    return sequence(policy.get("rules"), "podFailurePolicy.rules")
 
 
 def _effects(workload: WorkloadKind, around: Iterable[Any]) -> Iterator[str]:

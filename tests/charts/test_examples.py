@@ -8,7 +8,7 @@ import yaml
 from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.kubernetes import priority_and_qos, quantities
-from api_types.mid_pods import template
+from koordctl.convert import objects
 from manager.slo_config import strategy
 from tests.charts import chart
 
@@ -72,10 +72,10 @@ def test_mid_pods_request_only_whole_numbers_of_mid_resources_equal_to_their_lim
     assert (spec["priorityClassName"], spec["priority"]) == ("koord-mid", 7000)
 
 
-def test_the_rules_for_mid_pods_have_nothing_to_add_to_the_example():
-    pod = example("mid-deployment.yaml")["spec"]["template"]
-    assert template.limited(pod, "koord-scheduler") == pod
-    assert list(template.advice(pod)) == []
+@pytest.mark.parametrize("name", ["mid-deployment.yaml", "mid-job.yaml"])
+def test_the_rules_for_mid_pods_have_nothing_to_add_to_the_examples(name):
+    manifest = example(name)
+    assert objects.convert(manifest, objects.Options("koord-scheduler")) == objects.Converted([manifest])
 
 
 def test_both_deployments_use_koord_scheduler_and_a_priority_class_of_the_chart():

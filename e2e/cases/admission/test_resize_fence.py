@@ -133,7 +133,7 @@ ALLOWED = {
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another node": (_cpu("100m"), {"pod": "elsewhere"}, "own node"),
     "a token without a node": (_cpu("100m"), {"node": None}, "own node"),
-    "a Prod pod with the label of Mid": (_cpu("100m"), {"pod": "prod"}, "Mid priority"),
+    "a Prod pod with the label of Mid": (_cpu("100m"), {"pod": "prod"}, "only Mid pods"),
     "zero, which means unlimited": (_cpu("0"), {}, "from 10m"),
     "below 10m": (_cpu("9m"), {}, "from 10m"),
     "above mid-cpu": (_cpu("1001m"), {}, "up to the mid-cpu"),
@@ -148,7 +148,7 @@ BY_THE_HOOK: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     for what, (body, options, message) in {
         "a lowered limit": (_cpu("400m"), {}, "only raise"),
         "a lowered limit of a sidecar": (_cpu("400m", "side", "initContainers"), {}, "only raise"),
-        "a Prod pod": (_cpu("600m"), {"pod": "prod"}, "Mid priority"),
+        "a Prod pod": (_cpu("600m"), {"pod": "prod"}, "only Mid pods"),
         "zero": (_cpu("0"), {}, "from 10m"),
         "above mid-cpu": (_cpu("1001m"), {}, "up to the mid-cpu"),
         "a memory limit": (_work(limits={"memory": "128Mi"}), {}, "only CPU limits"),

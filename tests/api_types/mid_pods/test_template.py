@@ -106,7 +106,7 @@ def test_advice_names_each_container_that_stays_without_a_limit():
     containers = [
         {"name": "a", "resources": LIMITED},
         {"name": "b"},
-        {"name": "c", "resources": {"limits": {"kubernetes.io/mid-cpu": "5", "kubernetes.io/mid-memory": "0"}}},
+        {"name": "c", "resources": {"limits": {"kubernetes.io/mid-cpu": "10", "kubernetes.io/mid-memory": "0"}}},
     ]
     first, second = template.advice(pod(containers=containers))
     assert first.startswith("container b has no limit of cpu and memory, so the pod has none: set requests and limits")
@@ -142,3 +142,23 @@ def test_any_object_is_changed_or_refused_and_never_an_error(labels, containers,
             assert str(refused)  # noqa: PT017
         else:
             assert template.limited(made, "koord-scheduler") == made
+
+
+@pytest.mark.parametrize(
+    ("mid_cpu", "mid_memory", "wanted"),
+    [
+        (
+            "1",
+            "16",
+            ["kubernetes.io/mid-cpu: 1, which is less than a hundredth", "kubernetes.io/mid-memory: 16, which"],
+        ),
+        ("9", "4Mi", ["milli-cores"]),
+        ("10", "4194303", ["counted in bytes"]),
+        ("10", "4Mi", []),
+    ],
+)
+def test_advice_names_an_amount_whose_unit_is_probably_a_mistake(mid_cpu, mid_memory, wanted):
+    mid = {"kubernetes.io/mid-cpu": mid_cpu, "kubernetes.io/mid-memory": mid_memory}
+    given = pod(containers=[{"name": "a", "resources": {"limits": mid}}], priorityClassName="koord-mid")
+    advice = list(template.advice(template.limited(given)))
+    assert [text in seen for text, seen in zip(wanted, advice, strict=True)] == [True] * len(wanted)

@@ -45,9 +45,43 @@ def test_pods_and_templates_of_workloads_are_converted_and_nothing_else(kind):
     assert made == expected
 
 
+IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+FAIL_JOB = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
+COUNT = {"action": "Count", "onPodConditions": [{"type": "Other"}, {"type": "DisruptionTarget"}]}
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+@pytest.mark.parametrize(
+    ("rules", "restart", "wanted", "advice"),
+    [
+        (None, "Never", [IGNORE], 0),
+        ([], "Never", [IGNORE], 0),
+        ([FAIL_JOB], "Never", [IGNORE, FAIL_JOB], 0),
+        ([COUNT, FAIL_JOB], "Never", [COUNT, FAIL_JOB], 0),
+        ([IGNORE], "Never", [IGNORE], 0),
+        (None, "OnFailure", None, 1),
+    ],
+)
+def test_a_job_of_mid_pods_takes_no_eviction_for_a_failure(kind, rules, restart, wanted, advice):
+    def job_of(made):
+        return made["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else made["spec"]
+
+    given = workload(kind, {**SPEC, "restartPolicy": restart})
+    if rules is not None:
+        job_of(given)["podFailurePolicy"] = {"rules": rules}
+    result = objects.convert(given, OPTIONS)
+    (made,) = result.objects
+    assert job_of(made).get("podFailurePolicy") == (wanted and {"rules": wanted})
+    assert spec_of(made)["containers"][0]["resources"] == LIMITED
+    assert [text for text in result.advice if "seen OnFailure, want Never" in text] == result.advice
+    assert len(result.advice) == advice
+    assert objects.convert(made, OPTIONS).objects == [made]
+
+
 @pytest.mark.parametrize(
     "given",
     [
+        workload("Job", {**SPEC, "priorityClassName": "koord-prod", "restartPolicy": "Never"}),
         workload("Deployment", {**SPEC, "priorityClassName": "koord-prod"}),
         {"kind": "ConfigMap", "data": {"spec": "x"}},
         {"kind": "Service", "spec": {"template": 3}},
@@ -60,6 +94,22 @@ def test_pods_and_templates_of_workloads_are_converted_and_nothing_else(kind):
 )
 def test_other_objects_stay(given):
     assert objects.convert(given, OPTIONS) == objects.Converted([given])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"driver": {"priorityClassName": "koord-mid"}},
+        {"podPriorityClassName": "koord-mid"},
+        {"groups": [{"template": {"spec": SPEC}}]},
+    ],
+)
+def test_a_kind_that_is_not_known_stays_and_is_named_where_it_has_mid_pods(spec):
+    given = {"kind": "Other", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
+    result = objects.convert(given, OPTIONS)
+    assert result.objects == [given]
+    (text,) = result.advice
+    assert text.startswith("Other n/w: names a Mid class and stays as it is")
 
 
 @pytest.mark.parametrize(
