@@ -36,6 +36,13 @@ LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
 LABEL_MID_STATIC_CPU_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
 LABEL_MID_STATIC_MEMORY_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-memory-reserved-ratio"
+LABELS_WITHOUT_DAEMON_SETS: Final = {
+    "eks.amazonaws.com/compute-type": "fargate",
+    "type": "virtual-kubelet",
+    "virtualization": "virtualnode2",
+}
+"""Labels of nodes that run no pod of a DaemonSet, so no agent: Fargate, virtual kubelets, virtual nodes of AKS. The
+default affinity of the agent in the chart excludes them."""
 
 ANNOTATION_COLOCATION_STRATEGY: Final = "node.koordinator.sh/colocation-strategy"
 ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"

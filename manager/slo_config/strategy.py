@@ -1,8 +1,8 @@
 """Compute the strategy of a node from the configuration and the node's labels and annotations. Pure.
 
-Layers, lowest first: defaults, preset, cluster strategy, first `nodeConfigs` entry that matches, the node's annotation,
-its labels. Each was validated where it was read; a layer with an error is left out and reported, the layers below it
-stay in force.
+Layers, lowest first: defaults, preset, cluster strategy, a label of nodes that run no agent, first `nodeConfigs` entry
+that matches, the node's annotation, its labels. Each was validated where it was read; a layer with an error is left out
+and reported, the layers below it stay in force.
 """
 
 from __future__ import annotations
@@ -199,7 +199,13 @@ def overlays(configured: Configuration, labels: Mapping[str, str], annotations: 
 def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
-    return [Layer("cluster strategy", slo.merge(configured.document), of_cluster), *entries]
+    off = slo.ColocationStrategy.model_validate({"enable": False})
+    without_agent = [Layer(f"label {text}", off) for text in _labels_without_agent(labels)]
+    return [Layer("cluster strategy", slo.merge(configured.document), of_cluster), *without_agent, *entries]
+
+
+def _labels_without_agent(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{key}={text}" for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items() if labels.get(key) == text)
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
@@ -242,6 +248,7 @@ class Strategies:
         """Return the strategy of a node with these labels and annotations, without its layers and extensions."""
         key = (
             matching_entries(self.configuration.document, labels),
+            _labels_without_agent(labels),
             _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
             *(labels.get(label) for label in RATIO_LABELS),
         )

@@ -7,6 +7,7 @@ import shutil
 import pytest
 import yaml
 
+from api_types import names
 from manager.settings import ManagerSettings
 from tests.charts import chart
 
@@ -338,3 +339,13 @@ def test_a_hook_without_an_affinity_of_nodes_runs_on_any_node(complete):
     found = affinities(complete, {"podAntiAffinity": APART})
     assert {name for name, affinity in found.items() if affinity} == {"koord-manager", "koord-admission"}
     assert "nodeAffinity" not in found["koord-admission"]
+
+
+def test_the_agent_is_not_for_nodes_that_run_no_daemon_set():
+    node_affinity = chart.render().of_kind("DaemonSet")["koordlet"]["spec"]["template"]["spec"]["affinity"][
+        "nodeAffinity"
+    ]
+    (term,) = node_affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    excluded = {each["key"]: each["values"] for each in term["matchExpressions"] if each["operator"] == "NotIn"}
+    without = {key: [text] for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items()}
+    assert excluded == {**without, "koord-suite.io/fake": ["true"]}

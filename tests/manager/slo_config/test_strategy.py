@@ -84,6 +84,19 @@ def test_requires_colocation_on_for_cluster_and_node(cluster, own, enabled):
     assert node(configured(**document), annotation=annotation).enabled is enabled
 
 
+@pytest.mark.parametrize("label", names.LABELS_WITHOUT_DAEMON_SETS.items())
+def test_colocation_is_off_where_no_agent_can_run_unless_an_entry_or_the_node_sets_it(label):
+    virtual, other = dict([label]), {label[0]: "other"}
+    cluster = configured(enable=True)
+    entry = {"name": "x", "nodeSelector": {"matchLabels": virtual}, "enable": True}
+    assert (node(cluster, virtual).enabled, node(cluster, other).enabled) == (False, True)
+    assert node(cluster, virtual).layers[-1].name == f"label {label[0]}={label[1]}"
+    assert node(cluster, virtual, annotation='{"enable": true}').enabled
+    assert node(configured(enable=True, nodeConfigs=[entry]), virtual).enabled
+    known = strategy.Strategies(cluster)
+    assert [known.merged(labels, {}).enabled for labels in (other, virtual, {}, virtual)] == [True, False, True, False]
+
+
 def test_an_invalid_annotation_is_reported_and_lower_layers_stay():
     found = node(configured(enable=True, midCPUThresholdPercent=70), annotation='{"midCPUThresholdPercent": 500}')
     assert found.strategy.mid_cpu_threshold_percent == 70
