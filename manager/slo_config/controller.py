@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 
 
 MOST_PROBLEM_EVENTS = 20  # Events per document; the last one counts the rest
-_OFF: Final = f"""{names.COLOCATION_CONFIG_KEY}: '{{"enable": false}}'"""
 
 
 @dataclass(eq=False)
@@ -98,7 +97,7 @@ class ConfigReporter:
         if outcome.state is evaluation.State.REFUSED:
             log.warning("ConfigMap %s: %s", self.settings.config_map, summary)
         elif outcome.state is not evaluation.State.APPLIED:
-            yield "Warning", evaluation.ABSENT, f"{summary}; want {_OFF} to switch it off"
+            yield "Warning", evaluation.ABSENT, f"{summary}; {evaluation.OFF}"
         elif not applied_before:
             yield "Normal", evaluation.APPLIED, summary
 

@@ -80,7 +80,8 @@ def evaluate(
 
 def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:
     """Yield a problem for a key that resembles the key of the document."""
-    for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, [key for key in data if data[key]], n=1):
+    others = [key for key in data if data[key] and key != names.COLOCATION_CONFIG_KEY]
+    for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, others, n=1):
         yield Problem((), problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)
 
 
@@ -91,6 +92,7 @@ ADVICE: Final = "ColocationConfigAdvice"
 APPLIED: Final = "ColocationConfigApplied"
 UNUSED: Final = "ColocationConfigUnused"
 
+OFF: Final = f"""{names.COLOCATION_CONFIG_KEY}: '{{"enable": false}}' switches colocation off"""
 REASONS: Final[Mapping[Effect, str]] = {
     Effect.DOCUMENT_REFUSED: REJECTED,
     Effect.LAYER_IGNORED: IGNORED,

@@ -8,6 +8,7 @@ import yaml
 
 from api_types import names
 from api_types.mid_pods import policy, quota
+from manager.cli.admission import config_review
 from manager.cli.admission.settings import ENV_PREFIX, AdmissionSettings
 from manager.cli.admission.webhook import HANDLER
 from tests.charts import chart
@@ -296,7 +297,9 @@ def test_the_webhook_is_called_for_mid_pods_alone_and_never_refuses_a_pod():
     found = webhook()
     assert found.of_kind(KIND) == {}
     (configuration,) = found.of_kind("MutatingWebhookConfiguration").values()
-    (own,) = configuration["webhooks"]
+    own, check = configuration["webhooks"]
+    assert (check["failurePolicy"], check["clientConfig"]["service"]["path"]) == ("Ignore", f"/{config_review.HANDLER}")
+    assert "caBundle" not in check["clientConfig"]
     assert own["matchConditions"] == [dict(each) for each in policy.CONDITIONS]
     assert (own["failurePolicy"], own["sideEffects"], own["reinvocationPolicy"]) == ("Ignore", "None", "IfNeeded")
     assert own["timeoutSeconds"] <= 2

@@ -25,7 +25,7 @@ from e2e.support import chart_rendering
 from e2e.support import mid_pod_examples as examples
 from e2e.support.admission_agreement import PLAIN
 from e2e.support.waiting import until
-from tools.localcluster.apiserver_requests import Connection, RequestError
+from tools.localcluster.apiserver_requests import MERGE_PATCH, Connection, RequestError
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -33,6 +33,7 @@ SCHEDULER, LIMITED, FAILING = "koord-scheduler", "limited", "failing"
 TEMPLATES = ("admission/webhook", "admission/rbac")
 NAMESPACE, SECRET, CONFIGURATION = "koordinator-system", "koord-admission-certificate", "koord-suite-mid-limits"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 WHOLE = "resources of the pod as a whole"
 EXAMPLES = examples.table()
@@ -67,8 +68,9 @@ class Webhook(NamedTuple):
         return {key: base64.b64decode(value) for key, value in data.items()}
 
     def bundle(self) -> bytes:
-        (webhook,) = self.api.send("GET", f"{CONFIGURATIONS}/{CONFIGURATION}")["webhooks"]
-        return base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
+        webhooks = self.api.send("GET", f"{CONFIGURATIONS}/{CONFIGURATION}")["webhooks"]
+        bundles = {each["clientConfig"].get("caBundle", "") for each in webhooks}
+        return base64.b64decode(bundles.pop()) if len(bundles) == 1 else b""
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +79,8 @@ def webhook() -> Iterator[Webhook]:
     with agreement.running([LIMITED, NAMESPACE]) as (plane, api):
         rendered = chart_rendering.rendered(plane.binaries, {"admission": {"mode": "webhook"}}, *TEMPLATES)
         (configuration,) = (each for each in rendered if each["kind"] == "MutatingWebhookConfiguration")
-        (own,) = configuration["webhooks"]
-        own["clientConfig"]["service"]["port"] = port
+        own, check = configuration["webhooks"]
+        own["clientConfig"]["service"]["port"] = check["clientConfig"]["service"]["port"] = port
         own["namespaceSelector"] = {"matchLabels": {"rules": LIMITED}}
         (secret,) = (each for each in rendered if each["kind"] == "Secret")
         api.send("POST", CONFIGURATIONS, configuration)
@@ -149,7 +151,7 @@ def test_a_mid_pod_that_is_too_large_for_the_webhook_is_refused(webhook: Webhook
 def test_only_mid_pods_reach_the_webhook(webhook: Webhook) -> None:
     """Without a server, with an error that is seen: any pod but a Mid one passes."""
     wrong = copy.deepcopy(webhook.api.send("GET", f"{CONFIGURATIONS}/{CONFIGURATION}"))
-    (own,) = wrong["webhooks"]
+    own, _ = wrong["webhooks"]
     own["failurePolicy"] = "Fail"
     own["clientConfig"]["service"]["port"] = 1
     own["namespaceSelector"] = {"matchLabels": {"rules": FAILING}}
@@ -171,6 +173,41 @@ def _passes(api: Connection, pod: dict[str, Any]) -> bool:
         assert "failed calling webhook" in str(error)  # noqa: PT017
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("document", "refusal"),
+    [
+        (None, "an absent or empty colocation-config changes nothing"),
+        ("{ }", "an absent or empty colocation-config changes nothing"),
+        ("null", "want an object"),
+        ("#" * 5_000, "want valid"),
+        ("{", "colocation-config: the document: seen"),
+        ('{"enable": true, "midCPUThresholdPercent": 150}', "midCPUThresholdPercent: seen 150, want an integer"),
+        ('{"enable": true, "nodeConfigs": [{"name": "x", "midCPUThresholdPercent": 150}]}', ""),
+        ('{"enable": false}', ""),
+    ],
+)
+def test_an_edit_that_the_manager_would_not_use_is_refused(
+    webhook: Webhook, document: str | None, refusal: str
+) -> None:
+    config_map = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable": true}'}}
+    webhook.api.send("POST", CONFIG_MAPS, config_map)
+    path = f"{CONFIG_MAPS}/slo-controller-config"
+
+    def edit(text: str | None) -> str:
+        try:
+            webhook.api.send("PATCH", path, {"data": {"colocation-config": text}}, content=MERGE_PATCH)
+        except RequestError as error:
+            return str(error)
+        return ""
+
+    try:
+        until("edits are checked", lambda: edit("{}") and edit("{"), within_seconds=30)
+        assert refusal in (answer := edit(document))
+        assert bool(refusal) is bool(answer)
+    finally:
+        webhook.api.send("DELETE", path)
 
 
 @pytest.mark.parametrize("fault", ["ended", "killed", "frozen"])

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 
 VALUES = ("--set=global.imageRegistry=registry.example", "--set=admission.mode=none")
 HERE = ("--namespace", SUITE_NAMESPACE)
+LAST_GOOD = "koord-manager-last-good-config"
 NODE, STATUS = "node-1", "koordinator.sh/mid-resource-status"
 HOOK = "helm.sh/hook"
 OFFERED = "6001"
@@ -115,6 +117,29 @@ def test_argo_cd_applies_everything_keeps_a_config_of_its_own_and_the_uninstalle
     scale = json.loads(run("kubectl", "get", "deployment", "koord-manager", *HERE, "--output=json"))
     assert scale["spec"]["replicas"] == 0
     run("kubectl", "delete", "--ignore-not-found", "--filename=-", stdin=owned_elsewhere)
+
+
+@pytest.mark.long
+def test_an_update_cannot_lose_the_document_and_an_upgrade_puts_a_lost_one_back(run: Command) -> None:
+    release = (RELEASE, str(CHART), *HERE, *VALUES)
+    run("helm", "install", *release, "--create-namespace")
+    _edit(run, slo_config.BASE)
+    time.sleep(3)  # a policy is in force a second after it was created
+    for text in (None, "", " \n", "null", "{ }", '""', "# off\n\n# for now"):
+        patch = json.dumps({"data": {"colocation-config": text}})
+        words = ("kubectl", "patch", "configmap", CONFIG_MAP, *HERE)
+        assert "removes or empties" in run(*words, f"--patch={patch}", fails=True)
+        run(*words, f"--patch={json.dumps({'metadata': {'labels': {'a': 'b'}}, 'data': {'other': '1'}})}")
+    stored = json.dumps({"data": {"colocation-config": json.dumps(slo_config.BASE)}})
+    run("kubectl", "patch", "configmap", LAST_GOOD, *HERE, f"--patch={stored}")
+    run("kubectl", "delete", "configmap", CONFIG_MAP, *HERE)
+    run("helm", "upgrade", *release)
+    assert _document(run) == slo_config.BASE
+    run("helm", "upgrade", *release, "--set=sloControllerConfig.name=renamed")
+    renamed = json.loads(run("kubectl", "get", "configmap", "renamed", *HERE, "--output=json"))
+    assert json.loads(renamed["data"]["colocation-config"]) == slo_config.BASE
+    run("helm", "uninstall", RELEASE, *HERE, "--no-hooks")
+    run("kubectl", "get", "configmap", "renamed", *HERE, fails=True)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The admission webhook as a process: kopf's handler of new pods, the server that hands reviews to it, probes.
+"""The admission webhook as a process: kopf's handlers of new pods and of edits of the configuration, server, probes.
 
 kopf's own management of webhook configurations stays off: the chart writes the configuration, so that the process may
 change one object of that kind and create none.
@@ -31,11 +31,11 @@ from component_base import clock, http_endpoint
 from component_base.http_endpoint import ProbeResult
 from manager.cache import kopf_thread
 from manager.cache.kopf_thread import KopfThread
+from manager.cli.admission import config_review
 from manager.cli.admission.certificate import CertificateStore
 from manager.cli.admission.settings import AdmissionSettings
 
 log = logging.getLogger(__name__)
-
 
 HANDLER: Final = "mid-limits"
 """Id of the handler, and the path in the webhook configuration of the chart."""
@@ -69,7 +69,7 @@ def new_thread(
 
 
 def new_registry(to: connection.Connection, settings: AdmissionSettings) -> kopf.OperatorRegistry:
-    """Return a registry with the handler of new pods."""
+    """Return a registry with the handlers of new pods and of the ConfigMap."""
     registry = kopf_thread.new_registry(to)
 
     @kopf.on.mutate("", "v1", "pods", id=HANDLER, operations=["CREATE"], registry=registry)
@@ -83,6 +83,7 @@ def new_registry(to: connection.Connection, settings: AdmissionSettings) -> kopf
         patch.as_json_patch = lambda *_: operations  # type: ignore[method-assign,assignment]
         warnings.extend(advice)
 
+    config_review.add_handler(registry)
     return registry
 
 
@@ -112,11 +113,10 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 @dataclass(eq=False)
 class AdmissionServer:
-    """Server of reviews, by kopf's interface for a server of one's own: bounded, and for creations alone.
+    """Server of reviews, by kopf's interface for a server of one's own: bounded, and for kopf all are creations.
 
     It listens from when kopf can answer: before it has read the resources of the API, its answer would let a pod pass.
-    kopf remembers the object of every review of another operation for good, and any pod of the cluster may reach the
-    port.
+    kopf remembers the object of every other review for good, and any pod of the cluster may reach the port.
     """
 
     port: int
@@ -154,8 +154,9 @@ async def _answered(fn: kopf.WebhookFn) -> None:
 
 async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
     """Answer a request: a review that is too large or too deep with a refusal, as an error would let the pod pass."""
+    webhook = config_review.HANDLER if request.match_info["path"] == config_review.HANDLER else HANDLER
     size = request.content_length or 0
-    if _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
+    if webhook == HANDLER and _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
         head = await request.content.read(_HEAD_BYTES)
         async for _ in request.content.iter_any():
             pass
@@ -164,17 +165,19 @@ async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
     body = await request.read()
     try:
         review = json.loads(body)
-        if not _is_creation(review):
-            return web.Response(status=400, text="want a review of the creation of a pod")
-        return web.json_response(await fn(review, webhook=HANDLER))
+        if webhook == config_review.HANDLER and _is_of(review, "UPDATE"):
+            review["request"]["operation"] = "CREATE"
+        if not _is_of(review, "CREATE"):
+            return web.Response(status=400, text="want a review of the creation of a pod, or of a ConfigMap")
+        return web.json_response(await fn(review, webhook=webhook))
     except (RecursionError, ValueError) as error:
         log.warning("cannot read a review: %s", error)
         return _refused(body[:_HEAD_BYTES], 400, f"that cannot be read cannot get its limits: {error}")
 
 
-def _is_creation(review: Any) -> bool:
+def _is_of(review: Any, operation: str) -> bool:
     request = review.get("request") if isinstance(review, dict) else None
-    return isinstance(request, dict) and request.get("operation") == "CREATE"
+    return isinstance(request, dict) and request.get("operation") == operation
 
 
 def _refused(head: bytes, code: int, why: str) -> web.Response:

@@ -91,7 +91,7 @@ async def test_a_lost_document_changes_nothing_also_after_a_restart_and_says_so(
     assert world.changes == 3, "once for each manager"
     [event] = [item for item in world.server.all("events") if item["reason"] == "ColocationConfigAbsent"]
     assert (event["type"], event["involvedObject"]["name"]) == ("Warning", "slo-controller-config")
-    assert "want colocation-config: '{\"enable\": false}' to switch it off" in event["message"]
+    assert event["message"].endswith("colocation-config: '{\"enable\": false}' switches colocation off")
     world.configure({"enable": False})
     await world.config.refresh()
     assert world.config.strategies.configuration.cluster.enable is False

@@ -32,6 +32,7 @@ def test_an_absent_config_map_or_key_and_a_document_without_a_key_change_nothing
     assert outcome.state is (State.CONFIG_MAP_ABSENT if given is None else State.KEY_ABSENT)
     assert (outcome.configuration, outcome.changed) == (before, False)
     assert evaluation.reason(outcome) == "ColocationConfigAbsent"
+    assert bool(outcome.problems) is ("colocation_config" in (given or {})), "a key that looks like it"
 
 
 def test_without_an_earlier_one_only_a_document_is_a_configuration():

@@ -5,12 +5,13 @@ import contextlib
 import functools
 import http.client
 import json
+import re
 import threading
 
 import kopf
 import pytest
 
-from manager.cli.admission import webhook
+from manager.cli.admission import config_review, webhook
 from manager.cli.admission.settings import AdmissionSettings
 from tools.localcluster.host import ports
 
@@ -62,10 +63,15 @@ def test_other_pods_pass_as_they_are(given):
     assert webhook.limits(given, "koord-scheduler") == ([], [])
 
 
+def handler_of(name):
+    handlers = webhook.new_registry(None, AdmissionSettings())._webhooks.get_all_handlers()
+    return next(handler for handler in handlers if handler.id == name)
+
+
 async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     """kopf answers an exception of a handler with a refusal, which failurePolicy Ignore does not cover."""
     monkeypatch.setattr(webhook, "limits", lambda *_, **__: 1 / 0)
-    (handler,) = webhook.new_registry(None, AdmissionSettings())._webhooks.get_all_handlers()
+    handler = handler_of(webhook.HANDLER)
     patch, warnings = kopf.Patch(), []
     await handler.fn(body=kopf.Body(pod(WORK)), patch=patch, warnings=warnings)
     assert patch.as_json_patch() == []
@@ -90,10 +96,10 @@ async def serving(fn):
     await configurations.aclose()
 
 
-def posted(port, body):
+def posted(port, body, path="/mid-limits"):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("POST", "/mid-limits", body, {"Content-Type": "application/json"})
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         return response.status, response.read()
     finally:
@@ -115,6 +121,42 @@ async def test_a_client_gets_400_for_anything_but_a_creation():
         for review in (*others, {}, []):
             assert (await post(json.dumps(review)))[0] == 400
         assert served[1:] == [creation]
+        update = {"request": {"operation": "UPDATE"}}
+        assert (await post(json.dumps(update), "/colocation-config"))[0] == 200
+        assert (await post(json.dumps({"request": {"operation": "DELETE"}}), "/colocation-config"))[0] == 400
+        assert served[2:] == [creation], "for kopf it is a creation too"
+
+
+DOCUMENT = {"colocation-config": '{"enable": true}'}
+
+
+@pytest.mark.parametrize(
+    ("data", "refusal", "advice"),
+    [
+        (DOCUMENT, "", ""),
+        ({"colocation-config": "{"}, "the document: seen", ""),
+        ({"colocation-config": '{"enable": 7}'}, "colocation-config: enable: seen 7, want true or false", ""),
+        ({"colocation_config": '{"enable": true}'}, "want the key colocation-config", ""),
+        (None, '{"enable": false}', ""),
+        ({"colocation-config": '{"enable": true, "enable": false}'}, "", "the last one counts"),
+    ],
+)
+async def test_an_edit_of_the_configuration_is_judged_as_by_the_manager(data, refusal, advice):
+    handler = handler_of(config_review.HANDLER)
+    warnings, edit = [], functools.partial(handler.fn, old=kopf.Body({"data": DOCUMENT}))
+    body = kopf.Body({"data": data} if data else {})
+    if refusal:
+        with pytest.raises(kopf.AdmissionError, match=re.escape(refusal)):
+            await edit(body=body, warnings=warnings)
+    else:
+        await edit(body=body, warnings=warnings)
+    assert advice in "".join(warnings)
+    assert bool(advice) is bool(warnings)
+
+
+async def test_a_first_configuration_without_a_document_is_created_with_a_warning():
+    assert config_review.reviewed({}, None)[0] == ""
+    assert "changes nothing" in "".join(config_review.reviewed({}, None)[1])
 
 
 @pytest.mark.parametrize(
