@@ -44,11 +44,12 @@ class Components:
         self.evictor = Evictor(
             api, cache=cache, configuration=self.config.in_force, recorder=recorder, telemetry=telemetry, clock=clock,
             rights=Rights(api, settings.eviction_namespaces, clock), sleep=sleep, autoscaler=settings.autoscaling,
-            relist=self._relist, on_pods_changed=self._add, on_right_changed=self._add_specs,
+            relist=self._relist, on_pods_changed=self._add, on_right_changed=self._add_specs, notify=reporter.event,
         )  # fmt: skip
         self.mid_resources = MidController(
             api, cache=cache, settings=settings, recorder=recorder, telemetry=telemetry, clock=clock,
             observe=self.evictor.observe, newly_evicted=self.evictor.newly_evicted,
+            remembered=self.evictor.remembered,
         )  # fmt: skip
         self.node_metrics = NodeMetricController(api, cache, telemetry, self.evictor.may_evict)
         self.schema = SchemaWatch(api, recorder, telemetry, sleep, self._retry_dropped)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from api_types.node_metric.mid_report import MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
@@ -39,7 +40,7 @@ class MidController:
 
     `observe` gets a case, its target, and the source of the requests in it, where the evictor may have to do with the
     node; it returns whether it still has then. `newly_evicted` returns the UIDs of pods
-    that leave although a list may not show it yet.
+    that leave although a list may not show it yet, `remembered` why a node of this name and UID was closed.
     """
 
     api: session.Session
@@ -50,6 +51,7 @@ class MidController:
     clock: Callable[[], dt.datetime]
     observe: Callable[[Case, Target, str], bool] = lambda *_: False
     newly_evicted: Callable[[], Collection[str]] = frozenset
+    remembered: Callable[[str, str], MidEvictionRecord | None] = lambda *_: None
 
     def __post_init__(self) -> None:
         self._targets = Targets(
@@ -171,6 +173,7 @@ class MidController:
         return Case(
             name=name, node=node, report=(metric.status if metric else None) or MidReport(), strategy=strategy,
             policy=policy, published=formula.published_on(node), inputs=gathered, decision=decided, now=now,
+            remembered=self.remembered(name, node.metadata.uid),
         )  # fmt: skip
 
     def _patch(self, case: Case, target: Target, requests_from: str, reason: PatchReason) -> dict[str, Any]:

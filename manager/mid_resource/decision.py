@@ -332,6 +332,8 @@ class Case:
     inputs: DecisionInputs
     decision: Decision
     now: dt.datetime
+    remembered: MidEvictionRecord | None = None
+    """Eviction annotation of a node that this process closed, while another client has removed it."""
     written: MidStatus | None = field(init=False)
     """The status annotation of the node."""
     record: MidEvictionRecord | None = field(init=False)
@@ -341,6 +343,7 @@ class Case:
     is_shadow: bool = field(init=False)
     """Whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
 
+    is_stripped: bool = field(init=False)
     detail: str = field(init=False)
     """Detail of the decision, and the fault of a reservation that a value was calculated without."""
 
@@ -349,6 +352,8 @@ class Case:
         self.written = self.node.mid_status
         annotations = self.node.metadata.annotations or {}
         self.record = mid_eviction.eviction_record(self.node) if names.ANNOTATION_MID_EVICTION in annotations else None
+        self.is_stripped = self.record is None and self.remembered is not None
+        self.record = self.record or self.remembered
         departure = classify(self.node)
         self.closed = why_closed(departure, self.record, self.strategy)
         self.is_shadow = not self.policy.publishes and self.written is None

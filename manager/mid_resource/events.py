@@ -93,8 +93,20 @@ def revert_event(writer: str) -> Event:
     )
 
 
+def stripped_event(writer: str) -> Event:
+    """Return the Event about a client that removes the annotation with which the evictor closes a node."""
+    return Event(
+        "Warning",
+        REVERTED,
+        f"annotation {names.ANNOTATION_MID_EVICTION}: seen removed by another client (last writer: {writer}), want it "
+        "kept while the node is closed for new Mid pods; it is written again; stop that client",
+    )
+
+
 class _ManagedFields(msgspec.Struct, rename="camel", frozen=True):
     manager: str = ""
+    time: str = ""
+    subresource: str = ""
     fields_v1: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
 
 
@@ -104,6 +116,13 @@ class _ManagedMetadata(msgspec.Struct, rename="camel", frozen=True):
 
 class _ManagedNode(msgspec.Struct, frozen=True):
     metadata: _ManagedMetadata = _ManagedMetadata()
+
+
+async def last_writer(api: session.Session, node: str) -> str:
+    """Return the newest field manager of a node, without writers of its status. Raises errors.ApiServerError."""
+    managed = await objects.get(api, resources.NODES, node, decode=_ManagedNode)
+    writers = [(entry.time, entry.manager) for entry in managed.metadata.managed_fields if not entry.subresource]
+    return max(writers)[1] if writers else "not recorded by the apiserver"
 
 
 async def other_writer(api: session.Session, node: str) -> str:

@@ -29,7 +29,7 @@ from api_types.colocation import document as colocation_document
 from apiserver_client import backoff, errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ConfigMap, ConfigMapStore
-from manager.events import EventRecorder
+from manager.events import EventRecorder, Severity
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import evaluation
@@ -54,6 +54,11 @@ class ConfigReporter:
     def __post_init__(self) -> None:
         self._about: Subject | None = None
         self._overlaps: set[tuple[int, int]] = set()
+
+    async def event(self, severity: Severity, reason: str, message: str) -> None:
+        """Record an Event on the ConfigMap, once it was read."""
+        if self._about is not None:
+            await self.recorder.event(self._about, severity, reason, message)
 
     async def post_events(
         self,

@@ -75,6 +75,8 @@ class Cluster:
         """Called with each write before it is executed."""
         self.expired_lists = 0
         """Number of second pages of lists to refuse as expired."""
+        self.evaluation_error = ""
+        """Of an authorizer that answers no review; empty while all do."""
         self.may_evict: set[str] = set()
         """Namespaces in which clients may evict pods; "" for all."""
         self.denied: set[tuple[str, str]] = set()
@@ -241,6 +243,8 @@ class Cluster:
             if wanted["subresource"] != "eviction":
                 return {**body, "status": {"allowed": (wanted["verb"], wanted["resource"]) not in self.denied}}
             assert (wanted["verb"], wanted["resource"]) == ("create", "pods")
+            if self.evaluation_error:
+                return {**body, "status": {"allowed": False, "evaluationError": self.evaluation_error}}
             return {**body, "status": {"allowed": not {"", wanted["namespace"]}.isdisjoint(self.may_evict)}}
         self.on_write(request)
         self.writes.append((request.method, request.path, body))

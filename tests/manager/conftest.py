@@ -74,12 +74,13 @@ class World:
         self.config = DirectConfig(self)
         self.rights = Rights(api, "", self.clock)
         self.evicted_on = []
-        self.node_metrics = NodeMetricController(api, self.cache, self.telemetry, lambda: self.rights.everywhere)
+        self.node_metrics = NodeMetricController(api, self.cache, self.telemetry, lambda: self.rights.granted)
         self.evictor = self.new_evictor()
         self.mid = MidController(
             api, cache=self.cache, settings=self.settings, recorder=recorder, telemetry=self.telemetry,
             clock=self.clock, observe=lambda *seen: self.evictor.observe(*seen),  # noqa: PLW0108  # it may be replaced
             newly_evicted=lambda: self.evictor.newly_evicted(),  # noqa: PLW0108
+            remembered=lambda *node: self.evictor.remembered(*node),  # noqa: PLW0108
         )  # fmt: skip
 
     def new_evictor(self):
@@ -87,7 +88,7 @@ class World:
         return Evictor(
             self.api, cache=self.cache, rights=self.rights, recorder=self.recorder, telemetry=self.telemetry,
             clock=self.clock, configuration=self.config.in_force, autoscaler=self.settings.autoscaling,
-            on_pods_changed=self.evicted_on.append,
+            on_pods_changed=self.evicted_on.append, notify=self.reporter.event,
             relist=lambda name: self.mid.relist(name),  # noqa: PLW0108  # it is made later
         )  # fmt: skip
 

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ClusterStore
-from manager.events import EventRecorder
+from manager.events import EventRecorder, Severity
 from manager.metrics.collectors import AttemptResult
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision
@@ -66,6 +67,8 @@ class Evictor:
     relist: Callable[[str], None] = lambda _: None
     on_pods_changed: Callable[[str], None] = lambda _: None
     on_right_changed: Callable[[], None] = lambda: None
+    notify: Callable[[Severity, str, str], Awaitable[None]] | None = None
+    """Records an Event on the configuration."""
 
     def __post_init__(self) -> None:
         self._turns = Turns()
@@ -99,9 +102,15 @@ class Evictor:
             Reconciled(case.name, case.node.metadata.uid, observation, chosen, record, departure, may_be_emptied),
             case.now,
         )
+        turn.is_stripped = case.is_stripped
         if may_be_emptied:
             self._emptying.observe(turn, case)
         return case.name in self._turns.nodes
+
+    def remembered(self, name: str, uid: str) -> MidEvictionRecord | None:
+        """Return why this process closed a node, also where another client has removed the annotation since."""
+        turn = self._turns.nodes.get(name)
+        return turn.record if turn and turn.uid == uid and turn.policy.evicts and not turn.is_emptied else None
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
@@ -109,7 +118,7 @@ class Evictor:
 
     def may_evict(self) -> bool:
         """Return whether the manager may evict where it is to have the right, for the take-back gate."""
-        return self.rights.everywhere
+        return self.rights.granted
 
     def _wants_right(self) -> bool:
         """Check whether any node is to evict: the right is not asked for otherwise."""
@@ -120,12 +129,17 @@ class Evictor:
 
     async def check_rights(self) -> None:
         """Ask whether pods may be evicted, which the take-back gate depends on."""
-        if not self._wants_right():
+        rights = self.rights
+        if not (self._wants_right() or rights.granted):  # one that was granted may be taken back
             return
-        if await self.rights.refresh():
-            log.info("the right to evict Mid pods was %s", "granted" if self.rights.everywhere else "taken back")
-            self.on_right_changed()
-        self.telemetry.eviction.allowed.set(int(self.rights.everywhere))
+        before = rights.granted
+        if await rights.refresh():
+            if rights.granted != before:
+                log.info("the right to evict Mid pods was %s", "granted" if rights.granted else "taken back")
+                self.on_right_changed()
+            if rights.missing and self.notify:
+                await self.notify("Warning", planning.NOT_ALLOWED, _without_right(rights.missing))
+        self.telemetry.eviction.allowed.set(int(self.rights.granted))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -156,6 +170,8 @@ class Evictor:
         self._worked = now
         for turn in self._turns.to_reopen(now):
             await self._records.reopen(turn)
+        for turn in self._turns.stripped(now):
+            await self._records.restore(turn)
         configured = self.configuration()
         most = policy.most_emptied(configured.empty_nodes_at_once if configured else None, len(self.cache.nodes))
         await self._emptying.work(most, now)
@@ -250,7 +266,7 @@ class Evictor:
         if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self.clock()):
             return None
         gone = {*self.newly_evicted(), *self._gone.uids(self.clock())}
-        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone)
+        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone, closed_since=turn.closed_since)
         for namespace in {pod.namespace for pod in pods.staying}:
             self.telemetry.eviction.evicted.add(namespace, 0)
         now = self.clock()
@@ -274,11 +290,8 @@ class Evictor:
             return namespaces
         allowed = {namespace for namespace in namespaces if await self.rights.in_namespace(namespace)}
         if missing := sorted(namespaces - allowed):
-            text = (
-                f"mode evict without the right to create pods/eviction in {', '.join(missing[:_MOST_NAMED])}: Mid pods "
-                f"there are not evicted; {FIX}"
-            )
-            await self._records.event_once(turn, Event("Warning", planning.NOT_ALLOWED, text), ",".join(missing))
+            event = Event("Warning", planning.NOT_ALLOWED, _without_right(missing))
+            await self._records.event_once(turn, event, ",".join(missing))
         return allowed or namespaces
 
     async def _advise(self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate) -> None:
@@ -361,3 +374,10 @@ class Evictor:
 
     def _why(self, plan: EvictionPlan, turn: NodeTurn) -> str:
         return planning.why(plan, turn.watched.newest, turn.watched.since, turn.departure)
+
+
+def _without_right(namespaces: Sequence[str]) -> str:
+    return (
+        f"mode evict without the right to create pods/eviction in {', '.join(namespaces[:_MOST_NAMED])}: Mid pods "
+        f"there are not evicted; {FIX}"
+    )

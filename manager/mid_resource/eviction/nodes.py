@@ -142,7 +142,9 @@ class NodeTurn:
     mid_pods: int = 1
     """Mid pods that stayed at the last attempt."""
     closed_until: dt.datetime = _NEVER
-    """End of the pause after it could not be opened."""
+    """End of the pause after it could not be opened, or was closed again."""
+    is_stripped: bool = False
+    """Whether another client has removed the annotation."""
     blind_since: dt.datetime | None = None
     """Time since which no reconcile had a report on which an eviction may be based."""
     occupancy: Occupancy | None = None
@@ -210,6 +212,11 @@ class NodeTurn:
         if self.record is None or self.record.time == self.refused:
             return None
         return times.parse_rfc3339_or_none(self.record.time)
+
+    @property
+    def closed_since(self) -> dt.datetime | None:
+        """Return the time at which the node was closed."""
+        return times.parse_rfc3339_or_none(self.record.since) if self.record else None
 
     def has_stayed(self, now: dt.datetime) -> bool:
         """Check whether the drain or the departure that closed the node is long over, and no report shows a shortage.
@@ -339,6 +346,11 @@ class Turns:
         or one that only Mid pods keep.
         """
         return [turn for name in self._closed if self._may_reopen(turn := self.nodes[name], now)]
+
+    def stripped(self, now: dt.datetime) -> list[NodeTurn]:
+        """Return the closed nodes whose annotation is to be written again now."""
+        turns = [self.nodes[name] for name in self._closed]
+        return [turn for turn in turns if turn.record and turn.is_stripped and now >= turn.closed_until]
 
     @staticmethod
     def _may_reopen(turn: NodeTurn, now: dt.datetime) -> bool:

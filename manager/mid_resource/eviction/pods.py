@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -30,6 +30,7 @@ FEATURES: Final[Mapping[Trigger, str]] = {
     Trigger.NODE_MEMORY: "MemoryEvict",
 }
 """Koordinator's name for the feature of each shortage, as in `koordinator.sh/eviction-policy`."""
+_COMES_BACK: Final = "it requests no Mid resources, so nothing keeps such pods off the closed node: it came after that"
 _EVICTABLE: Final = (PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
 _LONGEST_GRACE_SECONDS: Final = 100 * 365 * 24 * 3600
 _INT32: Final = 2**31
@@ -106,8 +107,10 @@ def node_pods(
     usage: Mapping[str, int],
     triggers: Collection[Trigger],
     evicted: Collection[str] = (),
+    *,
+    closed_since: dt.datetime | None = None,
 ) -> EvictablePods:
-    """Return the pods of a node that the kubelet admitted.
+    """Return the pods of a node that the kubelet admitted; `closed_since` is the time at which it was closed.
 
     `usage` is their memory in bytes by namespace/name, `evicted` has the UIDs of pods whose eviction the apiserver
     accepted, which count as leaving whatever the list shows.
@@ -119,9 +122,21 @@ def node_pods(
             continue
         candidate = _candidate(pod, node_uid, usage, triggers)
         if candidate is not None:
+            if not candidate.protected and _comes_back(pod, candidate, triggers, closed_since):
+                candidate = replace(candidate, protected=_COMES_BACK)
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
             (leaving if is_leaving else staying).append(candidate)
     return EvictablePods(tuple(staying), tuple(leaving))
+
+
+def _comes_back(
+    pod: EvictablePod, candidate: Candidate, triggers: Collection[Trigger], closed_since: dt.datetime | None
+) -> bool:
+    """Check whether the eviction of a pod would only make room for the next one of its kind."""
+    created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
+    if candidate.requests or closed_since is None or created is None or Trigger.LEAVING in triggers:
+        return False
+    return created > closed_since - decision.CLOCK_TOLERANCE
 
 
 def _candidate(

@@ -23,7 +23,7 @@ from manager.cache.store import ClusterStore
 from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision
-from manager.mid_resource.events import Event
+from manager.mid_resource.events import Event, last_writer, stripped_event
 from manager.mid_resource.eviction import planning, shortage
 from manager.mid_resource.eviction.nodes import OPENED_AGAIN, NodeTurn, Turns
 from manager.mid_resource.eviction.pace import MOST_RECENT, WINDOW
@@ -55,20 +55,24 @@ class Rights:
         named = (namespace.strip() for namespace in self.namespaces.split(","))
         self._namespaces = [namespace for namespace in named if namespace not in ("", ALL_NAMESPACES)]
         self._answers: dict[str, tuple[bool, dt.datetime]] = {}
-        self.everywhere = False
-        """Whether the last `refresh` found the right in every namespace that is to have it: the take-back gate."""
+        self.granted = False
+        """Whether the last `refresh` found the right in a namespace that is to have it: the take-back gate.
+
+        The administrator of a namespace may take it back there: that costs the namespace, and no other tenant."""
+        self.missing: tuple[str, ...] = ()
+        """Namespaces that are to have the right and lack it."""
 
     async def refresh(self) -> bool:
-        """Ask again; return whether `everywhere` has changed. A failed request changes nothing."""
+        """Ask again; return whether `granted` or `missing` has changed. A failed request changes nothing."""
+        before = self.granted, self.missing
         try:
-            is_allowed = await self._may_evict("") or (
-                bool(self._namespaces) and all([await self._may_evict(name) for name in self._namespaces])
-            )
+            is_everywhere = await self._may_evict("")
+            lacking = [] if is_everywhere else [name for name in self._namespaces if not await self._may_evict(name)]
         except errors.ApiServerError as error:
             log.warning("cannot ask whether pods may be evicted: %s", error)
             return False
-        before, self.everywhere = self.everywhere, is_allowed
-        return before != is_allowed
+        self.granted, self.missing = is_everywhere or len(lacking) < len(self._namespaces), tuple(lacking)
+        return before != (self.granted, self.missing)
 
     async def in_namespace(self, namespace: str) -> bool:
         """Return whether pods of a namespace may be evicted. Raises errors.ApiServerError."""
@@ -99,7 +103,10 @@ class Rights:
             "spec": {"resourceAttributes": attributes},
         }
         answer: dict[str, Any] = await objects.create(self.api, resources.SELF_SUBJECT_ACCESS_REVIEWS, body)
-        allowed = bool((answer.get("status") or {}).get("allowed"))
+        status = answer.get("status") or {}
+        allowed = bool(status.get("allowed"))
+        if not (allowed or status.get("denied")) and (fault := status.get("evaluationError")):
+            raise errors.ApiServerError(f"an authorizer of the apiserver did not answer: {fault}")
         if len(self._answers) >= _MOST_NAMESPACES:
             self._answers.clear()
         self._answers[namespace] = (allowed, now)
@@ -158,6 +165,19 @@ class NodeRecords:
         await self._annotate(turn, mid_eviction.encode(record))
         turn.recent = (*recent, now) if pod else recent
         self.turns.closed(turn, record, now)
+
+    async def restore(self, turn: NodeTurn) -> None:
+        """Close a node again whose annotation another client has removed, and name that client."""
+        assert turn.record is not None
+        turn.closed_until = self.clock() + OPENED_AGAIN
+        try:
+            writer = await last_writer(self.api, turn.name)
+            await self._annotate(turn, mid_eviction.encode(turn.record))
+        except errors.ApiServerError as error:
+            log.warning("node %s: cannot write the annotation %s: %s", turn.name, names.ANNOTATION_MID_EVICTION, error)
+            return
+        turn.is_stripped = False
+        await self.event_once(turn, stripped_event(writer), "annotation")
 
     async def reopen(self, turn: NodeTurn) -> bool:
         """Let a node accept new Mid pods again; return whether the annotation was removed."""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.manager.evictions import EVICT, TENANT
+from tests.manager.evictions import ANNOTATION, EVICT, TENANT
 
 
 async def fill(short, minutes, report, *, amounts, runs_for):
@@ -85,3 +85,37 @@ async def test_an_offer_that_shrinks_because_prod_uses_more_memory_evicts_no_pod
     await short.minutes(8, calculated=(6000, 10_000), memory=(9000, 1200))
     assert short.world.mid_status()["resources"]["kubernetes.io/mid-memory"]["usable"] == 4000
     assert short.evicted == []
+
+
+async def test_a_pod_without_mid_requests_that_comes_back_to_the_closed_node_is_not_evicted_again(short):
+    await short.start()
+    for minute in range(20):
+        short.end_pods()
+        if not short.pods_on("n1"):  # the next pod of the ReplicaSet, placed by another scheduler
+            short.add_pod(f"m{minute}", 0, 0)
+        (name,) = [pod["metadata"]["name"] for pod in short.pods_on("n1")]
+        usage = [{"name": name, "namespace": TENANT, "podUsage": {"resources": {"memory": "4000"}}}]
+        await short.minutes(1, calculated=(2000, 0), memory=(11_000, 4_000), podsMetric=usage)
+    assert short.evicted == ["m0"]
+    assert "MidEvictionWithoutPod" in short.reasons()
+
+
+async def test_a_node_whose_annotation_another_client_removes_stays_closed_and_the_client_is_named(short):
+    await short.start()
+    for name in "abc":
+        short.add_pod(name)
+    for minute in range(30):
+        calculated = (2000 if minute % 8 < 5 else 3500, 10_000)  # a peak that flaps
+        await short.minutes(1, calculated=calculated)
+        short.end_pods()
+        manager = {"manager": "gitops", "time": "2026-11-21T12:00:00Z"}
+        removed = {"annotations": {ANNOTATION: None}, "managedFields": [manager]}
+        short.server.patch("nodes", "n1", {"metadata": removed})
+        await short.report(calculated=calculated)
+        if short.world.mid_of()[0] - short.requested("n1")[0] >= 1000:
+            short.add_pod(f"again-{minute}")
+    assert len(short.evicted) == 1
+    assert any("(last writer: gitops)" in event["message"] for event in short.server.all("events"))
+    short.pass_seconds(60)
+    await short.round()
+    assert short.annotation()["pod"] == "tenant/a"

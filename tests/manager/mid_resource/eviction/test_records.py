@@ -1,6 +1,9 @@
 """The right to evict while the apiserver does not answer."""
 
 import datetime as dt
+import json
+
+import pytest
 
 from manager.mid_resource.eviction.records import Rights
 from tests.fakes import cluster
@@ -9,18 +12,59 @@ from tests.manager.mid_resource.eviction.test_emptying import AT_ONCE, PLENTY, s
 AWAY = cluster.Refusal(500, "InternalError", message="etcd is away")
 
 
-async def test_a_failed_request_changes_no_right(world, caplog):
+@pytest.mark.parametrize("fails", ["no answer", "no authorizer"])
+async def test_a_failed_request_changes_no_right(world, caplog, fails):
     world.server.may_evict = {""}
     assert await world.rights.refresh()
     world.now += dt.timedelta(minutes=2)
-    world.server.refuse["POST", "selfsubjectaccessreviews"] = AWAY
+    if fails == "no answer":
+        world.server.refuse["POST", "selfsubjectaccessreviews"] = AWAY
+    else:
+        world.server.evaluation_error = "the webhook authorizer is away"
     assert not await world.rights.refresh()
-    assert world.rights.everywhere
+    assert world.rights.granted
     assert "cannot ask whether pods may be evicted" in caplog.text
     world.server.refuse.clear()
+    world.server.evaluation_error = ""
     world.server.may_evict = set()
     assert await world.rights.refresh()
-    assert not world.rights.everywhere
+    assert not world.rights.granted
+
+
+CALIBRATED = {"enable": True, "midEviction": {"mode": "evict"}, "nodePredictPolicy": {"predictor": "calibrated"}}
+
+
+async def test_a_namespace_that_takes_its_right_back_costs_no_other_one(short):
+    """Who administers a namespace may delete the RoleBinding there, or the namespace."""
+    world = short.world
+    world.rights = Rights(world.api, "aaa,zzz", world.clock)
+    world.evictor = world.new_evictor()
+    predictors = []
+    await short.start(CALIBRATED, may_evict=("aaa", "zzz"))
+    for granted in (("aaa", "zzz"), ("zzz",), ()):
+        short.server.may_evict = set(granted)
+        short.pass_seconds(61)
+        await world.evictor.check_rights()
+        await short.report(calculated=(6000, 10_000))
+        predictors.append(short.server.get("nodemetrics", "n1")["spec"]["predictPolicy"]["predictor"])
+    assert predictors == ["calibrated", "calibrated", "max"]
+    named = [each for each in short.server.all("events") if each["reason"] == "MidEvictionNotAllowed"]
+    assert [each["involvedObject"]["kind"] for each in named] == ["ConfigMap"] * 2
+    assert "pods/eviction in aaa: Mid pods there are not evicted" in named[0]["message"]
+
+
+async def test_a_right_is_asked_for_while_it_was_granted_although_only_a_node_evicts(short):
+    await short.start(CALIBRATED)
+    strategy = json.dumps({"midEviction": {"mode": "evict"}})
+    annotations = {"node.koordinator.sh/colocation-strategy": strategy}
+    short.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
+    short.world.configure({**CALIBRATED, "midEviction": {"mode": "advise"}})
+    await short.world.config.refresh()
+    short.server.may_evict = set()
+    short.pass_seconds(61)
+    await short.world.evictor.check_rights()
+    await short.report(calculated=(6000, 10_000))
+    assert short.server.get("nodemetrics", "n1")["spec"]["predictPolicy"]["predictor"] == "max"
 
 
 async def test_where_nothing_answers_after_an_eviction_was_forbidden_the_right_counts_as_lost(world):
