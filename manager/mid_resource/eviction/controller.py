@@ -266,7 +266,7 @@ class Evictor:
         if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self.clock()):
             return None
         gone = {*self.newly_evicted(), *self._gone.uids(self.clock())}
-        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone, closed_since=turn.closed_since)
+        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone, record=turn.record)
         for namespace in {pod.namespace for pod in pods.staying}:
             self.telemetry.eviction.evicted.add(namespace, 0)
         now = self.clock()

@@ -213,11 +213,6 @@ class NodeTurn:
             return None
         return times.parse_rfc3339_or_none(self.record.time)
 
-    @property
-    def closed_since(self) -> dt.datetime | None:
-        """Return the time at which the node was closed."""
-        return times.parse_rfc3339_or_none(self.record.since) if self.record else None
-
     def has_stayed(self, now: dt.datetime) -> bool:
         """Check whether the drain or the departure that closed the node is long over, and no report shows a shortage.
 

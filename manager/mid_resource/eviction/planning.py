@@ -282,9 +282,7 @@ def next_eviction(
         yield f"no Mid pod is evicted, and the node opens again: the pod {keeper} runs there"
         return
     usage = shortage.memory_of_pods(full) if full and not is_whole else {}
-    record = mid_eviction.eviction_record(node)
-    closed_since = times.parse_rfc3339_or_none(record.since) if record else None
-    pods = pods_on_node.node_pods(bound, uid, usage, triggers, closed_since=closed_since)
+    pods = pods_on_node.node_pods(bound, uid, usage, triggers, record=mid_eviction.eviction_record(node))
     if is_whole and not pods.staying:
         return
     chosen = plan(pods, observation, triggers, policy, lambda _: True)

@@ -19,6 +19,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Case
 from manager.mid_resource.eviction.shortage import WHOLE_NODE, Trigger
@@ -108,9 +109,9 @@ def node_pods(
     triggers: Collection[Trigger],
     evicted: Collection[str] = (),
     *,
-    closed_since: dt.datetime | None = None,
+    record: MidEvictionRecord | None = None,
 ) -> EvictablePods:
-    """Return the pods of a node that the kubelet admitted; `closed_since` is the time at which it was closed.
+    """Return the pods of a node that the kubelet admitted; `record` is why it is closed.
 
     `usage` is their memory in bytes by namespace/name, `evicted` has the UIDs of pods whose eviction the apiserver
     accepted, which count as leaving whatever the list shows.
@@ -122,7 +123,7 @@ def node_pods(
             continue
         candidate = _candidate(pod, node_uid, usage, triggers)
         if candidate is not None:
-            if not candidate.protected and _comes_back(pod, candidate, triggers, closed_since):
+            if not candidate.protected and _comes_back(pod, candidate, triggers, record):
                 candidate = replace(candidate, protected=_COMES_BACK)
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
             (leaving if is_leaving else staying).append(candidate)
@@ -130,9 +131,10 @@ def node_pods(
 
 
 def _comes_back(
-    pod: EvictablePod, candidate: Candidate, triggers: Collection[Trigger], closed_since: dt.datetime | None
+    pod: EvictablePod, candidate: Candidate, triggers: Collection[Trigger], record: MidEvictionRecord | None
 ) -> bool:
     """Check whether the eviction of a pod would only make room for the next one of its kind."""
+    closed_since = times.parse_rfc3339_or_none(record.since if record else None)
     created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
     if candidate.requests or closed_since is None or created is None or Trigger.LEAVING in triggers:
         return False
